@@ -15,6 +15,7 @@ const account = z.looseObject({
   ...disabling,
   ...limits,
 });
+const accountKey = z.looseObject({ key: z.string(), created_at: z.string(), used_at: z.nullable(z.string()) });
 const address = z.optional(z.string());
 const madeKey = z.looseObject({
   account: z.string(),
@@ -33,6 +34,7 @@ export const accountReplies = {
   credits: z.looseObject({ account: z.string(), amount: z.int(), credits: nonNegative, replayed: z.boolean() }),
   limit: z.looseObject({ account: z.string(), ...limits }),
   rotate: z.extend(madeKey, { revoked: nonNegative }),
+  keys: z.looseObject({ account: z.string(), keys: z.array(accountKey) }),
   revoke: z.looseObject({ revoked: nonNegative }),
   disable: z.looseObject({ account: z.string(), ...disabling }),
   enable: z.looseObject({ account: z.string(), ...disabling }),
@@ -41,6 +43,8 @@ export const accountReplies = {
 
 /** An account in the list; `null` means no limit. */
 export type Account = z.infer<typeof account>;
+/** A key by the first characters of its hash, when it was made and its last use (ISO 8601). */
+export type AccountKey = z.infer<typeof accountKey>;
 /** An account with its new key, which is shown only once, and the URLs of the service and its page, unless the service ends with this command. */
 export type MadeKey = z.infer<typeof madeKey>;
 /** Since when an account is disabled (ISO 8601); `null` if it is enabled. */
@@ -66,8 +70,10 @@ export type Accounts = {
   enable(name: string): Promise<Disabling>;
   /** Deletes an account permanently: its keys become invalid, and its waiting generations are not submitted. Its videos and its ledger stay. */
   delete(name: string): Promise<{ account: string; revoked: number; not_submitted: number }>;
-  /** Revokes a key, or all keys of an account. */
-  revoke(keyOrName: string): Promise<{ revoked: number }>;
+  /** The keys of an account, the oldest first. */
+  keys(name: string): Promise<AccountKey[]>;
+  /** Revokes a key, all keys of an account, or one of them by the first characters of its hash. */
+  revoke(keyOrName: string, key?: string): Promise<{ revoked: number }>;
 };
 
 type AccountRequest<Result> = {
@@ -139,7 +145,9 @@ export function createAccounts(api: Api, options: { signal: AbortSignal }, clock
           hint: `\`vidgen accounts delete ${account}\` is safe to run again.`,
         },
       }),
-    revoke: (revoke) => ask("/revoke", { body: { revoke }, schema: accountReplies.revoke }),
+    keys: async (account) =>
+      (await ask(`/keys?account=${encodeURIComponent(account)}`, { schema: accountReplies.keys })).keys,
+    revoke: (revoke, key) => ask("/revoke", { body: { revoke, key }, schema: accountReplies.revoke }),
   };
 }
 

@@ -94,7 +94,7 @@ async function fill(database: string, count: number): Promise<void> {
          WHERE relnamespace = 'vidgen'::regnamespace AND NOT indisunique
        LOOP EXECUTE 'DROP INDEX ' || name; END LOOP;
      END $$;
-     INSERT INTO vidgen.keys (hash, account) VALUES ('${hash("sha256", apiKey)}', 'local');
+     INSERT INTO vidgen.keys (hash, account, created_at) VALUES ('${hash("sha256", apiKey)}', 'local', '2026-01-01T00:00:00.000Z');
      INSERT INTO vidgen.generations (id, account, status, created_at, completed_at, model, asked, result, state, search)
        SELECT '00000000-0000-4000-8000-' || lpad(n::text, 12, '0'), 'local', 'completed', '2026-01-01T00:00:00.000Z',
          '2026-01-01T00:01:00.000Z', 'sora-2', ('${asked}')::jsonb, '${JSON.stringify({ error: null, media, cost: null })}', 'completed',

@@ -27,7 +27,18 @@ export function addAccounts(program: CommandUnknownOpts, context: Context): void
       ],
     },
   );
-  for (const add of [addList, addCreate, addCredits, addLimit, addRotate, addRevoke, addDisable, addEnable, addDelete])
+  for (const add of [
+    addList,
+    addCreate,
+    addCredits,
+    addLimit,
+    addRotate,
+    addKeys,
+    addRevoke,
+    addDisable,
+    addEnable,
+    addDelete,
+  ])
     add(accounts, context);
 }
 
@@ -143,30 +154,53 @@ function addRotate(accounts: CommandUnknownOpts, context: Context): void {
   withDetails(command, { examples: ["vidgen accounts rotate ci > ci-key.txt"] });
 }
 
+function addKeys(accounts: CommandUnknownOpts, context: Context): void {
+  const command = accounts
+    .command("keys")
+    .summary("list the keys of an account with their last use")
+    .description(
+      "Lists the keys of an account: the first 8 characters of the key's hash, when it was made, and its last use, which is recorded at most once a minute.",
+    )
+    .argument("<account>", "its name")
+    .addOption(localOption())
+    .addOption(baseUrlOption())
+    .action(async (name, options) => {
+      const { io, output } = context;
+      const keys = await (await open(options, context)).keys(name);
+      const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
+      const rows = keys.map(({ key, created_at, used_at }) => [key, created_at, used_at ?? "-"]);
+      await output.result((await formatRows(["KEY", "CREATED", "LAST USE"], rows, width)).join("\n"), keys);
+    });
+  withDetails(command, { examples: ["vidgen accounts keys ci"] });
+}
+
 function addRevoke(accounts: CommandUnknownOpts, context: Context): void {
   const command = accounts
     .command("revoke")
     .summary("revoke keys")
     .description(
-      "Revokes all keys of an account, or one key that is read from stdin, and prints how many were revoked. Credits and generations are unchanged.",
+      "Revokes all keys of an account, one of them with --key, or one key that is read from stdin, and prints how many were revoked. Credits and generations are unchanged.",
     )
     .argument("<account>", 'its name; "-" reads one key from stdin')
+    .option("--key <hash>", "revoke only this key: its 8 characters, from `vidgen accounts keys`")
     .addOption(localOption())
     .addOption(baseUrlOption())
     .action(async (typed, options) => {
       const { output } = context;
       if (/^vgs_[0-9a-f]{48}$/.test(typed))
         throw usage("A key on the command line is visible to other users.", "vidgen accounts revoke - < key.txt");
-      const which = typed === "-" ? await readKey(context) : typed;
-      const { revoked } = await (await open(options, context)).revoke(which);
-      if (revoked === 0)
-        throw new VidgenError(
-          "rejected",
-          typed === "-" ? "No account has this key." : `No account ${typed} has a key.`,
-          {
-            hint: "`vidgen accounts` lists the accounts and how many keys each has.",
-          },
+      const { key } = options;
+      if (key !== undefined && (typed === "-" || !/^[0-9a-f]{8}$/.test(key)))
+        throw usage(
+          "--key takes the 8 characters of a key of the account, never the key itself.",
+          "`vidgen accounts keys <account>` lists them.",
         );
+      const which = typed === "-" ? await readKey(context) : typed;
+      const { revoked } = await (await open(options, context)).revoke(which, key);
+      if (revoked === 0)
+        throw new VidgenError("rejected", noKey(typed, key), {
+          hint: "`vidgen accounts` lists the accounts and how many keys each has.",
+        });
       await output.result(String(revoked), { revoked });
       output.note(`${countKeys(revoked)} revoked. Other processes of the service refuse revoked keys within 5 s.`);
     });
@@ -271,6 +305,11 @@ async function isServedHere(io: Io): Promise<boolean> {
   return hasFolder("data", io) && (await findRunning(io)) !== undefined;
 }
 
+function noKey(typed: string, key: string | undefined): string {
+  if (typed === "-") return "No account has this key.";
+  return key === undefined ? `No account ${typed} has a key.` : `No account ${typed} has the key ${key}.`;
+}
+
 async function readKey({ io, output }: Context): Promise<string> {
   const { readStdinKey } = await import("../terminal/prompts.ts");
   const { checkApiKey } = await import("../../client/http/redaction.ts");
@@ -300,15 +339,18 @@ function countKeys(count: number): string {
   return count === 1 ? "One key was" : `${count} keys were`;
 }
 
-/** A table at a terminal; for a script, columns with a tab in between. */
 async function formatAccounts(accounts: Account[], width: number | undefined): Promise<string[]> {
   const rows = accounts.map(({ account, credits, keys, max_running, max_per_hour, disabled_at }) => {
     const state = disabled_at === null ? "enabled" : "disabled";
     return [account, credits, keys, max_running ?? "-", max_per_hour ?? "-", state].map(String);
   });
+  return formatRows(["ACCOUNT", "CREDITS", "KEYS", "AT ONCE", "PER HOUR", "STATE"], rows, width);
+}
+
+/** A table at a terminal; for a script, columns with a tab in between. */
+async function formatRows(headers: string[], rows: string[][], width: number | undefined): Promise<string[]> {
   if (width === undefined) return rows.map((row) => row.join("\t"));
   const { formatTable } = await import("../terminal/table.ts");
-  const headers = ["ACCOUNT", "CREDITS", "KEYS", "AT ONCE", "PER HOUR", "STATE"];
   return formatTable(
     headers.map((header, index) => ({ header, cells: rows.map((row) => row[index] ?? "") })),
     width,

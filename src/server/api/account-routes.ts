@@ -6,7 +6,7 @@ import { secretOf } from "../callbacks/signature.ts";
 import { parse } from "../http/input.ts";
 import { type ApiContext, readIdempotencyKey, readJson, refuse } from "../http/message.ts";
 import type { Ended } from "../queue/end.ts";
-import type { NewAccount } from "../store/accounts.ts";
+import { keyPrefixLength, type NewAccount } from "../store/accounts.ts";
 import type { GenerationEnd } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 import { createKey, defaultCredits, hashKey } from "./accounts.ts";
@@ -100,9 +100,26 @@ const revoked = z.number().meta({ description: "How many keys were revoked." });
 const rotateSchema = named("Rotate", { account });
 const rotatedSchema = named("Rotated", { ...accountKeySchema.shape, webhook_secret: z.string(), revoked });
 
+const notKey = `must be the first ${keyPrefixLength} characters of the key's hash`;
+const keysSchema = named("Keys", {
+  account: z.string(),
+  keys: z.array(
+    z.object({
+      key: z.string().meta({ description: "The first characters of the SHA-256 of the key." }),
+      created_at: z.string(),
+      used_at: z.string().nullable().meta({ description: "Its last use, to a minute; null if it was never used." }),
+    }),
+  ),
+});
+
 const notRevocable = "must be a key or an account";
 const revokeSchema = named("Revoke", {
   revoke: nameOr(notRevocable).meta({ description: "A key, or the name of an account to revoke all of its keys." }),
+  key: z
+    .string(notKey)
+    .regex(new RegExp(`^[0-9a-f]{${keyPrefixLength}}$`), notKey)
+    .optional()
+    .meta({ description: "Revokes this key of the account alone, as GET /accounts/keys lists it." }),
 });
 const revokedSchema = named("Revoked", { revoked });
 
@@ -129,6 +146,7 @@ export type AccountOptions = {
     | "addCredits"
     | "setLimits"
     | "setDisabled"
+    | "keys"
     | "removeKeys"
     | "deleteAccount"
     | "list"
@@ -156,7 +174,7 @@ export function createAccountRoutes(options: AccountOptions): Paths {
   /** The beginning of the hash of a key shows which of the owner's keys was used. */
   const note = (c: ApiContext, what: string) => {
     const key = /^Bearer +(\S+)$/i.exec(c.req.header("Authorization") ?? "")?.[1] ?? "";
-    options.onNote?.(`Accounts: ${what}; by ${c.var.account} with the key ${hashKey(key).slice(0, 8)}.`);
+    options.onNote?.(`Accounts: ${what}; by ${c.var.account} with the key ${hashKey(key).slice(0, keyPrefixLength)}.`);
   };
   /** Gives an account a new key, which only the reply contains: the store keeps its hash. */
   const addKey = async (account: Omit<NewAccount, "keyHash">) => {
@@ -363,6 +381,25 @@ export function createAccountRoutes(options: AccountOptions): Paths {
         },
       },
     },
+    "/accounts/keys": {
+      GET: {
+        operationId: "keys",
+        summary: "Lists the keys of an account, with their last use",
+        description: "Each key is named by the beginning of its hash, as in the log. The use of a page session counts.",
+        parameters: parameters("query", { account: account.meta({ description: "The name of the account." }) }),
+        responses: {
+          200: reply("Its keys, the oldest first", keysSchema),
+          ...refusal(400, "invalid_account", `account ${notAccount}`),
+          ...noAccount,
+        },
+        async handle(c) {
+          const { account: name } = parse(z.object({ account }), { account: c.req.query("account") }, { names, codes });
+          const keys = await store.keys(name);
+          if (!keys) throw refuseNoAccount(name);
+          return c.json({ account: name, keys });
+        },
+      },
+    },
     "/accounts/revoke": {
       POST: {
         operationId: "revoke",
@@ -376,9 +413,14 @@ export function createAccountRoutes(options: AccountOptions): Paths {
           ...refusal(409, "own_key", ownKey),
         },
         async handle(c) {
-          const { revoke } = await readFields(c, revokeSchema);
+          const { revoke, key } = await readFields(c, revokeSchema);
           const owner = await store.keyOwner(hashKey(revoke));
           if (revoke === localAccount || owner === localAccount) throw refuse(409, "own_key", ownKey);
+          if (key !== undefined) {
+            const ended = await store.removeKeys({ account: revoke, prefix: key });
+            if (ended > 0) note(c, `the key ${key} of ${revoke} was revoked`);
+            return c.json({ revoked: ended });
+          }
           const one = await store.removeKeys({ keyHash: hashKey(revoke) });
           const removed = one > 0 ? one : await store.removeKeys({ account: revoke });
           // The text may be a key.

@@ -5,7 +5,7 @@ import type { ReportProblem } from "../observe/problem.ts";
 import type { Keep } from "../queue/retention.ts";
 import type { Store } from "../store/store.ts";
 import { type AccountOptions, createAccountRoutes } from "./account-routes.ts";
-import { findAccount, refuseKey, requireOwner } from "./accounts.ts";
+import { findAccount, hashKey, refuseKey, requireOwner } from "./accounts.ts";
 import { createReloadRoute, type ReloadOptions } from "./admin.ts";
 import { createBackupRoute } from "./backup-route.ts";
 import { type CancelOptions, createCancelRoute } from "./cancel.ts";
@@ -177,6 +177,7 @@ function createKeyCheck({
         "WWW-Authenticate": "Bearer",
       });
     if (account === undefined) throw await refuseKey(store, key);
+    store.recordKeyUse(hashKey(key), clock.date());
     c.set("account", account);
     await next();
     c.res.headers.set("Idempotency-Key-Lifetime", await lifetime());

@@ -289,7 +289,10 @@ function requireSession(options: PageOptions, send: Send): MiddlewareHandler<Api
 async function readSession(c: PageContext, options: PageOptions): Promise<string | undefined> {
   const sessions = await options.sessions();
   const session = sessions.read(c.req.header("Cookie"), requestUrl(c, options), options.clock.date());
-  return session && accountOfToken(session, options.store);
+  const account = session && (await accountOfToken(session, options.store));
+  if (account !== undefined && session?.keyHash !== undefined)
+    options.store.recordKeyUse(session.keyHash, options.clock.date());
+  return account;
 }
 
 /**

@@ -19,7 +19,14 @@ export type AddedKey = { credits: number; removed: number };
 /** Since when an account is disabled (ISO 8601), `null` if it is not; and whether that was changed. */
 export type Disabling = { disabled_at: string | null; isChanged: boolean };
 
-export type Revoked = { account: string } | { keyHash: string };
+/** How many characters of its hash name a key to the owner. */
+export const keyPrefixLength = 8;
+
+/** A key of an account as the owner sees it: the beginning of its hash, when it was made, and its last use (ISO 8601). */
+export type KeyRecord = { key: string; created_at: string; used_at: string | null };
+
+/** All keys of an account, those whose hash begins with `prefix`, or one key by its hash. */
+export type Revoked = { account: string; prefix?: string | undefined } | { keyHash: string };
 
 /** An account in the list of the owner; `keys` is the number of its keys, and `disabled_at` since when it is disabled. */
 export type AccountRecord = Limits & { account: string; credits: number; keys: number; disabled_at: string | null };
@@ -61,7 +68,11 @@ export type Accounts = {
    * meanwhile. Rejects when the key belongs to another account.
    */
   addAccount(account: NewAccount): Promise<AddedKey>;
-  /** Removes an account's keys, or one key by its hash. Resolves with their number. */
+  /** The keys of an account, the oldest first; `undefined` when there is no such account. */
+  keys(account: string): Promise<KeyRecord[] | undefined>;
+  /** Records that a key is used now. Does not wait for the write, of which there is at most one a minute for each key. */
+  recordKeyUse(keyHash: string, date: Date): void;
+  /** Removes an account's keys, or one of them. Resolves with their number. */
   removeKeys(keys: Revoked): Promise<number>;
   /**
    * Deletes an account: its keys are removed, it starts nothing from now on, and its name is not given again. Its generations and its ledger stay.

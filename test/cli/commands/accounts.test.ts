@@ -126,6 +126,20 @@ test("revoke takes one key from stdin, and shows it nowhere", async () => {
   expect(again).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("No account has this key") });
 });
 
+test("keys shows the last use of each key, of which one is revoked by its 8 characters", async () => {
+  const { world, key } = await withAccount();
+  expect((await world.vidgen("accounts", "keys", "ci")).stdout).toMatch(/^[0-9a-f]{8}\t20\d\d-[^\t]+Z\t-\n$/);
+  expect((await vidgenAs(world, key, "generate", "a fox")).code).toBe(0);
+  const listed = await world.vidgen("accounts", "keys", "ci", "--json");
+  expect(listed.stdout).not.toContain(key.slice(4));
+  const [{ key: name, used_at }] = JSON.parse(listed.stdout);
+  expect(used_at).toMatch(/Z$/);
+  const other = await world.vidgen("accounts", "revoke", "ci", "--key", "00000000");
+  expect(other).toMatchObject({ code: 1, stderr: expect.stringContaining("No account ci has the key 00000000.") });
+  expect(await world.vidgen("accounts", "revoke", "ci", "--key", name)).toMatchObject({ code: 0, stdout: "1\n" });
+  expect((await vidgenAs(world, key, "generate", "a fox")).code).toBe(3);
+});
+
 test("revoke by name ends all keys of an account, and its credits stay", async () => {
   const { world, key } = await withAccount();
   expect(await world.vidgen("accounts", "revoke", "ci", "--json")).toMatchObject({ code: 0 });
@@ -152,6 +166,9 @@ test.each([
   ["limit", "ci", "--max-running", "0"],
   ["limit", "ci", "--max-per-hour", "many"],
   ["rotate"],
+  ["keys"],
+  ["revoke", "-", "--key", "1a2b3c4d"],
+  ["revoke", "ci", "--key", "1a2b3c4"],
   ["remove", "ci"],
 ])("accounts %s %s %s %s is a usage error, and nothing is sent", async (...argv) => {
   const world = await createWorld();

@@ -1,5 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { expect, test } from "vitest";
+import { hashKey } from "../../../src/server/api/accounts.ts";
 import type { Engine } from "../../../src/server/engines/engine.ts";
 import { tinyMp4 } from "../../mp4.ts";
 import { apiKey, baseUrl, bearer, createTestService, otherKey, readError, renderMs, startRequest } from "../service.ts";
@@ -215,6 +216,38 @@ test("a deleted account starts nothing, what waits is not submitted, what runs i
   ] as const)
     expect(`${reply.status} ${(await readError(reply)).code}`).toBe(code);
   expect(await read(send("/delete", { account: "other" }))).toEqual({ account: "other", revoked: 0, not_submitted: 0 });
+});
+
+test("the keys of an account are listed with their last use, and one is ended by the beginning of its hash", async () => {
+  const { api, send, read, startAs, notes, clock } = await createOwner();
+  const { api_key } = await read(send("", { name: "other" }));
+  const keysOf = (account: string, key = apiKey) =>
+    api(new Request(`${baseUrl}/accounts/keys?account=${account}`, { headers: bearer(key) }));
+  const [old, young] = [otherKey, String(api_key)].map((key) => hashKey(key).slice(0, 8));
+  const used_at = clock.date().toISOString();
+  await startAs(otherKey);
+  await expect
+    .poll(async () => ((await (await keysOf("other")).json()) as { keys: Fields[] }).keys)
+    .toEqual(
+      expect.arrayContaining([
+        { key: old, created_at: expect.stringMatching(/Z$/), used_at },
+        { key: young, created_at: expect.stringMatching(/Z$/), used_at: null },
+      ]),
+    );
+  expect([
+    (await keysOf("nobody")).status,
+    (await keysOf("")).status,
+    (await keysOf("other", otherKey)).status,
+  ]).toEqual([404, 400, 403]);
+  for (const key of ["x", otherKey, `${old}0`, 5, "ABCDEF12"])
+    expect((await send("/revoke", { revoke: "other", key })).status).toBe(400);
+  expect(await read(send("/revoke", { revoke: "other", key: "00000000" }))).toEqual({ revoked: 0 });
+  expect((await send("/revoke", { revoke: "local", key: hashKey(apiKey).slice(0, 8) })).status).toBe(409);
+  expect(await read(send("/revoke", { revoke: "other", key: old }))).toEqual({ revoked: 1 });
+  expect([(await startAs(otherKey)).status, (await startAs(String(api_key))).status]).toEqual([401, 200]);
+  expect(notes.at(-1)).toMatch(
+    new RegExp(`the key ${old} of other was revoked; by local with the key [0-9a-f]{8}\\.$`),
+  );
 });
 
 test("a disabled account is refused until it is enabled; what it has started goes on, and its callbacks are sent", async () => {

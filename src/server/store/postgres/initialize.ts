@@ -26,10 +26,11 @@ export function initialize(
       ...[webhookSecret, pageSecret],
     );
     const { name, keyHash, credits } = account;
+    const insertKey = "INSERT INTO vidgen.keys (hash, account, created_at) VALUES ($1, $2, $3)";
     const insert = "INSERT INTO vidgen.accounts (name) VALUES ($1) ON CONFLICT DO NOTHING RETURNING name";
     const isFirst = (await query(insert, name)).length > 0;
     if (isFirst) {
-      await query("INSERT INTO vidgen.keys (hash, account) VALUES ($1, $2)", keyHash, name);
+      await query(insertKey, keyHash, name, now.toISOString());
       const entry = { account: name, amount: credits, reason: setReason, at: now.toISOString() };
       await runRule(query, changeCredits(entry));
     }
@@ -37,7 +38,7 @@ export function initialize(
       // Of two processes that rotate at once, the second one must see the key of the first.
       await query("SELECT FROM vidgen.accounts WHERE name = $1 FOR UPDATE", name);
       await query("DELETE FROM vidgen.keys WHERE account = $1", name);
-      await query("INSERT INTO vidgen.keys (hash, account) VALUES ($1, $2)", keyHash, name);
+      await query(insertKey, keyHash, name, now.toISOString());
       await query("UPDATE vidgen.settings SET value = $1 WHERE name = 'page_secret'", pageSecret);
     }
     const find = "SELECT value FROM vidgen.settings WHERE name = 'webhook_secret'";

@@ -28,7 +28,12 @@ export const schema = `
     disabled_at text,
     deleted_at text
   );
-  CREATE TABLE vidgen.keys (hash text PRIMARY KEY, account text NOT NULL REFERENCES vidgen.accounts);
+  CREATE TABLE vidgen.keys (
+    hash text PRIMARY KEY,
+    account text NOT NULL REFERENCES vidgen.accounts,
+    created_at text NOT NULL,
+    used_at text
+  );
   CREATE TABLE vidgen.ended_tokens (hash text PRIMARY KEY, until text NOT NULL);
 
   CREATE TABLE vidgen.generations (

@@ -24,6 +24,11 @@ export function* lockAccount(name: string): Rule<Account | undefined> {
   return row && readAccount(row);
 }
 
+export function* findAccount(name: string): Rule<Account | undefined> {
+  const [row] = yield* sql(`SELECT ${accountColumns} FROM accounts WHERE name = ?`, name);
+  return row && readAccount(row);
+}
+
 /** Returns the account of a key, unless it is disabled. */
 export function* findEnabledOwner(keyHash: string): Rule<string | undefined> {
   const [row] = yield* sql(

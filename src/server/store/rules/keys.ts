@@ -1,5 +1,12 @@
-import type { AddedKey, Disabling, NewAccount, Revoked } from "../accounts.ts";
-import { findOwner, lockAccount } from "./account.ts";
+import {
+  type AddedKey,
+  type Disabling,
+  type KeyRecord,
+  keyPrefixLength,
+  type NewAccount,
+  type Revoked,
+} from "../accounts.ts";
+import { findAccount, findOwner, lockAccount } from "./account.ts";
 import { changeCredits } from "./credits.ts";
 import { publish, type Rule, sql } from "./rule.ts";
 
@@ -11,7 +18,8 @@ export function* addAccount(added: NewAccount, at: string): Rule<AddedKey> {
   const { name, keyHash, creditsOf = (had = 0) => had, isOnlyKey = false } = added;
   const [created] = yield* sql("INSERT INTO accounts (name) VALUES (?) ON CONFLICT DO NOTHING RETURNING name", name);
   const account = yield* lockAccount(name);
-  yield* sql("INSERT INTO keys (hash, account) VALUES (?, ?) ON CONFLICT DO NOTHING", keyHash, name);
+  const insertKey = "INSERT INTO keys (hash, account, created_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
+  yield* sql(insertKey, keyHash, name, at);
   const owner = yield* findOwner(keyHash);
   if (!account || owner !== name) throw new Error(`this key belongs to the account ${owner}`);
   const credits = creditsOf(created ? undefined : account.credits, account.isDeleted);
@@ -26,7 +34,30 @@ export function* addAccount(added: NewAccount, at: string): Rule<AddedKey> {
 /** Returns how many were removed. */
 export function* removeKeys(keys: Revoked): Rule<number> {
   if ("keyHash" in keys) return (yield* sql("DELETE FROM keys WHERE hash = ? RETURNING hash", keys.keyHash)).length;
-  return (yield* sql("DELETE FROM keys WHERE account = ? RETURNING hash", keys.account)).length;
+  const { account, prefix } = keys;
+  if (prefix === undefined) return (yield* sql("DELETE FROM keys WHERE account = ? RETURNING hash", account)).length;
+  const remove = `DELETE FROM keys WHERE account = ? AND substr(hash, 1, ${keyPrefixLength}) = ? RETURNING hash`;
+  return (yield* sql(remove, account, prefix)).length;
+}
+
+/** Returns an account's keys, the oldest first; `undefined` when there is no such account. */
+export function* listKeys(name: string): Rule<KeyRecord[] | undefined> {
+  const account = yield* findAccount(name);
+  if (!account || account.isDeleted) return undefined;
+  const rows = yield* sql(
+    `SELECT substr(hash, 1, ${keyPrefixLength}) AS key, created_at, used_at FROM keys WHERE account = ? ORDER BY created_at, hash`,
+    name,
+  );
+  return rows.map(({ key, created_at, used_at }) => ({
+    key: String(key),
+    created_at: String(created_at),
+    used_at: used_at === null ? null : String(used_at),
+  }));
+}
+
+/** Keeps that a key was used at `at`, unless a use after `since` is kept. */
+export function* keepKeyUse(keyHash: string, { at, since }: { at: string; since: string }): Rule<void> {
+  yield* sql("UPDATE keys SET used_at = ? WHERE hash = ? AND (used_at IS NULL OR used_at <= ?)", at, keyHash, since);
 }
 
 /** Returns how many keys the account had; `undefined` when there is no such account. */

@@ -1,3 +1,4 @@
+import { createKeyUses } from "../key-uses.ts";
 import type { Store } from "../store.ts";
 import { findBalance, findEnabledOwner, findOwner } from "./account.ts";
 import { setLimits } from "./account-limits.ts";
@@ -6,7 +7,16 @@ import { addCredits } from "./credits.ts";
 import { cancel, finish } from "./finish.ts";
 import { forget } from "./forget.ts";
 import { findGeneration, findImages, keepCheckpoint, remove, star } from "./generation.ts";
-import { addAccount, deleteAccount, endToken, hasTokenEnded, removeKeys, setDisabled } from "./keys.ts";
+import {
+  addAccount,
+  deleteAccount,
+  endToken,
+  hasTokenEnded,
+  keepKeyUse,
+  listKeys,
+  removeKeys,
+  setDisabled,
+} from "./keys.ts";
 import { resend, resendGivenUp } from "./resend.ts";
 import type { Context, Rule } from "./rule.ts";
 import { findStart } from "./start.ts";
@@ -26,6 +36,8 @@ export function createMethods({ read, change }: Runner, context: Context) {
   const { process, now } = context;
   return {
     account: (keyHash) => read(findEnabledOwner(keyHash)),
+    keys: (account) => read(listKeys(account)),
+    recordKeyUse: createKeyUses((keyHash, use) => change(keepKeyUse(keyHash, use))),
     keyOwner: (keyHash) => read(findOwner(keyHash)),
     balance: (account) => read(findBalance(account)),
     hasTokenEnded: (hash) => read(hasTokenEnded(hash)),

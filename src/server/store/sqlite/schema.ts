@@ -20,7 +20,12 @@ export const schema = `
     disabled_at TEXT,
     deleted_at TEXT
   ) STRICT, WITHOUT ROWID;
-  CREATE TABLE keys (hash TEXT PRIMARY KEY, account TEXT NOT NULL REFERENCES accounts) STRICT, WITHOUT ROWID;
+  CREATE TABLE keys (
+    hash TEXT PRIMARY KEY,
+    account TEXT NOT NULL REFERENCES accounts,
+    created_at TEXT NOT NULL,
+    used_at TEXT
+  ) STRICT, WITHOUT ROWID;
   CREATE TABLE ended_tokens (hash TEXT PRIMARY KEY, until TEXT NOT NULL) STRICT, WITHOUT ROWID;
   CREATE TABLE provenance (runs INTEGER NOT NULL, copied_at TEXT, restored_at TEXT) STRICT;
   INSERT INTO provenance (runs) VALUES (0);
