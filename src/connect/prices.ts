@@ -1,6 +1,7 @@
 import { createApi } from "../client/http/api.ts";
 import { askOnce } from "../client/http/ask.ts";
-import type { StatedPrice } from "../client/ledger/price.ts";
+import type { Entry } from "../client/ledger/history.ts";
+import { listPrices, priceFieldsOf, type StatedPrice } from "../client/ledger/price.ts";
 import { readRecent } from "../client/ledger/search.ts";
 import type { Io } from "../io.ts";
 import { isRecord } from "../protocol/json.ts";
@@ -10,12 +11,23 @@ import { findJournal, resolveService } from "./services.ts";
 /** The price of a model's video: in credits, or in US dollars as its provider charged. */
 export type ModelPrice = Pick<StatedPrice, "base_url" | "credits" | "cost">;
 
+/** The prices that services stated for earlier videos of a model, newest first, from the journal's entries. */
+export function listEarlierPrices(entries: readonly Entry[], model: string): StatedPrice[] {
+  return listPrices(entries, model).filter(isStated);
+}
+
+/** An earlier price for `--json`, with the fields of the request that it depends on. */
+export function describeEarlierPrice({ base_url, request, at, credits, cost }: StatedPrice) {
+  const price = { credits: cost === undefined ? credits : undefined, cost };
+  return { base_url, ...Object.fromEntries(priceFieldsOf(request)), ...price, at };
+}
+
 /**
- * The known prices of models: from the configured service if it is a `vidgen serve`, else from the newest
+ * The known prices of models: from the service of `baseUrl`, else the configured one, if it is a `vidgen serve`, else from the newest
  * video of each model in the journal, those of the configured service first. Never rejects.
  */
-export async function findModelPrices(io: Io): Promise<Map<string, ModelPrice>> {
-  const service = await resolveService(undefined, io).catch(() => undefined);
+export async function findModelPrices(io: Io, baseUrl?: string): Promise<Map<string, ModelPrice>> {
+  const service = await resolveService(baseUrl, io).catch(() => undefined);
   const stated = service ? await fetchPrices(service, io).catch(() => []) : [];
   const journal = findJournal({ ...io, onNote: () => {} });
   const entries = await readRecent(journal);

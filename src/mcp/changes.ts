@@ -17,7 +17,7 @@ function cancelTool(options: ToolOptions, io: Io): Tool {
     name: "cancel_video",
     title: "Cancel a video",
     description:
-      "Stops a generation that is not wanted any more, if its service can, and reports the returned credits. Only for generations that generate_video or repeat_video started.",
+      "Stops a generation that is no longer wanted, if its service can, and reports the returned credits. Only for generations that generate_video or repeat_video started.",
     input: z.strictObject({ id: idField }),
     output: z.object({
       id: z.string(),

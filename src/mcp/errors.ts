@@ -29,23 +29,26 @@ const endedHints: Partial<Record<CommandErrorCode, string>> = {
 /** The hint of an error for an agent. */
 export function agentHint(error: VidgenError): string | undefined {
   const own = error.ended === undefined ? undefined : endedHints[error.code];
-  return own ?? agentHints[error.code] ?? (error.hint && withToolNames(error.hint));
+  return own ?? agentHints[error.code] ?? (error.hint && restateHint(error.hint));
 }
 
-/** The tools that do the same as a command with at most an id. */
-const toolNames: Readonly<Record<string, string>> = {
-  models: "list_models",
-  list: "list_videos",
-  status: "get_video",
-  wait: "get_video",
-  cancel: "cancel_video",
-  delete: "delete_video",
-};
+/** Replaces command-line terms in hints by those of the tools. Commands that only a person can run stay. */
+const restatements: readonly [RegExp, string][] = [
+  [/`vidgen (?:wait|status) [^\s`]+`/g, "get_video"],
+  [/`vidgen cancel [^\s`]+`/g, "cancel_video"],
+  [/`vidgen list` shows the credits/g, "get_credits shows the credits"],
+  [/`vidgen list(?: --status [a-z]+)?`/g, "list_videos"],
+  [/See `vidgen generate --help` for the flags and/g, "See the arguments of generate_video, and"],
+  [/`vidgen models`/g, "list_models"],
+  [/\bThe same command\b/g, "The same call"],
+  [/ unless you add --again\b/g, " without again: true"],
+  [/--again\b/g, "again: true"],
+];
 
-/** Replaces commands by the tools that do the same. Closing an attempt is never the agent's decision. */
-export function withToolNames(text: string): string {
-  if (text.includes("`vidgen list --dismiss ")) return `Only the user decides about this: ${text}`;
-  return text.replace(/`vidgen ([a-z]+)(?: [^\s`-][^\s`]*)?`/g, (typed, command) => toolNames[command] ?? typed);
+/** Only the user decides to dismiss an attempt. */
+function restateHint(hint: string): string {
+  if (hint.includes("`vidgen list --dismiss ")) return `Only the user decides about this: ${hint}`;
+  return restatements.reduce((text, [there, here]) => text.replace(there, here), hint);
 }
 
 /** Converts an error for a tool's result. `isOut` is set while a start request is in flight. */

@@ -8,7 +8,7 @@ import type { Io } from "../io.ts";
 import { plain } from "../protocol/text.ts";
 import { toolError } from "./errors.ts";
 import { maxMessageBytes, readMessages } from "./messages.ts";
-import type { Tool } from "./tool.ts";
+import type { Tool, ToolImage } from "./tool.ts";
 
 type ServeOptions = {
   tools: Tool[];
@@ -73,12 +73,16 @@ function createServer(running: Set<Promise<unknown>>, { tools, ending, ...option
   return server;
 
   async function callTool(tool: Tool, args: unknown, { signal, context }: ToolCallOptions) {
+    const images: ToolImage[] = [];
+    const attach = (image: ToolImage) => void images.push(image);
+    const onProgress = progressReporter(context, options.redact);
     try {
-      const result = cleanValue(
-        await tool.run(args, { signal, onProgress: progressReporter(context, options.redact) }),
-        options.redact,
-      );
-      return { content: [{ type: "text" as const, text: JSON.stringify(result) }], structuredContent: result };
+      const result = cleanValue(await tool.run(args, { signal, onProgress, attach }), options.redact);
+      const content = [
+        { type: "text" as const, text: JSON.stringify(result) },
+        ...images.map((image) => ({ type: "image" as const, ...image })),
+      ];
+      return { content, structuredContent: result };
     } catch (thrown) {
       const error = cleanValue(toolError(thrown, io.unsettled.size > 0), options.redact);
       return { content: [{ type: "text" as const, text: JSON.stringify(error) }], isError: true };

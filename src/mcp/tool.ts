@@ -10,7 +10,12 @@ export type ToolCall = {
   signal: AbortSignal;
   /** Reports the progress of the call, if the agent requested that. */
   onProgress(seconds: number, message: string): void;
+  /** Adds an image to the result. */
+  attach(image: ToolImage): void;
 };
+
+/** An image in a result, in base64. */
+export type ToolImage = { mimeType: string; data: string };
 
 /** What a client may ask its user about a tool: the hints of the protocol, each false if it is left out. */
 export type ToolHints = {
@@ -42,7 +47,6 @@ export type ToolOptions = {
   folder: Folder;
   local?: boolean | undefined;
   baseUrl?: string | undefined;
-  onNote(text: string): void;
 };
 
 type Definition<Input extends z.ZodObject, Output extends z.ZodObject> = Omit<Tool, "run"> & {

@@ -4,24 +4,26 @@ import { listAttempts } from "../client/ledger/attempts.ts";
 import type { Entry } from "../client/ledger/history.ts";
 import { isStarted } from "../client/ledger/policy.ts";
 import { repeatRequest } from "../client/ledger/repeat.ts";
-import { findById, findNewest } from "../client/ledger/search.ts";
+import { findById, findNewest, readRecent } from "../client/ledger/search.ts";
 import { readAllImages } from "../client/request/images.ts";
 import { formatAge } from "../connect/format.ts";
 import { type FrameSource, findLastFrame } from "../connect/frames.ts";
 import { localBaseUrl } from "../connect/local.ts";
+import { describeEarlierPrice, findModelPrices, listEarlierPrices } from "../connect/prices.ts";
 import { findBaseUrl, findModelSetting } from "../connect/settings.ts";
-import { usage, VidgenError } from "../errors.ts";
+import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import {
   type Field,
   type FieldTexts,
   fields,
   findImageFault,
+  findWarnings,
   type Images,
   imageFields,
   isImageField,
 } from "../protocol/fields.ts";
-import { defaultModel, models } from "../protocol/models.ts";
+import { aspectRatios, defaultModel, maxLocalSeconds, models } from "../protocol/models.ts";
 import { type FieldFault, type FieldInput, findFaults, readSettings, toRequest } from "../protocol/request.ts";
 import { changeTools } from "./changes.ts";
 import type { ToolStartOptions } from "./starts.ts";
@@ -39,7 +41,7 @@ export function createTools(options: ToolOptions, io: Io): Tool[] {
     ...followTools(options, io),
     ...changeTools(options, io),
     listTool(options, io),
-    modelsTool(io),
+    modelsTool(options, io),
     creditsTool(options, io),
   ];
 }
@@ -51,6 +53,7 @@ const startOutput = z.object({
   resumed: z.boolean().describe("Whether an earlier call started it; if so, nothing was charged now."),
   remaining_credits: credits.describe("The credits left after its start, if the service states them."),
   charged: chargedField,
+  warnings: z.array(z.string()).describe("What is probably a mistake in the arguments."),
   note,
 });
 
@@ -80,7 +83,7 @@ function generateTool(options: ToolOptions, io: Io): Tool {
       const frame = await findFrame(from, { images, signal }, options, io);
       const input = { texts: { ...texts, prompt, model }, images: await findFiles(images, frame, options), extra: {} };
       const { local: isLocal = false } = options;
-      return startVideo(input, { again, isLocal, from: frame?.id, cancelled: signal }, options, io);
+      return startVideo(input, { again, isLocal, frame, cancelled: signal }, options, io);
     },
   });
 }
@@ -118,19 +121,22 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
       const { set, ...input } = repeatRequest(earlier, { texts, images: files, set: [] });
       // At the service of the flags, else at that of the parent.
       const isLocal = local || (baseUrl === undefined && earlier.isLocal);
-      const starting = { again, isLocal, parent, from: frame?.id, cancelled: signal };
+      const starting = { again, isLocal, parent, frame, cancelled: signal };
       return startVideo({ ...input, extra: readSettings(set) }, starting, options, io);
     },
   });
 }
 
+/** The image that a video starts with, and the generation whose last frame it is. */
+type StartFrame = { path: string; id: string | undefined; warnings: string[] };
+
 /** Takes the last frame of a generation, or of a video file inside the folder. */
 async function findFrame(
   from: string | undefined,
   { images, signal }: { images: Images; signal: AbortSignal },
-  { services, folder, onNote }: ToolOptions,
+  { services, folder }: ToolOptions,
   io: Io,
-) {
+): Promise<StartFrame | undefined> {
   if (from === undefined) return undefined;
   if (images.imageUrl?.length) throw usage("from and images cannot be combined. Nothing was sent.");
   const entry = (await findById(services.journal, from)).find(isStarted);
@@ -143,8 +149,8 @@ async function findFrame(
     const hint = "Call get_video until it is completed, then call this again with the same arguments.";
     throw new VidgenError("pending", `Generation ${from} is still running. Nothing was sent.`, { id: from, hint });
   });
-  if (frame.isNearlyOneColor) onNote(`The last frame of ${from} has nearly one colour, as after a fade.`);
-  return { path: frame.path, id: entry?.id };
+  const warning = `The last frame of ${from} has nearly one colour, as after a fade.`;
+  return { path: frame.path, id: entry?.id, warnings: frame.isNearlyOneColor ? [warning] : [] };
 }
 
 /** Resolves images to real paths; the frame replaces the source images. */
@@ -160,20 +166,27 @@ async function findFiles(
 
 async function startVideo(
   input: FieldInput,
-  { isLocal, ...starting }: ToolStartOptions & { isLocal: boolean },
-  { start, onNote }: ToolOptions,
+  { isLocal, frame, ...starting }: Omit<ToolStartOptions, "from"> & { isLocal: boolean; frame: StartFrame | undefined },
+  { start }: ToolOptions,
   io: Io,
 ): Promise<z.input<typeof startOutput>> {
   for (const fault of findFaults(input, { isLocal })) throw faultError(fault);
-  const request = toRequest({ ...input, images: await readChecked(input.images, onNote) });
-  const { session, started_at, ...started } = await start(request, starting);
+  const warnings = [...(frame?.warnings ?? [])];
+  const images = await readChecked(input.images, (text) => warnings.push(text));
+  const request = toRequest({ ...input, images });
+  const doubts = findWarnings(request, { isLocal }).map((text) => `${text} Sent as given.`);
+  const { session, started_at, ...started } = await start(request, { ...starting, from: frame?.id }).catch((error) => {
+    if (doubts.length === 0) throw error;
+    throw asVidgenError(error).with({ hint: `${doubts.join(" ")} list_models has the known models.` });
+  });
   const age = formatAge({ at: started_at }, io);
   const next =
     started.status === "completed" ? "Call save_video to save it." : "Call get_video to see when it is ready.";
   const note = started.resumed
     ? `The same call started it ${age} ago: nothing was charged now. ${next} again: true starts a new one, and pays for it.`
     : next;
-  return { ...started, note };
+  const check = " Check the warnings: list_models has the known models, and cancel_video may stop this video.";
+  return { ...started, warnings: [...doubts, ...warnings], note: doubts.length === 0 ? note : note + check };
 }
 
 type Argument = string | number | string[] | undefined;
@@ -261,18 +274,23 @@ function listTool({ services }: ToolOptions, io: Io): Tool {
           started_at: at,
           file,
           error: reason,
-          service: base_url === localBaseUrl ? "local" : base_url,
+          service: serviceName(base_url),
         })),
       };
     },
   });
 }
 
-function modelsTool(io: Io): Tool {
+function serviceName(baseUrl: string): string {
+  return baseUrl === localBaseUrl ? "local" : baseUrl;
+}
+
+function modelsTool({ services, local = false, baseUrl }: ToolOptions, io: Io): Tool {
   return defineTool({
     name: "list_models",
     title: "List models",
-    description: "Lists the models and what each is good at. Other models that the service has are accepted too.",
+    description:
+      "Lists the models and what each is good at, with prices where they are known. Other models that the service has are accepted too. Costs nothing.",
     input: z.strictObject({}),
     output: z.object({
       models: z.array(
@@ -281,15 +299,34 @@ function modelsTool(io: Io): Tool {
           characteristic: z.string(),
           default: z.boolean(),
           images: z.object({ min: z.number(), max: z.number() }).nullable().describe("How many images it needs."),
+          credits: credits.describe("What a video costs, in credits; null if that is unknown."),
+          cost: z.number().nullable().describe("What a video costs, in US dollars; null if that is unknown."),
+          prices: z
+            .array(z.looseObject({ service: z.string(), at: z.string() }))
+            .describe(
+              "What services stated for earlier videos of this computer, newest first: credits, or cost in US dollars.",
+            ),
         }),
       ),
+      aspect_ratios: z.array(z.string()).describe("Usual ratios; the service may accept others."),
+      max_seconds: z.number().nullable().describe("The longest video; null if it depends on the service."),
+      note: z.string(),
     }),
     hints: { readOnly: true, idempotent: true, openWorld: true },
     async run() {
       const configured = (await findModelSetting(io)) ?? defaultModel;
-      return {
-        models: models.map(({ images = null, ...model }) => ({ ...model, default: model.id === configured, images })),
-      };
+      const entries = await readRecent(services.journal);
+      const known = local ? undefined : await findModelPrices(io, baseUrl);
+      const described = models.map(({ images = null, ...model }) => {
+        const { credits = null, cost = null } = known?.get(model.id) ?? {};
+        const earlier = listEarlierPrices(entries, model.id).map(describeEarlierPrice);
+        const prices = earlier.map(({ base_url, ...price }) => ({ service: serviceName(base_url), ...price }));
+        return { ...model, default: model.id === configured, images, credits, cost, prices };
+      });
+      const note = local
+        ? "Previews are free. A provider charges for real videos."
+        : "Lengths and ratios depend on the service. The price may depend on the length too.";
+      return { models: described, aspect_ratios: [...aspectRatios], max_seconds: local ? maxLocalSeconds : null, note };
     },
   });
 }

@@ -11,6 +11,7 @@ import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { failureReason, readCost, type WireGeneration } from "../protocol/schema.ts";
 import { agentHint } from "./errors.ts";
+import { fetchThumbnail } from "./thumbnail.ts";
 import { chargedField, defineTool, idField, type Tool, type ToolCall, type ToolOptions } from "./tool.ts";
 
 /** The maximum wait of a call: many agents abort a call after 60 s. */
@@ -36,7 +37,7 @@ function getTool(options: ToolOptions, io: Io): Tool {
     name: "get_video",
     title: "Show a video's status",
     description:
-      "Returns the status of a generation, and its URLs once it is completed. With wait_seconds it waits at most that long for the generation to end; if it is still running then, that is not an error: call get_video again. Costs nothing.",
+      "Returns the status of a generation; once it is completed also its URLs, and its thumbnail as an image if the service has one. With wait_seconds it waits at most that long for the generation to end; if it is still running then, that is not an error: call get_video again. Costs nothing.",
     input: z.strictObject({
       id: idField,
       wait_seconds: z
@@ -70,6 +71,11 @@ function getTool(options: ToolOptions, io: Io): Tool {
       if (video_url !== null) await recordDelivered(session.service, id);
       const error = failure ? (failureReason(generation) ?? "the service gave no reason") : null;
       const hint = failure && agentHint(failure);
+      const thumbnail =
+        status === "completed" && thumbnail_url !== null
+          ? await fetchThumbnail(thumbnail_url, { io: session.service.io, signal: call.signal })
+          : undefined;
+      if (thumbnail) call.attach(thumbnail);
       const charged = status === "completed" ? await findCharged(session.service, id, readCost(generation)) : {};
       return { id, status, video_url, thumbnail_url, error, ...charged, note: noteOf(status, { hint, session }) };
     },

@@ -55,6 +55,6 @@ async function mcp({ dir, ...given }: McpFlags, context: Context): Promise<void>
   defer(services.close);
   const ending = new AbortController();
   const start = createStarts({ services, maxCredits, ending: ending.signal }, io);
-  const tools = createTools({ ...where, services, start, folder, onNote: output.note }, io);
+  const tools = createTools({ ...where, services, start, folder }, io);
   await serve({ tools, ending, redact: output.redact, onNote: output.note }, io);
 }

@@ -96,12 +96,12 @@ function modelDocument({ id, characteristic }: Model, preset: string) {
 /** Prints a model, its price as its service and this machine's journal know it, and what it accepts. */
 async function showOne(model: Model, preset: string, { io, output }: Context): Promise<void> {
   const { findJournal } = await import("../../connect/services.ts");
-  const { listPrices, priceFieldsOf } = await import("../../client/ledger/price.ts");
+  const { priceFieldsOf } = await import("../../client/ledger/price.ts");
   const { readRecent } = await import("../../client/ledger/search.ts");
   const journal = findJournal({ ...io, onNote: output.note });
   const entries = await readRecent(journal);
-  const { findModelPrices, isStated } = await import("../../connect/prices.ts");
-  const prices = listPrices(entries, model.id).filter(isStated);
+  const { describeEarlierPrice, findModelPrices, listEarlierPrices } = await import("../../connect/prices.ts");
+  const prices = listEarlierPrices(entries, model.id);
   const price = prices.length === 0 ? (await findModelPrices(io)).get(model.id) : undefined;
   const described = prices.map(({ base_url, request, credits, cost }) => {
     const fields = priceFieldsOf(request).map(([name, value]) =>
@@ -120,13 +120,7 @@ async function showOne(model: Model, preset: string, { io, output }: Context): P
     `Price: free with --local; ${describePrice(prices.length, price)}`,
     ...described,
   ];
-  const stated = prices.map(({ base_url, request, at, credits, cost }) => ({
-    base_url,
-    ...Object.fromEntries(priceFieldsOf(request)),
-    credits: cost === undefined ? credits : undefined,
-    cost,
-    at,
-  }));
+  const stated = prices.map(describeEarlierPrice);
   const { credits = null, cost = null } = price ?? stated[0] ?? {};
   const about = { images, aspect_ratios: aspectRatios, credits, cost, prices: stated };
   await output.result(lines.join("\n"), [{ ...modelDocument(model, preset), ...about }]);

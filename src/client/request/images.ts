@@ -106,7 +106,7 @@ function checkTotal(total: number, refuse: Refuse): void {
 }
 
 function checkFormat(bytes: Buffer, refuse: Refuse): ImageFormat {
-  const format = formatOf(bytes);
+  const format = imageFormatOf(bytes);
   if (format === undefined) throw refuse("it is not a PNG, JPEG or WebP");
   return format;
 }
@@ -117,7 +117,7 @@ const noFile = "it is a pipe, a socket or a device";
 type ImageFormat = "png" | "jpeg" | "webp";
 
 /** The format by the first bytes, whatever the file's name says. */
-function formatOf(bytes: Buffer): ImageFormat | undefined {
+export function imageFormatOf(bytes: Buffer): ImageFormat | undefined {
   const start = bytes.toString("latin1", 0, 12);
   if (start.startsWith("\x89PNG\r\n\x1a\n")) return "png";
   if (start.startsWith("\xff\xd8\xff")) return "jpeg";

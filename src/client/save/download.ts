@@ -244,7 +244,7 @@ async function readFailure(response: HttpResponse, io: Pick<Io, "date">): Promis
 }
 
 /** GET that follows redirects, at most five, and from https only to https. */
-async function fetchMedia(
+export async function fetchMedia(
   url: string,
   range: Record<string, string>,
   { signal, fetch }: { signal: AbortSignal; fetch: Io["fetch"] },
