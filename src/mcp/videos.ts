@@ -25,10 +25,10 @@ export function followTools(options: ToolOptions, io: Io): Tool[] {
   return [getTool(options, io), saveTool(options, io)];
 }
 
-/** The session of a generation's service, and the age of the generation in milliseconds. */
+/** The session of a generation's service, and the age of the generation in milliseconds; infinite if it is unknown or was deleted. */
 export async function openFor(id: string, { services }: ToolOptions, io: Io) {
   const [entry] = await findById(services.journal, id).catch(() => []);
-  const ageMs = entry ? io.date().getTime() - Date.parse(entry.at) : Number.POSITIVE_INFINITY;
+  const ageMs = entry && !entry.removed ? io.date().getTime() - Date.parse(entry.at) : Number.POSITIVE_INFINITY;
   return { session: await services.open(entry?.base_url), ageMs };
 }
 

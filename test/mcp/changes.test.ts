@@ -66,6 +66,11 @@ test("delete_video deletes the video at the service, and says whether it was eve
   expect(unsaved.note).toContain("never saved");
   expect((await call("delete_video", { id })).value).toMatchObject({ deleted: true, was_there: false });
   expect((await call("list_videos")).value).toMatchObject({ videos: [{ id, status: "deleted" }] });
+  // Also right after its start, when a service may not know a new id yet.
+  expect((await call("get_video", { id })).value).toMatchObject({
+    code: "not_found",
+    message: expect.stringContaining("was deleted"),
+  });
   const other = (await call("generate_video", { prompt: "a hen" })).value.id;
   const file = join(world.folder, "hen.mp4");
   await call("save_video", { id: other, path: "hen.mp4" });
