@@ -65,7 +65,7 @@ export type Accounts = {
   setLimits(name: string, limits: AccountLimits): Promise<Required<AccountLimits>>;
   /** Replaces all its keys with a new one. */
   rotate(name: string): Promise<MadeKey & { revoked: number }>;
-  /** Disables an account, until it is enabled: its keys are refused. What it has started goes on. */
+  /** Disables an account, until it is enabled: its keys are refused. What it has started continues. */
   disable(name: string): Promise<Disabling>;
   enable(name: string): Promise<Disabling>;
   /** Deletes an account permanently: its keys become invalid, and its waiting generations are not submitted. Its videos and its ledger stay. */

@@ -212,7 +212,7 @@ function addDisable(accounts: CommandUnknownOpts, context: Context): void {
     .command("disable")
     .summary("disable an account for a time")
     .description(
-      "Disables an account until it is enabled: its keys, links and page sessions are refused, and it starts nothing. What it has started goes on, also what waits, and its callbacks are sent.",
+      "Disables an account until it is enabled: its keys, links and page sessions are refused, and it starts nothing. What it has started continues, also what waits, and its callbacks are sent.",
     )
     .argument("<account>", "its name")
     .addOption(localOption())

@@ -179,8 +179,7 @@ async function sendAndRecord(
   if (outcome.kind !== "unknown") service.io.unsettled.delete(attempt);
   const settled =
     recorded.kind === "refused" ? await settleRefused(service, recorded, { attempt, ...options }) : recorded;
-  if (settled.kind !== "accepted")
-    return { ...settled, error: explainKey(service, withCharge(settled)).with({ attempt }) };
+  if (settled.kind !== "accepted") return { ...settled, error: explainKey(service, settled.error).with({ attempt }) };
   const { generation, credits_charged: credits, remaining_credits } = settled.started;
   const { name: base_url, account } = service;
   const entry = {
@@ -212,12 +211,6 @@ function unlessCharged(outcome: SendOutcome, { attempt, firstSentAt }: Intent): 
   const { kind, error } = outcome;
   const reason = kind === "unsent" ? "it could not be sent again with its key" : `it was sent again: ${error.message}`;
   return unknownOutcome(reason, attempt);
-}
-
-/** Says of a start whose key was refused that it was not charged. */
-function withCharge({ kind, error }: SendOutcome & { error: VidgenError }): VidgenError {
-  if (kind !== "refused" || error.code !== "auth" || error.id !== undefined) return error;
-  return new VidgenError(error.code, `${error.message}. Nothing was charged.`, { ...error, cause: error.cause });
 }
 
 function withBalanceDrop(outcome: SendOutcome, { balance }: SendOptions): SendOutcome {

@@ -86,7 +86,7 @@ export function refusal(reply: Reply): VidgenError {
   }
   if (isDisabledAccount(reply)) {
     const hint =
-      "Ask the owner of the service to enable it: `vidgen accounts enable <account>`. What the account has started goes on meanwhile.";
+      "Ask the owner of the service to enable it: `vidgen accounts enable <account>`. What the account has started continues meanwhile.";
     return new VidgenError("auth", `The service refused the request: ${said}`, { httpStatus, headers, hint });
   }
   if (httpStatus === 401 || httpStatus === 403) {

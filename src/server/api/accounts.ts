@@ -52,7 +52,11 @@ export function refuseUnknownKey() {
 }
 
 export function refuseDisabled(account: string) {
-  return refuse(403, "account_disabled", `the account ${account} is disabled; the owner of this service can enable it`);
+  return refuse(
+    403,
+    "account_disabled",
+    `the account ${account} is disabled and nothing was charged; the owner of this service can enable it`,
+  );
 }
 
 /** Refuses a key for which `findAccount` found no account. */

@@ -260,7 +260,7 @@ test("a disabled account is refused until it is enabled; what it has started goe
   const disabled = await read(send("/disable", { account: "other" }));
   expect(disabled).toEqual({ account: "other", disabled_at: expect.stringMatching(/^\d{4}-.*Z$/) });
   expect(await read(send("/disable", { account: "other" }))).toEqual(disabled);
-  const message = "the account other is disabled; the owner of this service can enable it";
+  const message = "the account other is disabled and nothing was charged; the owner of this service can enable it";
   for (const path of [`/api/generation-status?id=${running.id}`, "/v1/videos", "/v1/models"]) {
     const reply = await api(new Request(baseUrl + path, { headers: bearer(otherKey) }));
     expect([reply.status, await readError(reply)]).toMatchObject([403, { code: "account_disabled", message }]);
