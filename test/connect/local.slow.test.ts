@@ -55,7 +55,7 @@ test("previews are free: every command says so, and no credits are used", async 
   const { stdout: id } = await machine.vidgen("generate", "a hare", ...short, "--no-wait");
   const cancelled = await machine.vidgen("cancel", id.trim());
   expect(cancelled).toMatchObject({ code: 0, stderr: `Cancelled ${id.trim()}.\n` });
-  expect((await machine.vidgen("accounts", "--local")).stdout).toBe("local\t1000\t1\t-\t-\n");
+  expect((await machine.vidgen("accounts", "--local")).stdout).toBe("local\t1000\t1\t-\t-\tenabled\n");
   writeFileSync(join(machine.folder, "shots.txt"), "a fox\n");
   const batch = await machine.vidgen("batch", "shots.txt", "--local", "--dry-run");
   expect(batch.stdout).toContain("1 to start\nCost: free.\n");
