@@ -29,8 +29,6 @@ export class Broken extends Error {
 
 /** What the service has not known for so long is lost. */
 const lostMs = 60_000;
-/** A download has so long after the completion, whatever the time to wait. */
-const downloadMs = 5 * 60_000;
 
 export type Rules = ReturnType<typeof createRules>;
 
@@ -61,8 +59,6 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   const replaced = new Map<string, number>();
   /** The videos of other programs. */
   const foreign = new Set<string>();
-  /** When somebody first saw that a generation was completed. */
-  const completedAt = new Map<string, number>();
   /** The generations that the service has cancelled, and for whom. */
   const cancelled = new Map<string, Process>();
   /** When something last happened that changes what a command finds. */
@@ -388,7 +384,6 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     },
     onStatusDelivered(process: Process, id: string, { status, text, isCut = false }: Answer): void {
       const known = id.toLowerCase();
-      if (text.includes('"completed"') && !completedAt.has(known)) completedAt.set(known, now());
       for (const each of byId(id)) {
         if (status < 300 && !isCut && text.includes(known)) each.unknownSince = undefined;
         else if (status === 404 && text.startsWith("{") && runOf(process).key === each.run.key)
@@ -461,10 +456,10 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
           4,
           `${process.name} ends with ${said.code}, and was told that ${untold.id} may have been charged`,
         );
-      if (text.includes("timed out before the video was saved"))
-        for (const { id = "", run: other } of attempts)
-          if (other === run && now() - (completedAt.get(id) ?? 0) < downloadMs)
-            throw new Broken(5, `${process.name} gives the video of ${id} up after less than 5 minutes`);
+      // The same line saves it: what is cut is resumed.
+      const isCut = text.includes("timed out before the video was saved");
+      if (isCut && command.type === "generate" && command.count === undefined && said.code !== exits.pending.exit)
+        throw new Broken(4, `${process.name} was cut while it saved, and ends with ${said.code}`);
       // Of its partial file something else may be true by the time that it is printed.
       if (command.type === "generate" && command.place && text.includes(`${command.place} already exists`)) {
         const bytes = contentOf(command.place) ?? Buffer.alloc(0);
