@@ -378,6 +378,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       if (mine && post.price !== undefined)
         prices.set(mine.run.process, new Map(prices.get(mine.run.process)).set(post.duration, post.price));
       if (mine === undefined) return;
+      // It is the service's last word.
+      if (means === "accepted") mine.unclearTo.delete(mine.run.process);
       mine.isRefused = means === "refused" || means === "later";
       if (mine.isRefused) mine.overFor.add("all");
       else mine.overFor.delete("all");
@@ -699,6 +701,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     const { process, command, said, journal } = run;
     const isOne = command.type === "generate" && command.count === undefined && posts.length === 0;
     if (!isOne || process.endedAt === undefined || process.wasKilled) return false;
+    // A process that ends a moment later may have read the journal before.
+    if (now() - process.endedAt < 1_000) return false;
     // What a newer version writes about an attempt counts as unknown.
     if (contentOf(journal)?.includes('"kind":"paused"')) return false;
     return (

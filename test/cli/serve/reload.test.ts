@@ -96,9 +96,11 @@ test("SIGHUP reads the file again: a new engine takes work, a removed one drains
   write({ engines: [second], port: 1 });
   service.child.kill("SIGHUP");
   await expect.poll(() => two.fake.creates.length, patient).toBe(1);
-  expect(service.printed.stderr).toContain(
-    `serve.json again: 1 engine; new: ${two.url}; no longer used: ${one.url}; a restart is needed for port.`,
-  );
+  await expect
+    .poll(() => service.printed.stderr, patient)
+    .toContain(
+      `serve.json again: 1 engine; new: ${two.url}; no longer used: ${one.url}; a restart is needed for port.`,
+    );
   expect(await service.engines()).toMatchObject([{ engine: two.url }, { engine: one.url, draining: 1, error: null }]);
 
   await stop(service.child, "SIGTERM");
