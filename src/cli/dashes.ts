@@ -1,8 +1,8 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 
 /**
- * Joins each value that begins with a dash to its flag, as in --style="-quiet forest": in a separate word, commander would read global flags such
- * as -q.
+ * Joins each value that begins with a dash to its flag, as in --style="-quiet forest". As a separate word, commander would read the value as global
+ * flags, such as -q.
  */
 export function joinValues(argv: readonly string[], program: CommandUnknownOpts): readonly string[] {
   const name = argv.find((word) => !word.startsWith("-"));
@@ -36,7 +36,7 @@ export function dashHint(argv: readonly string[], { code, name, quote }: ParseFa
   const words = end === -1 ? argv : argv.slice(0, end);
   const dashed =
     words.find((word) => isDashedText(word) && !/^--[\w-]+=/.test(word)) ??
-    // Without a command, one word is not taken for a prompt: a start costs money.
+    // Without a command, a single dashed word is not suggested as a prompt: generating it would cost money.
     words.find((word) => name !== undefined && code === "commander.unknownOption" && /^-\p{L}{3}/u.test(word));
   if (dashed === undefined) return undefined;
   const others = words.filter((word) => word !== dashed && word !== name);

@@ -34,7 +34,7 @@ type AskInputOptions = Pick<SessionOptions, "local" | "baseUrl" | "engine"> & {
   open?: boolean;
   /** The output path from `-o` or the setting; asked for if it is not set, unless `isSaved` is `false`. */
   outputPath: string | undefined;
-  /** The output path without those and without an answer. */
+  /** The output path if neither `-o`, nor the setting, nor an answer gives one. */
   defaultPath: string | undefined;
   /** How many generations are started. */
   starts: number;

@@ -93,7 +93,7 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
     name: "repeat_video",
     title: "Start a video again, with changes",
     description:
-      "Starts another generation with the request of an earlier one, which costs credits: the arguments given here replace what that had, such as another aspectRatio or prompt. Returns and repeats as generate_video does.",
+      "Starts another generation with the request of an earlier one, which costs credits. Arguments given here, such as another aspectRatio or prompt, replace those of the earlier request. Its result, and repeating a call, are as for generate_video.",
     input: z.strictObject({ id: idField, ...z.object(fieldArguments(options)).partial().shape, ...startArguments }),
     output: startOutput,
     // With `again` the same call pays for another generation.
@@ -106,7 +106,7 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
           "not_found",
           `Generation ${id} was not started on this computer: its request is not known.`,
           {
-            hint: "list_videos has those that were. Nothing was sent.",
+            hint: "list_videos lists the generations that were started here. Nothing was sent.",
           },
         );
       const { texts, images } = readArguments(given);
@@ -119,7 +119,7 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
       const earlier = { id, request: parent.request, isLocal: parent.base_url === localBaseUrl };
       const files = await findFiles(images, frame, options);
       const { set, ...input } = repeatRequest(earlier, { texts, images: files, set: [] });
-      // At the service of the flags, else at that of the parent.
+      // Starts at the service that the flags name, or else at the service of the parent.
       const isLocal = local || (baseUrl === undefined && earlier.isLocal);
       const starting = { again, isLocal, parent, frame, cancelled: signal };
       return startVideo({ ...input, extra: readSettings(set) }, starting, options, io);

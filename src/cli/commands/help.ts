@@ -49,7 +49,7 @@ ${readPage("agents").text}`;
 
 /**
  * Prints the help of the program, a command or a topic; with `--json` the same as data. For a topic with the name of a command, such as
- * `batch`, it prints the page, and as data the command with the page: its flags are in `vidgen batch --help`.
+ * `batch`, it prints the page; `--json` prints the command together with the page. `vidgen batch --help` shows the flags.
  */
 async function printHelp(words: readonly string[], program: CommandUnknownOpts, context: Context): Promise<void> {
   const { output } = context;

@@ -119,7 +119,7 @@ async function checkKey(baseUrl: string, apiKey: string, context: Context) {
   return { accepted: verdict === "accepted" ? "The service accepted the key." : unusual, ...known };
 }
 
-/** Sends one free request, without a key, to check that the address is a service. Throws if it is not, or cannot be used now. */
+/** Sends one free request, with the key if there is one, to check that the address is a service. Throws if it is not, or if it cannot be used now. */
 async function tryService(baseUrl: string, apiKey: string | undefined, { io, output }: Context): Promise<KeyCheck> {
   const { tryKey } = await import("../../connect/key-check.ts");
   const { describeFailure } = await import("../../client/http/reply.ts");

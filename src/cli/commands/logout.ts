@@ -14,7 +14,7 @@ export function addLogout(program: CommandUnknownOpts, context: Context): void {
   withDetails(command, { examples: ["vidgen logout"] });
 }
 
-/** Deletes the saved key of the base URL's origin. Prints nothing; with `--json` whether there was one. */
+/** Deletes the saved key for the origin of the base URL. Writes nothing to stdout; with `--json`, whether there was a key. */
 async function logout(flag: string | undefined, { io, output }: Context): Promise<void> {
   const baseUrl = await resolveBaseUrl(flag, io);
   const { origin } = new URL(baseUrl);

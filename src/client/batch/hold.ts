@@ -36,7 +36,7 @@ export async function checkAlone(paths: Iterable<string>, shard: string | null, 
     if (holder === undefined) continue;
     const { source } = await readResults(path, how.io.disk);
     if (source && areDisjoint(source.shard, shard)) continue;
-    // Acquiring the lease also recognizes a stale one.
+    // Throws if the holder is alive. A stale lease is acquired, and released again.
     const lease = await holdResults(path, how);
     await lease.release();
   }

@@ -23,8 +23,8 @@ export type Deletable = {
 };
 
 /**
- * Checks whether a generation may be deleted. Throws `usage` if it is running (deleting it would cancel it), may have been
- * charged and is not dismissed, or a live process is saving its video; and the errors of `readStatus`. Deletes nothing.
+ * Checks whether a generation may be deleted. Throws `usage` if it is running (deleting it would cancel it), if it may have been
+ * charged and is not dismissed, or if a live process is saving its video. Also throws as `readStatus` does. Deletes nothing.
  */
 export async function findDeletable(service: Service, id: string, { signal }: Signalled): Promise<Deletable> {
   const before = await findEntry(service, id);

@@ -39,8 +39,9 @@ const copiedBytes = 250_000;
 type ReadBack = { entries: Entry[]; unfinished?: JournalLine };
 
 /**
- * Reads back to the end of a copy's range, then the copy; without one to the beginning. `unfinished` is the copy for the next reader, if it
- * would save enough reading. Returns `undefined` if the copy is invalid because somebody edited the file since.
+ * Reads the journal backwards. With `copy`, it stops at the end of the copied range, and takes older unfinished attempts from the copy; without
+ * it, it reads to the beginning. `unfinished` is the copy for the next reader, if that would save enough reading. Returns `undefined` if the copy
+ * is invalid because somebody edited the file since.
  */
 async function readBack(
   journal: Pick<Journal, "scan">,
@@ -49,8 +50,9 @@ async function readBack(
 ): Promise<ReadBack | undefined> {
   const group = createGrouping();
   const entries: Entry[] = [];
-  /** The start of the oldest part with lines of the last 24 hours, and the start of the oldest part that was read. */
+  /** The newest part in which all attempts are older than 24 hours. Before it, only unfinished attempts count. */
   let recent: Pick<JournalPart, "start" | "head"> | undefined;
+  /** The oldest part that was read. */
   let oldest: Pick<JournalPart, "start" | "head"> | undefined;
   const newer = new Set<DatedLine>();
   const kept: DatedLine[][] = [];
@@ -73,6 +75,7 @@ async function readBack(
     if (found.length > 0 && found.every(({ ageMs }) => ageMs >= reusableMs)) recent ??= place;
     oldest = place;
   }
+  // `next` is the beginning of the part that followed the copied range: if it differs, somebody edited the file.
   if (copy && oldest?.head !== copy.next) return undefined;
   take(copy?.lines.toReversed() ?? []);
   if (recent === undefined || recent.start - (copy?.end ?? 0) < copiedBytes) return { entries };

@@ -130,8 +130,8 @@ async function findAttempts(
   const entries: Entry[] = [];
   for await (const { lines } of journal.scan({ words: [...words, ...attempts, ...ids] }))
     for (const line of lines) {
-      const lines = group(line);
-      if (lines && attempts.has(lines[0].attempt)) entries.push(foldEntry(lines));
+      const found = group(line);
+      if (found && attempts.has(found[0].attempt)) entries.push(foldEntry(found));
     }
   return entries;
 }

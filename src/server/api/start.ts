@@ -47,7 +47,7 @@ const maxBodyBytes = 28_000_000;
 /** The maximum number of bytes in memory for bodies with images; a body that does not fit is refused. */
 const maxLargeBytes = 200_000_000;
 
-/** The same for the other bodies, so that those with images do not keep them out. */
+/** The same limit for bodies without images, so that bodies with images cannot use up their memory. */
 const maxSmallBytes = 100_000_000;
 
 /** How many bodies with images are handled at a time: each takes some 150 MB until it is stored. The others wait as bytes. */
@@ -76,15 +76,15 @@ export type StartFormat = {
   types: readonly string[];
   /** Returns the fields of a body by the interface's names, and the text by which a repeated body is recognized. Throws a refusal. */
   read(c: ApiContext, bytes: Uint8Array): JsonBody | Promise<JsonBody>;
-  /** Its names of the interface's fields. */
+  /** The names that this API uses for the fields of the interface, where they differ. */
   names?: FieldNames;
   reply(started: Started): object;
 };
 
 const startHeaders = {
-  "Idempotency-Key": idempotencyKey
-    .optional()
-    .meta({ description: "With the same key and body again, the same reply comes and nothing is charged." }),
+  "Idempotency-Key": idempotencyKey.optional().meta({
+    description: "A request that repeats both the key and the body gets the same reply, and nothing is charged.",
+  }),
   "Vidgen-Label": z.string().optional().meta({
     description:
       "A label, such as the name of a batch, by which the page groups generations: percent-encoded, at most 200 characters.",
@@ -98,7 +98,8 @@ const startHeaders = {
 
 /** The common parts of the operations that start a generation. */
 export const startCommon = {
-  description: "If no reply came, send it again only with its Idempotency-Key: it may have been charged.",
+  description:
+    "If you get no reply, repeat the request only with the same Idempotency-Key: the first request may have been charged.",
   parameters: parameters("header", startHeaders),
   refusals: {
     ...refusal(400, "invalid_prompt", "prompt is missing"),
@@ -180,7 +181,7 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
     options.onStart?.(generation, cost);
     return { ...outcome, credits_charged: cost };
   };
-  /** The price of the model may have changed since. */
+  /** Returns an earlier start with what it was charged, from the ledger: the price of the model may have changed since. */
   const replay = async (outcome: StartOutcome & { kind: "started" }): Promise<Started> => {
     const entries = await options.store.ledger({ generation: outcome.generation.id, limit: 10 });
     return { ...outcome, credits_charged: entries.reduce((sum, { amount }) => sum + Math.max(0, -amount), 0) };

@@ -60,7 +60,7 @@ export type RenderOptions = {
    * elsewhere.
    */
   confirm(): void;
-  /** Reports how much of the video is done, in percent, or how much of the work of a part of the engine: then `node` is the part's name. */
+  /** Reports how much of the video is done, in percent. With `node`, the percentage is of that part of the engine's work. */
   progress(percent: number | undefined, node?: string): void;
   /** Reports that the task hardly keeps the engine busy, although it has not ended: another task may use its slot. May be called again. */
   releaseSlot?(): void;

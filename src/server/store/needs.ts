@@ -10,7 +10,7 @@ export function needsOf({ request, checkpoint }: Pick<StoredGeneration, "request
   return { model, images: images.length, isReal, isFetched, ...submissionOf(checkpoint) };
 }
 
-/** Returns the engine that a generation was submitted to, or that can be asked for it, and whether the submission is unclear. */
+/** Returns the engine that a generation was submitted to, or that can be asked whether it has the generation; and whether the submission is unclear. */
 export function submissionOf(checkpoint: StoredCheckpoint | null): Pick<Claim, "engine" | "isSubmitting"> {
   const isBegun = checkpoint !== null && !["rendering", "submitting"].includes(checkpoint.state);
   const engine = isBegun ? checkpoint.engine : null;

@@ -145,7 +145,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
   };
 }
 
-/** Returns the address that a job states, which may be on the server itself without its host. */
+/** Returns the address that a job states as an absolute URL: a relative one is resolved against the server's URL. */
 function addressIn(stated: string | undefined, url: string): string | undefined {
   const address = stated === undefined ? undefined : new URL(stated, `${url}/`);
   return address && /^https?:$/.test(address.protocol) ? address.href : undefined;

@@ -1,6 +1,6 @@
 import { frameLength } from "./frame-length.ts";
 
-/** A video that is further from the leading one, in seconds, is moved there. */
+/** How far a video may be from the leading one, in seconds, before it is moved to the time of that one. */
 const maxDrift = 0.05;
 
 /** One slider and one set of buttons control all videos of a comparison. */

@@ -55,7 +55,7 @@ export function* listKeys(name: string): Rule<KeyRecord[] | undefined> {
   }));
 }
 
-/** Keeps that a key was used at `at`, unless a use after `since` is kept. */
+/** Records that a key was used at `at`, unless a use after `since` is recorded. */
 export function* keepKeyUse(keyHash: string, { at, since }: { at: string; since: string }): Rule<void> {
   yield* sql("UPDATE keys SET used_at = ? WHERE hash = ? AND (used_at IS NULL OR used_at <= ?)", at, keyHash, since);
 }
@@ -81,7 +81,7 @@ export function* setDisabled(name: string, at: string | null): Rule<Disabling | 
   return { disabled_at: at, isChanged: true };
 }
 
-/** Ends a token of the page, and forgets those whose time is over. Returns whether it had not ended before. */
+/** Ends a token of the page, and deletes the records of expired tokens. Returns `false` if the token had already ended. */
 export function* endToken({ hash, until }: { hash: string; until: string }, now: string): Rule<boolean> {
   yield* sql("DELETE FROM ended_tokens WHERE until <= ?", now);
   const insert = "INSERT INTO ended_tokens (hash, until) VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING hash";

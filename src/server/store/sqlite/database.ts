@@ -45,7 +45,7 @@ export async function openDatabase(file: string): Promise<Database> {
   }
 }
 
-/** A commit then takes one write and one sync. Separate from opening, because a refused database must stay unchanged. */
+/** Switches the database to a write-ahead log, so that a commit takes one write and one sync. Separate from opening, because a refused database must stay unchanged. */
 export async function useWriteAheadLog(database: Database, file: string): Promise<void> {
   if (file === ":memory:") return;
   database.exec("PRAGMA journal_mode = WAL");
@@ -66,7 +66,7 @@ export async function createFileCheck(file: string): Promise<() => Promise<void>
   };
 }
 
-/** Loaded with the first database, since it compiles 1.3 MB of WebAssembly. It is CommonJS, although its types declare no default export. */
+/** Loaded with the first database, since it compiles 1.3 MB of WebAssembly. The package is CommonJS: its import has a `default`, which its types do not declare. */
 async function loadSqlite(): Promise<typeof import("node-sqlite3-wasm")> {
   const loaded: object = await import("node-sqlite3-wasm");
   return (loaded as { default: typeof import("node-sqlite3-wasm") }).default;

@@ -77,7 +77,7 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
       return { size: fstatSync(fd).size, fd };
     } finally {
       database.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}`);
-      // A file without a name is deleted when this process ends.
+      // The open descriptor still reads the removed file. The system deletes its data when the descriptor is closed.
       rmSync(copy, { force: true });
     }
   };
@@ -108,7 +108,7 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
       return () => listeners.delete(onChange);
     },
     publish,
-    // One at a time: the next one writes the log into the file, which is being copied.
+    // One at a time: a second backup would write the log into the file while it is being copied.
     backup: () => inTurn(copyDatabase),
     provenance: {
       read: async () => provenance.read(),
