@@ -14,7 +14,7 @@ export type Typed = {
 /** Commands that can start a generation, and those that run until they are stopped. */
 const starting = ["generate", "again", "batch"];
 const lasting = ["serve", "mcp", "listen"];
-/** A person decides about these: no program is told to repeat them. */
+/** A person decides about these flags: a program must not repeat them. */
 const decided = ["--again", "--dismiss", "--retry-failed", "--retry-unknown"];
 
 /** The words that call the program: printed commands must work when they are pasted. */
@@ -38,6 +38,7 @@ export function sameLine({ program, argv, command = "" }: Typed): NextCommand[] 
   const end = argv.indexOf("--");
   const flags = end === -1 ? argv : argv.slice(0, end);
   if (lasting.includes(command) || flags.some((word) => decided.includes(word))) return [];
-  const isLook = flags.includes("--dry-run") || argv[argv.indexOf("batch") + 1] === "status";
+  const isStatus = command === "batch" && argv[argv.indexOf(command) + 1] === "status";
+  const isLook = flags.includes("--dry-run") || isStatus;
   return [{ argv: [...program, ...argv], pays: starting.includes(command) && !isLook }];
 }

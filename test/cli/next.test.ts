@@ -2,6 +2,7 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { afterEach, expect, test } from "vitest";
+import { sameLine } from "../../src/cli/next.ts";
 import type { ErrorFields } from "../../src/client/generation/events.ts";
 import { createWorld, failure, goneReply, isStart, mediaUrl, onStart, type Run, type World } from "../vidgen.ts";
 
@@ -272,4 +273,15 @@ test("begins as the program was called, and shows no key", async () => {
   world.faults = [onStart(() => Promise.reject(failure("ECONNREFUSED", false)) as never)];
   const run = await world.vidgen("generate", `a ${world.env.VIDGEN_API_KEY}`, "--json");
   expect(errorOf(run).next).toEqual([]);
+});
+
+test.each([
+  ["batch status shots.csv.results.jsonl", "batch", false],
+  ["batch shots.csv", "batch", true],
+  ["generate -m batch status", "generate", true],
+  ["generate fox --dry-run", "generate", false],
+  ["generate -- --dry-run", "generate", true],
+])("the line `%s` again can pay: %s %s", (line, command, pays) => {
+  const argv = line.split(" ");
+  expect(sameLine({ program: ["vidgen"], argv, command })).toEqual([{ argv: ["vidgen", ...argv], pays }]);
 });
