@@ -7,7 +7,7 @@ import type { Engine } from "../../server/engines/engine.ts";
 import type { OpenOptions, RunningService } from "../../server/serve.ts";
 import type { Context } from "../context.ts";
 
-/** The flags about engines, and those that the file of `--config` stands for. */
+/** The options of the engines, from flags or from the file of `--config`. */
 type Options = Parameters<typeof readEngineSettings>[0] & {
   creditsPer?: string[] | undefined;
   database: string | undefined;
@@ -84,7 +84,7 @@ function createReload(
     const config = readConfig(first.file);
     try {
       const read = settings.create(config);
-      // What is as before goes on with what it knows of its server.
+      // An unchanged engine keeps what it has learned about its server.
       const next = read.map((engine) => used.find(({ identity }) => identity === engine.identity) ?? engine);
       const prices = isTyped("creditsPer") ? options.creditsPer : config.options.creditsPer;
       return { config, next, creditsPer: readCreditsPer(prices ?? [], next) };

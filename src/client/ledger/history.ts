@@ -412,9 +412,14 @@ export function isOpen({ state, removed = false }: Pick<Entry, "state" | "remove
   return !removed && (state === "running" || state === "ready");
 }
 
+/** Whether the user has dismissed it, or deleted its video: later starts of the same request ignore it. */
+export function isClosed({ dismissed = false, removed = false }: Pick<Entry, "dismissed" | "removed">): boolean {
+  return dismissed || removed;
+}
+
 /** Whether a start must consider it at any age. Not for rows of a batch, callers' keys and agents, which are found in other ways. */
 export function isUnfinished(entry: Entry): boolean {
-  if (entry.dismissed || entry.removed) return false;
+  if (isClosed(entry)) return false;
   if (entry.batch !== undefined || entry.mcp || entry.key !== undefined) return false;
   return stopsOthers(entry.state) || (isOpen(entry) && !isIdHandedOver(entry));
 }

@@ -8,6 +8,7 @@ import {
   datedEntries,
   type Entry,
   type IntentLine,
+  isClosed,
   isIdHandedOver,
   isUnfinished,
   keyOf,
@@ -225,7 +226,7 @@ function isAtPosition(entry: Partial<Take>, take: Take, { isAnyRun }: { isAnyRun
 
 function isCandidate(entry: Entry, { request, mcp = false, isPreview, parent }: Wanted): boolean {
   // Rows of a batch are in their results file, and attempts with a caller's key are found by that key only.
-  if (entry.dismissed || entry.removed || entry.batch !== undefined || entry.key !== undefined) return false;
+  if (isClosed(entry) || entry.batch !== undefined || entry.key !== undefined) return false;
   if ((entry.mcp ?? false) !== mcp || differsInPreview(entry.is_preview, isPreview)) return false;
   if (parent !== undefined && entry.parent !== parent) return false;
   return isDeepStrictEqual(entry.request, request);
@@ -356,7 +357,7 @@ type WantedLine = Pick<Wanted, "earlier" | "now"> & {
  */
 export function findResumable(entries: readonly Entry[], { earlier, now, isOutputOf }: WantedLine): Entry | undefined {
   const isOwn = ({ entry, ageMs }: Dated) => {
-    if (entry.dismissed || entry.removed) return false;
+    if (isClosed(entry)) return false;
     if (entry.run !== undefined) return isOutputOf(entry) && !isRunDone(entry, entries);
     if (earlier === "reuse" && (isIdHandedOver(entry) || (entry.state === "delivered" && ageMs < reusableMs)))
       return true;
@@ -368,7 +369,7 @@ export function findResumable(entries: readonly Entry[], { earlier, now, isOutpu
 
 /** Whether all positions of an attempt's run are done. */
 function isRunDone({ run, count = 0 }: Entry, entries: readonly Entry[]): boolean {
-  const done = entries.filter((each) => each.run === run && !each.dismissed && !each.removed && isTakeDone(each));
+  const done = entries.filter((each) => each.run === run && !isClosed(each) && isTakeDone(each));
   return new Set(done.map(({ position }) => position)).size >= count;
 }
 

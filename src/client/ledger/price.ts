@@ -45,12 +45,12 @@ export function chargedOf(
 }
 
 /**
- * Adds to an error about a generation its attempt, and whether that was charged: what a service has accepted was, unless it costs nothing. Of an
- * engine of the local service only a stated price tells.
+ * Adds to an error about a generation its attempt, and whether that was charged. An accepted start was charged unless it costs nothing; at an
+ * engine of the local service, only a stated price shows it.
  */
 export function withCharge(error: VidgenError, entry: Entry | undefined, where: { isLocal: boolean }): VidgenError {
   if (entry === undefined) return error;
-  // Credits that a provider lacks are no answer to whether it was charged.
+  // That a provider's account has no credits does not show whether this start was charged.
   const isOpen = error.ended !== undefined && error.code === "credits";
   const isAccepted = entry.id !== undefined && entry.state !== "refused" && entry.state !== "unknown";
   const accepted = chargedOf(entry, where) ?? (where.isLocal ? undefined : "yes");

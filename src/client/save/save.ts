@@ -60,8 +60,8 @@ export async function save({ generation, videoUrl }: CompletedGeneration, option
 }
 
 /**
- * Aborts the download after the timeout, unless its bytes would be lost: where nothing tells that a later download gets the same video, or
- * where this one has begun again after it was complete.
+ * Aborts the download after the timeout, unless its bytes would be lost: if no validator identifies the video for a later download, or if this
+ * download has started again after it was complete.
  */
 function limitDownload({ target, timeoutMs, signal, onNote, onProgress }: SaveOptions, io: DownloadIo) {
   const controller = new AbortController();
