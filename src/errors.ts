@@ -102,7 +102,7 @@ export class VidgenError extends Error {
     this.httpStatus = details.httpStatus;
     this.headers = details.headers;
     this.attempt = details.attempt;
-    this.charged = details.charged ?? impliedCharge(code);
+    this.charged = details.charged ?? impliedCharge(code, details.attempt);
     this.ended = details.ended;
     this.next = details.next;
   }
@@ -139,9 +139,10 @@ export class VidgenError extends Error {
   }
 }
 
-function impliedCharge(code: CommandErrorCode): ErrorCharge | undefined {
+function impliedCharge(code: CommandErrorCode, attempt: string | undefined): ErrorCharge | undefined {
   if (code === "unknown") return "maybe";
-  return code === "usage" ? "no" : undefined;
+  // A usage error with an attempt is about an earlier start.
+  return code === "usage" && attempt === undefined ? "no" : undefined;
 }
 
 /** Whether an error is a signal, such as Ctrl-C, and not a failure. */

@@ -1,3 +1,4 @@
+import type { ChooseOptions } from "../client/generation/choose.ts";
 import type { Service } from "../client/generation/service.ts";
 import type { Choice, Earlier } from "../client/ledger/policy.ts";
 import { formatAge, formatExpected } from "../connect/format.ts";
@@ -8,14 +9,15 @@ import type { Context } from "./context.ts";
 import type { StartFlags } from "./making.ts";
 import { earlierDocument } from "./terminal/result.ts";
 
-type DryRunOptions = Pick<StartFlags, "local" | "engine" | "baseUrl"> & {
-  /** The service to use if no flag names one. */
-  at: string | undefined;
-  outputPath: string | undefined;
-  earlier: Earlier;
-  /** The generation whose request is repeated. */
-  parent?: string | undefined;
-};
+type DryRunOptions = Pick<StartFlags, "local" | "engine" | "baseUrl"> &
+  Pick<ChooseOptions, "typed" | "untyped"> & {
+    /** The service to use if no flag names one. */
+    at: string | undefined;
+    outputPath: string | undefined;
+    earlier: Earlier;
+    /** The generation whose request is repeated. */
+    parent?: string | undefined;
+  };
 
 /**
  * `--dry-run`: prints the request as it would be sent, without the key; or the generation that would be resumed, or why nothing would be sent.

@@ -82,7 +82,7 @@ function stoppedBefore(thrown: unknown, { how }: Ready, { io, reporter, options 
   if (id === undefined) return error;
   const resume = { ...options, outputPath: how.outputPath };
   // Their hints say what the command does.
-  if (code === "unknown" || code === "not_found") return withResume(error, id, resume, io);
+  if (code === "unknown" || code === "not_found" || code === "usage") return withResume(error, id, resume, io);
   return reporter.stopped(id, withResumeHint(error, id, resume, io));
 }
 

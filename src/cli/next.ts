@@ -29,6 +29,7 @@ export function nextOf({ code, id, next }: Pick<ErrorFields, "code" | "id" | "ne
   const free = (...words: string[]) => [{ argv: [...typed.program, ...words], pays: false }];
   if (code === "unknown")
     return id === null ? free("list", "--status", "unknown") : free("wait", ...(id.startsWith("-") ? ["--"] : []), id);
+  if (code === "usage" && id !== null) return free("wait", id);
   if (code === "not_found") return free("list");
   return code === "pending" || code === "network" || isSignal({ code }) ? sameLine(typed) : [];
 }

@@ -31,6 +31,8 @@ export type TypedWords = {
 export type TypedLine = {
   /** Recorded in the intent line of the journal. */
   hash: string;
+  /** The fields of the request, or "output", that it does not determine: see `IntentLine`. */
+  untyped: readonly string[];
   earlier: Earlier;
   /** The output path by flag, setting or default; the local service has another default. */
   outputAt(service: { isLocal: boolean }): Promise<string | undefined>;
@@ -75,7 +77,7 @@ async function contentName(word: string | undefined, { disk, signal, ...io }: Io
  * would be another request, which would be paid for again.
  */
 export async function findOwnAttempt(
-  { hash, earlier, outputAt: placeAt }: TypedLine,
+  { hash, untyped, earlier, outputAt: placeAt }: TypedLine,
   journal: Pick<Journal, "scan">,
   { io, output }: Pick<Context, "io" | "output">,
 ): Promise<Entry | undefined> {
@@ -84,6 +86,8 @@ export async function findOwnAttempt(
   const recordedAt = async (isLocal: boolean): Promise<RecordedOutput> =>
     recordOutput(await placeAt({ isLocal }), output.redact, io.disk);
   const [local, other] = [await recordedAt(true), await recordedAt(false)];
-  const isOutputOf = (entry: Entry) => isSameOutput(entry, entry.base_url === localBaseUrl ? local : other);
+  const isOutputOf = (entry: Entry) =>
+    [...untyped, ...(entry.untyped ?? [])].includes("output") ||
+    isSameOutput(entry, entry.base_url === localBaseUrl ? local : other);
   return findResumable(entries, { earlier, now: io.date(), isOutputOf });
 }

@@ -194,13 +194,12 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
   const images = await readAllImages(input.images, { onNote: output.note });
   const request = buildRequest({ ...input, images }, { isLocal: options.local ?? false });
   const requests = Array.from({ length: count }, (_, index) => withNextSeed(request, index));
+  // What an interactive start asked for is not in the typed line.
+  const typedLine = isConfirmed ? { typed: line.hash } : { typed: line.hash, untyped: line.untyped };
   if (options.dryRun) {
     const { printDryRun } = await import("../dry-run.ts");
-    return printDryRun(
-      requests,
-      { ...options, at: parent?.base_url, outputPath, earlier, parent: parent?.id },
-      context,
-    );
+    const at = parent?.base_url;
+    return printDryRun(requests, { ...options, at, outputPath, earlier, parent: parent?.id, ...typedLine }, context);
   }
   const services = await openServices({ ...options, isStarting: true, output }, io);
   defer(services.close);
@@ -211,7 +210,7 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
   const saving = { outputPath, overwrite, protectedPaths, infoJson: options.writeInfoJson };
   const balance = session.isLocal ? undefined : () => findBalance(session.service);
   const { signal, abandon } = io;
-  const named = { parent: parent?.id, from: frame?.id, typed: line.hash };
+  const named = { parent: parent?.id, from: frame?.id, ...typedLine };
   const sending = { earlier, ...named, noWait: !options.wait, balance, signal, abandon };
   const maxCredits =
     options.maxCredits === undefined ? undefined : readNumber(options.maxCredits, "--max-credits", { least: 1 });
@@ -240,7 +239,7 @@ export async function readLine(
     return count === 1 ? outputPath : outputForSeveral(outputPath, io);
   };
   const hash = await hashLine({ ...words, from, set, count, service }, command, io);
-  return { hash, earlier: chooseEarlier(options), outputAt };
+  return { hash, untyped: [], earlier: chooseEarlier(options), outputAt };
 }
 
 /** The last frame that `--from` asks for. A repeated generation uses its own again, unless other images are given. */

@@ -26,6 +26,9 @@ export type ChooseOptions = {
   parent?: string | undefined;
   /** Its position among several generations of one command. */
   take?: Take | undefined;
+  /** The hash of the typed command line, and what it does not determine: see `IntentLine`. */
+  typed?: string | undefined;
+  untyped?: readonly string[] | undefined;
 };
 
 /** A start in the form that is compared with earlier attempts, and recorded. */
@@ -33,14 +36,15 @@ export type WantedStart = Omit<Wanted, "now" | "earlier"> & Pick<ChooseOptions, 
 
 /** Prepares a start for the comparison with earlier attempts. Throws `usage` for an invalid key. */
 export async function wantedOf(chooser: Chooser, request: StartRequest, options: ChooseOptions): Promise<WantedStart> {
-  const { earlier, outputPath, idempotencyKey: key, mcp, parent, take } = options;
+  const { earlier, outputPath, idempotencyKey: key, mcp, parent, take, typed, untyped } = options;
   if (key !== undefined && !/^[\w.:~+/=@-]{1,255}$/.test(key))
     throw usage("The idempotency key must be 1 to 255 letters, digits or _.:~+/=@-.");
   const { name, isPreview, redact, io } = chooser;
   const place = await recordOutput(outputPath, redact, io.disk);
   const recorded = recordedRequest(chooser, request);
   const kind = isPreview(request.model);
-  return { service: name, request: recorded, ...place, earlier, key, mcp, isPreview: kind, parent, take };
+  const line = { parent, take, typed, untyped };
+  return { service: name, request: recorded, ...place, earlier, key, mcp, isPreview: kind, ...line };
 }
 
 /**
@@ -72,7 +76,7 @@ export async function planStarts(
 ): Promise<Choice[]> {
   const count = requests.length;
   const run = count === 1 ? undefined : await chooseTakes(chooser, requests, options);
-  if (run?.kind === "wait") return requests.map(() => run);
+  if (run?.kind === "wait" || run?.kind === "refuse") return requests.map(() => run);
   const choices: Choice[] = [];
   for (const [index, request] of requests.entries()) {
     const take = run && { run: run.name ?? "", position: index + 1, count };

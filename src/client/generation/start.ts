@@ -25,8 +25,6 @@ export type PaidStartOptions = ChooseOptions &
     batch?: StartedRow | undefined;
     /** The id of the generation whose last frame it starts with. */
     from?: string | undefined;
-    /** The hash of the typed command line. */
-    typed?: string | undefined;
     /** Throws if a new generation would exceed a budget, before anything is recorded or dismissed. */
     check?: (() => void) | undefined;
     /** Called after the intent is written and before the request is sent; if it rejects, nothing is sent. */
@@ -268,7 +266,6 @@ function intentLine(
     noWait,
     batch,
     from,
-    typed,
   }: PaidStartOptions & { attempt: string; resends: KeptKey | undefined; part: string | undefined },
 ): JournalLine {
   return {
@@ -292,7 +289,8 @@ function intentLine(
     engine,
     parent: wanted.parent,
     from,
-    typed,
+    typed: wanted.typed,
+    untyped: wanted.untyped?.length ? wanted.untyped : undefined,
     ...wanted.take,
   };
 }
@@ -374,6 +372,7 @@ export async function openTakes(
   return underLock(service, wanted, { ...options, outputPath: undefined }, async () => {
     const choice = await chooseTakes(service, requests, options);
     if (choice.kind === "wait") return undefined;
+    if (choice.kind === "refuse") throw withCharge(refusalError(choice), choice.entry, service);
     const { name = service.io.uuid(), attempts } = choice;
     const hold = await service.journal.hold(name);
     return hold && { name, attempts, release: hold.release };

@@ -108,6 +108,11 @@ export type IntentLine = Partial<Take> & {
   from?: string | undefined;
   /** The hash of the typed command line. */
   typed?: string | undefined;
+  /**
+   * The fields of the request that the typed line does not determine, and "output" for such a path: values of vidgen.json, or an image on
+   * stdin. When the same line is typed again, they may be others.
+   */
+  untyped?: readonly string[] | undefined;
 };
 
 /** One of several generations of one command, such as `-n 3`. */

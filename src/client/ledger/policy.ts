@@ -107,7 +107,18 @@ type Stop =
   /** A process is starting it, or a process on another machine may have ended: try again later. */
   | { kind: "wait"; entry: Entry }
   /** `key` is the Idempotency-Key of an attempt that may be sent again, if the service remembers it. */
-  | { kind: "refuse"; entry: Entry; because: "unknown" | "lost" | "removed"; key?: string | undefined };
+  | { kind: "refuse"; entry: Entry; because: "unknown" | "lost" | "removed"; key?: string | undefined }
+  | ChangedLine;
+
+/** The same typed line has an unfinished attempt, with other values than it has now: see `IntentLine.untyped`. */
+type ChangedLine = {
+  kind: "refuse";
+  entry: Entry;
+  because: "changed";
+  /** The names of these values. */
+  differing: readonly string[];
+  key?: undefined;
+};
 
 /** An Idempotency-Key that the service remembers. `firstSentAt` is the start of the oldest attempt with it; ISO 8601, UTC. */
 export type KeptKey = { key: string; firstSentAt: string };
@@ -130,6 +141,9 @@ export type Wanted = RecordedOutput & {
   now: Date;
   /** The key of an unclear start that the service remembers. */
   keptKey?: KeptKey | undefined;
+  /** The hash of the typed command line, and what it does not determine: see `IntentLine`. */
+  typed?: string | undefined;
+  untyped?: readonly string[] | undefined;
 };
 
 type PolicyJournal = Pick<Journal, "scan" | "append" | "leaseOf">;
@@ -149,8 +163,13 @@ export async function choose(wanted: Wanted, journal: PolicyJournal, lock?: Lock
     const before = ended.size;
     const known = await findCandidates(wanted, journal, lock);
     const here = known.filter(({ base_url }) => isSameService(base_url, wanted.service));
-    const choice = await chooseOnce(here, { ...wanted, leaseOf });
-    if (ended.size === before) return choice;
+    const context = { ...wanted, leaseOf };
+    const choice = await chooseOnce(here, context);
+    // The run that a take belongs to was chosen by `chooseRun`.
+    const isChosen = choice.kind !== "new" || (wanted.take !== undefined && wanted.earlier !== "again");
+    const unfinished = async () => (wanted.take === undefined ? here : readCandidates(journal, wanted.now));
+    const decided = isChosen ? choice : await considerChanged(choice, await unfinished(), context);
+    if (ended.size === before) return decided;
   }
 }
 
@@ -299,10 +318,82 @@ async function chooseByKey(entries: readonly Entry[], wanted: ChooseContext): Pr
   return { kind: "new", dismissed: [] };
 }
 
-async function actionFor(entry: Entry, { key, earlier, leaseOf }: ChooseContext): Promise<Action> {
+async function actionFor(
+  entry: Entry,
+  { key, earlier, leaseOf }: Pick<ChooseContext, "key" | "earlier" | "leaseOf">,
+): Promise<Action> {
   const { state, attempt } = entry;
   const lease = isWorkedOn(state) ? await leaseOf(attempt) : "dead";
   return decide({ state, lease, isIdHandedOver: isIdHandedOver(entry) }, key === undefined ? earlier : "key");
+}
+
+/**
+ * A new start of a typed line that has unfinished attempts with other values, from an earlier vidgen.json or stdin: it would pay again by accident.
+ * `again` dismisses them; otherwise the first that a start with the same values would not ignore stops it, an attempt with an id before others.
+ */
+async function considerChanged(
+  choice: Choice & { kind: "new" },
+  entries: readonly Entry[],
+  wanted: ChooseContext,
+): Promise<Choice> {
+  if (wanted.key !== undefined) return choice;
+  const changed = findChanged(entries, wanted, [wanted.request]);
+  if (wanted.earlier !== "again") return (await findChangedStop(changed, wanted.leaseOf)) ?? choice;
+  const dismissed = [...choice.dismissed];
+  for (const { entry } of changed) {
+    const isKnown = dismissed.some(({ attempt }) => attempt === entry.attempt);
+    if (!isKnown && (await actionFor(entry, wanted)) === "dismiss") dismissed.push(entry);
+  }
+  return { ...choice, dismissed };
+}
+
+type Changed = { entry: Entry; differing: readonly string[] };
+
+/** The unfinished attempts of a typed line that differ from one of these requests only in what the line does not determine, oldest first. */
+function findChanged(
+  entries: readonly Entry[],
+  wanted: Omit<Wanted, "request">,
+  requests: readonly StartRequest[],
+): Changed[] {
+  const { typed, untyped = [], service, parent, isPreview, earlier } = wanted;
+  if (typed === undefined) return [];
+  const isOfLine = (entry: Entry) =>
+    entry.typed === typed &&
+    isUnfinished(entry) &&
+    isSameService(entry.base_url, service) &&
+    entry.parent === parent &&
+    !differsInPreview(entry.is_preview, isPreview);
+  const ofLine = entries.filter(isOfLine).reverse();
+  return ofLine.flatMap((entry) => {
+    const open = new Set([...untyped, ...(entry.untyped ?? [])]);
+    const isHere = isSameOutput(entry, wanted);
+    if (open.size === 0 || !(open.has("output") || isSameRunAt(isHere, entry, earlier))) return [];
+    const request = requests.find((each) => isDeepStrictEqual(without(each, open), without(entry.request, open)));
+    if (request === undefined) return [];
+    return { entry, differing: [...differencesOf(request, entry.request), ...(isHere ? [] : ["output"])] };
+  });
+}
+
+function without(request: StartRequest, names: ReadonlySet<string>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(request).filter(([name]) => !names.has(name)));
+}
+
+function differencesOf(one: Record<string, unknown>, other: Record<string, unknown>): string[] {
+  const names = new Set([...Object.keys(one), ...Object.keys(other)]);
+  return [...names].filter((name) => !isDeepStrictEqual(one[name], other[name]));
+}
+
+async function findChangedStop(
+  changed: readonly Changed[],
+  leaseOf: Journal["leaseOf"],
+): Promise<(Stop & { kind: "wait" }) | ChangedLine | undefined> {
+  const stops: ((Stop & { kind: "wait" }) | ChangedLine)[] = [];
+  for (const { entry, differing } of changed) {
+    const action = await actionFor(entry, { key: undefined, earlier: "resume", leaseOf });
+    if (action === "wait") stops.push({ kind: "wait", entry });
+    else if (action !== "pass") stops.push({ kind: "refuse", entry, because: "changed", differing });
+  }
+  return stops.find((stop) => stop.kind === "refuse" && isStarted(stop.entry)) ?? stops[0];
 }
 
 /** The generations of one command: one for each request, in order. */
@@ -312,6 +403,7 @@ export type WantedRun = Omit<Wanted, "request" | "key" | "take" | "keptKey"> & {
 export type RunChoice =
   /** A process on another machine may have ended; `entry` is one of its attempts. */
   | { kind: "wait"; entry: Entry }
+  | ChangedLine
   /** `attempts` has the running or completed attempt of each position, if any. */
   | { kind: "run"; name: string | undefined; attempts: readonly (Entry | undefined)[] };
 
@@ -319,7 +411,7 @@ export type RunChoice =
  * Chooses the run that a command for several generations continues: the newest incomplete run of the same command that no live process
  * has. Without a name it is a new one. Only under the journal's lock.
  */
-export async function chooseRun(wanted: WantedRun, journal: Pick<Journal, "scan" | "leaseOf">): Promise<RunChoice> {
+export async function chooseRun(wanted: WantedRun, journal: PolicyJournal): Promise<RunChoice> {
   const { requests, earlier, service } = wanted;
   const count = requests.length;
   const isSameLine = (entry: Entry) => {
@@ -342,6 +434,11 @@ export async function chooseRun(wanted: WantedRun, journal: Pick<Journal, "scan"
     const [entry] = takes;
     if (lease === "unsure" && entry) return { kind: "wait", entry };
     if (lease === "dead") return { kind: "run", name, attempts: made };
+  }
+  if (earlier !== "again" && wanted.typed !== undefined) {
+    const changed = findChanged(await readCandidates(journal, wanted.now), wanted, requests);
+    const stop = await findChangedStop(changed, journal.leaseOf);
+    if (stop) return stop;
   }
   return { kind: "run", name: undefined, attempts: requests.map(() => undefined) };
 }
@@ -406,10 +503,33 @@ export function differsInPreview(one: boolean | null | undefined, other: boolean
   return typeof one === "boolean" && typeof other === "boolean" && one !== other;
 }
 
-/** The error when a start sends nothing: `unknown`, or `not_found` if the service has lost the generation or deleted its video. */
-export function refusalError({ entry, because }: Choice & { kind: "refuse" }): VidgenError {
+/**
+ * The error when a start sends nothing: `unknown`, `not_found` if the service has lost the generation or deleted its video, or `usage` if an
+ * unfinished generation of the same line has other values.
+ */
+export function refusalError(refusal: Choice & { kind: "refuse" }): VidgenError {
+  const { entry, because } = refusal;
+  if (because === "changed") return changedError(refusal);
   if (because === "removed") return removedError(entry);
   return because === "lost" ? lostError(entry) : unclearError(entry);
+}
+
+function changedError({ entry, differing }: ChangedLine): VidgenError {
+  const { id, attempt, at } = entry;
+  const values = `with another ${differing.join(", ")} (from vidgen.json or stdin)`;
+  if (id === undefined) {
+    const message = `The same command line was sent at ${at.slice(0, 16)}Z ${values} and got no usable response: it may have been charged (attempt ${attempt}). Nothing was sent now.`;
+    return new VidgenError("unknown", message, { attempt, hint: unclearHint(attempt, undefined) });
+  }
+  return new VidgenError(
+    "usage",
+    `The same command line has started generation ${id} at ${at.slice(0, 16)}Z ${values}, and its video was not delivered yet. Nothing was sent now.`,
+    {
+      id,
+      attempt,
+      hint: `\`vidgen wait ${id}\` takes that video. --again starts a new generation, and is charged.`,
+    },
+  );
 }
 
 function removedError({ id }: Entry): VidgenError {
@@ -426,11 +546,15 @@ function unclearError({ attempt, at, id, reason = "" }: Entry): VidgenError {
   return new VidgenError("unknown", message, {
     attempt,
     id,
-    hint: [
-      `Check your account for a generation from that time; \`vidgen wait ${id ?? "<id>"}\` fetches it.`,
-      `If there is none, run \`vidgen list --dismiss ${attempt}\` and try again. --again starts a new generation in any case, and is charged.`,
-    ].join("\n"),
+    hint: unclearHint(attempt, id),
   });
+}
+
+function unclearHint(attempt: string, id: string | undefined): string {
+  return [
+    `Check your account for a generation from that time; \`vidgen wait ${id ?? "<id>"}\` fetches it.`,
+    `If there is none, run \`vidgen list --dismiss ${attempt}\` and try again. --again starts a new generation in any case, and is charged.`,
+  ].join("\n");
 }
 
 function lostError({ at, id }: Entry): VidgenError {
