@@ -183,7 +183,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   // The library does not touch the signals, streams and exit of the program that uses it.
   const fetch = options.fetch === undefined ? createFetch(env) : adaptFetch(options.fetch, machine);
   const io = { ...machine, fetch, unsettled: new Set<string>() };
-  const path = findJournal(options.journal, env);
+  const path = findJournal(options.journal, env, machine);
   const opened = path === undefined ? undefined : openJournal(path, io);
   const protectedPaths = path === undefined ? [] : [path, `${path}.lock`, `${path}.leases`];
   // A custom fetch does not check the address that it connects to.
@@ -227,7 +227,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
     if (from === undefined) return { wire: await readRequest(request, onNote), from };
     if (request.images !== undefined && request.images.length > 0) throw usage("from and images cannot be combined.");
     const { findLastFrame } = await import("./connect/frames.ts");
-    const system = { env, home: homedir(), platform: process.platform };
+    const system = { env, home: homedir() };
     const [entry] = await entriesOf(service, from);
     const isFile =
       entry === undefined &&
@@ -422,10 +422,14 @@ function outputPathOf(path: string | undefined): string | undefined {
   return path === "-" ? "./-" : path;
 }
 
-function findJournal(journal: ClientOptions["journal"], env: NodeJS.ProcessEnv): string | undefined {
+function findJournal(
+  journal: ClientOptions["journal"],
+  env: NodeJS.ProcessEnv,
+  { platform }: Pick<Machine, "platform">,
+): string | undefined {
   if (journal === "") throw usage("The path of the journal is empty.");
   if (journal !== true) return journal === undefined ? undefined : resolve(journal);
-  return journalIn(storageFolder("state", { env, home: homedir(), platform: process.platform }));
+  return journalIn(storageFolder("state", { env, home: homedir(), platform }));
 }
 
 /** Adapts a custom `fetch`. If it rejects, the request counts as sent, unless the error has `sent: false`. */

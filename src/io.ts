@@ -136,6 +136,7 @@ export type Io = {
   env: Readonly<Record<string, string | undefined>>;
   /** The words that call vidgen again as this process was called; without them it is `vidgen`. */
   program?: readonly string[] | undefined;
+  /** As `process.platform`. */
   platform: string;
   /** Such as "20.19.0". */
   nodeVersion: string;
@@ -188,7 +189,7 @@ export type Io = {
 export type Clock = Pick<Io, "now" | "date" | "sleep" | "limit">;
 
 /** The client's access to its machine. With it and the service's answers, the client is deterministic. */
-export type Machine = Clock & Pick<Io, "random" | "uuid" | "disk" | "processes" | "run">;
+export type Machine = Clock & Pick<Io, "platform" | "random" | "uuid" | "disk" | "processes" | "run">;
 
 /** Node's maximum timer delay (31 bits); a longer delay would fire at once. */
 const maxTimerMs = 2 ** 31 - 1;
@@ -340,6 +341,7 @@ async function isFolder(path: string): Promise<boolean> {
 /** The real machine. */
 export const systemMachine: Machine = {
   ...systemClock,
+  platform: process.platform,
   random: Math.random,
   uuid: randomUUID,
   disk: { ...files, mkdir: makeDirectory as Disk["mkdir"], writeSync },

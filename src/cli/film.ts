@@ -42,7 +42,7 @@ export async function prepareFilm(
   const folder = (path: string) => `${resolve(folderOf(path))}${sep}`;
   const isMadeLater = isDryRun && rows.some((row) => folder(row.outputPath ?? "").startsWith(folder(filmPath)));
   const check = isMadeLater ? checkFilmFree : checkFilmPath;
-  await check(filmPath, { overwrite, earlier }, io.disk);
+  await check(filmPath, { overwrite, earlier }, io);
   return { filmPath, ffmpeg, overwrite, earlier };
 }
 

@@ -25,7 +25,6 @@ export function systemIo(): Io {
     hasReader: hasReader(),
     env: process.env,
     program: findProgram(),
-    platform: process.platform,
     nodeVersion: process.versions.node,
     pid: process.pid,
     home: findHome(),

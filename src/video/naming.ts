@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { basename } from "node:path";
+import { basename, win32 } from "node:path";
 import { usage } from "../errors.ts";
 import { findSimilar } from "../protocol/models.ts";
 
@@ -33,7 +33,28 @@ function digitsOf(id: string): string {
 }
 
 /** Windows treats these names as devices, with any extension. */
-const devices = /^(con|prn|aux|nul|com[\d¹²³]|lpt[\d¹²³])(?= *(\.|$))/i;
+const devices = /^(con(?:in\$|out\$)?|prn|aux|nul|com[\d¹²³]|lpt[\d¹²³])(?= *(\.|$))/i;
+
+/**
+ * Why Windows cannot use a path, as a text that follows the path or its flag; `undefined` if it can. Node would create such a file, but
+ * Explorer and most programs could not open or delete it. Each placeholder counts as a digit.
+ */
+export function findWindowsFault(path: string): string | undefined {
+  const { root } = win32.parse(path);
+  if (/^[\\/]{2}[.?]/.test(root)) return "is the path of a device, not of a file";
+  const parts = fillIn(path.slice(root.length), new Map(placeholders.map((name) => [name, "1"]))).split(/[\\/]/);
+  for (const part of parts.filter((each) => !["", ".", ".."].includes(each))) {
+    const [device] = devices.exec(part) ?? [];
+    if (device !== undefined) return `has the name ${part}: Windows reserves ${device} for a device`;
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: Windows does not allow them in names.
+    const [character] = /[<>:"|?*\0-\x1f]/.exec(part) ?? [];
+    if (character !== undefined)
+      return `has a name with ${character < " " ? "a control character" : character}, which Windows does not allow`;
+    if (/[. ]$/.test(part))
+      return `has a name that ends with a ${part.endsWith(".") ? "dot" : "space"}, which Windows does not allow`;
+  }
+  return undefined;
+}
 
 /** Makes a word safe as a whole file name. An empty word becomes `fallback`. */
 function safeWord(word: string, fallback: string): string {
@@ -64,7 +85,7 @@ function slug(text: string, maxBytes: number): string {
     .replace(/-+/g, "-")
     .replace(/^-|-$/g, "");
   const cut = cutBytes(whole, maxBytes);
-  return cut === whole ? whole : cut.replace(/-[^-]*$/, "");
+  return cut === whole ? whole : cut.replace(/-[^-]*$/, "").replace(/\.+$/, "");
 }
 
 /** Cuts a text to a number of bytes. */

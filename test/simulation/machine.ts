@@ -234,6 +234,7 @@ export function createProcess(options: ProcessOptions, schedule: Schedule): Proc
     random,
     machine: {
       ...clock,
+      platform: "linux",
       random: random.next,
       uuid: () => uuidOf(random),
       disk: diskOf(disk, () => process, call),

@@ -5,7 +5,7 @@ import { pathToFileURL } from "node:url";
 import type { Finished } from "../../client/generation/attempt.ts";
 import type { StartedEntry } from "../../client/ledger/policy.ts";
 import { formatBytes } from "../../client/request/bytes.ts";
-import { isFolder } from "../../client/save/output-path.ts";
+import { checkNames, isFolder } from "../../client/save/output-path.ts";
 import { formatCost, formatTime } from "../../connect/format.ts";
 import type { Session } from "../../connect/session.ts";
 import { systemCode, usage, VidgenError } from "../../errors.ts";
@@ -141,7 +141,10 @@ type CheckOptions = { output: Output; open?: boolean };
 /** Throws `usage` for an output path that cannot be used, such as - when stdout is a terminal. */
 export function checkOutputPath(outputPath: string | undefined, { output, open }: CheckOptions, io: Io): void {
   if (outputPath === "") throw usage("-o is empty.");
-  if (outputPath !== undefined) checkTemplate(outputPath);
+  if (outputPath !== undefined) {
+    checkTemplate(outputPath);
+    checkNames(outputPath, io.platform);
+  }
   if (outputPath !== "-") return;
   if (open) throw usage("--open and -o - cannot be combined.");
   if (output.events) throw usage("--events and -o - cannot be combined: both write to stdout.");

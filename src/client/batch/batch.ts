@@ -10,7 +10,7 @@ import { hasContent } from "../ledger/content.ts";
 import { type AttemptLines, type Entry, type FilmLine, foldEntry, type RunLine } from "../ledger/history.ts";
 import { differsInPreview } from "../ledger/policy.ts";
 import { scanAttempts } from "../ledger/search.ts";
-import { folderOf } from "../save/output-path.ts";
+import { checkNames, folderOf } from "../save/output-path.ts";
 import { checkOutputs } from "./collisions.ts";
 import { type Costs, createCosts } from "./costs.ts";
 import { checkAlone, holdResults } from "./hold.ts";
@@ -96,6 +96,7 @@ export async function openBatch(
   known: BatchDependencies,
 ): Promise<Batch> {
   const { service, io } = known;
+  checkNames(options.results, io.platform);
   const path = await findResults(options.results, io.disk);
   const leaseOptions = { io, onNote: options.onNote };
   const lease = options.isDryRun ? undefined : await holdResults(path, leaseOptions);

@@ -7,7 +7,7 @@ import { type Content, hasContent, hashFile, readContent } from "../ledger/conte
 import type { FilmLine } from "../ledger/history.ts";
 import { identify, isSameFile } from "../ledger/identity.ts";
 import { checkFree, existsError, isExistsError, outputError, renameNew } from "../save/files.ts";
-import { leaseOfPart, partOf } from "../save/output-path.ts";
+import { checkNames, leaseOfPart, partOf } from "../save/output-path.ts";
 import { type ClipFacts, readClip } from "./clip.ts";
 import { commonArgs, type Ffmpeg, lastLine, runProgram } from "./ffmpeg.ts";
 import { type FilmPlan, planCopy, planEncoding } from "./plan.ts";
@@ -43,7 +43,7 @@ export type JoinOptions = {
 /** Which file a film may replace: any file, or an unchanged earlier film. */
 export type Replacing = { overwrite?: boolean | undefined; earlier?: FilmLine | undefined };
 
-type JoinIo = LeaseIo & Pick<Io, "env" | "run" | "limit">;
+type JoinIo = LeaseIo & Pick<Io, "env" | "run" | "limit" | "platform">;
 
 /** Limited because all clips are open at the same time, and the command line lists them. */
 export const maxFilmClips = 200;
@@ -69,7 +69,7 @@ export async function joinClips(
     if (isSameFile(await identify(file, io.disk), existing))
       throw usage(`${outputPath} is one of the clips: choose another name for the film.`);
   }
-  await checkFilmPath(outputPath, options, io.disk);
+  await checkFilmPath(outputPath, options, io);
   const part = partOf({ folder: dirname(outputPath), file: outputPath }, "film");
   const acquired = await acquireLease(leaseOfPart(part), io, { signal }).catch((error) => {
     throw signal.aborted ? signal.reason : outputError(error, outputPath);
@@ -93,7 +93,7 @@ export async function joinClips(
     await lease.confirm();
     const { copied, frames, seconds } = film;
     await options.onWhole?.({ file: outputPath, clips: hash, copied, frames, seconds, ...content });
-    await checkFilmPath(outputPath, options, io.disk);
+    await checkFilmPath(outputPath, options, io);
     const isReplacing = await mayReplace(outputPath, options, io.disk);
     await (isReplacing ? io.disk.rename(part, outputPath) : renameNew(part, outputPath, io.disk));
     options.onProgress?.(100);
@@ -121,16 +121,24 @@ async function hashClips(clips: readonly FilmClip[], signal: AbortSignal, disk: 
   return hash.digest("hex");
 }
 
-/** Throws `output` if the file exists and may not be replaced, or cannot be written. */
-export async function checkFilmPath(outputPath: string, replacing: Replacing, disk: Disk): Promise<void> {
-  await checkFilmFree(outputPath, replacing, disk);
+type FilmPathIo = Pick<Io, "disk" | "platform">;
+
+/** Throws `usage` for a name that the platform cannot use, and `output` if the file exists and may not be replaced, or cannot be written. */
+export async function checkFilmPath(outputPath: string, replacing: Replacing, io: FilmPathIo): Promise<void> {
+  await checkFilmFree(outputPath, replacing, io);
+  const { disk } = io;
   await disk.access(dirname(outputPath), disk.constants.W_OK).catch((error) => {
     throw outputError(error, outputPath);
   });
 }
 
 /** The first half of `checkFilmPath`, which does not need the folder to exist. */
-export async function checkFilmFree(outputPath: string, replacing: Replacing, disk: Disk): Promise<void> {
+export async function checkFilmFree(
+  outputPath: string,
+  replacing: Replacing,
+  { disk, platform }: FilmPathIo,
+): Promise<void> {
+  checkNames(outputPath, platform);
   await checkFree(outputPath, await mayReplace(outputPath, replacing, disk), disk).catch((error) => {
     throw isExistsError(error) ? filmExistsError(outputPath) : outputError(error, outputPath);
   });

@@ -2,9 +2,17 @@ import { createHash } from "node:crypto";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { usage } from "../../errors.ts";
-import type { Disk } from "../../io.ts";
+import type { Disk, Io } from "../../io.ts";
 import { isUuid } from "../../protocol/id.ts";
-import { fileName, fillId, fillIn, fillWords, type NameParts, type Naming } from "../../video/naming.ts";
+import {
+  fileName,
+  fillId,
+  fillIn,
+  fillWords,
+  findWindowsFault,
+  type NameParts,
+  type Naming,
+} from "../../video/naming.ts";
 import { createFolder, kindOf, outputError } from "./files.ts";
 
 /** Where -o saves a video, as far as that is known before its generation has an id. */
@@ -29,6 +37,14 @@ type ResolveOptions = {
   unique: string;
 };
 
+type OutputIo = Pick<Io, "disk" | "platform">;
+
+/** Throws `usage` for a path with a name that the platform cannot use. */
+export function checkNames(path: string, platform: string): void {
+  const fault = platform === "win32" ? findWindowsFault(path) : undefined;
+  if (fault !== undefined) throw usage(`${path} ${fault}.`, "Choose another name.");
+}
+
 /**
  * Resolves the value of -o: a file, a folder (an existing one, or a name that ends in a slash), or "-". Fills in the names in braces, and
  * creates the folders whose names come from them, or end in a slash. Returns `undefined` if the name with this number exists. Throws
@@ -37,10 +53,11 @@ type ResolveOptions = {
 export async function resolveOutput(
   outputPath: string,
   options: ResolveOptions,
-  disk: Disk,
+  io: OutputIo,
 ): Promise<ResolvedOutput | undefined> {
-  const resolved = await inspectOutput(outputPath, options, disk);
+  const resolved = await inspectOutput(outputPath, options, io);
   if (resolved === undefined) return undefined;
+  const { disk } = io;
   const { folder, file, isTemporary, isMade } = resolved;
   if (isTemporary)
     await disk.mkdir(folder, { mode: 0o700 }).catch((error) => {
@@ -54,11 +71,12 @@ export async function resolveOutput(
 export async function inspectOutput(
   outputPath: string,
   { words, date, n, unique }: ResolveOptions,
-  disk: Disk,
+  { disk, platform }: OutputIo,
 ): Promise<(ResolvedOutput & { isMade: boolean }) | undefined> {
   if (outputPath === "") throw usage("The output path is empty.");
   const numbered = fillIn(outputPath, new Map([["n", String(n)]]));
   const filled = fillWords(numbered, words, date);
+  checkNames(filled, platform);
   // A missing folder is a typing error, unless its name comes from the template.
   const isMade = dirname(numbered) !== dirname(filled);
   const known = { outputPath: numbered, isTemporary: false, isMade };

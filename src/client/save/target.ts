@@ -105,7 +105,7 @@ export type Targets = {
   clear(attempt: Pick<Entry, "parts">): Promise<void>;
 };
 
-type TargetIo = LeaseIo & Pick<Io, "disk">;
+type TargetIo = LeaseIo & Pick<Io, "platform">;
 
 /**
  * `journal` records the version in each partial file: without it downloads cannot be resumed. `protectedPaths` are files and folders that no video
@@ -225,7 +225,7 @@ export function createTargets(
       const own = entry && (await findNumber(fillWords(outputPath, words, resolving.date), entry));
       const taken = new Set(claiming.takenParts?.map(outputOfPart));
       for (const n of numbersFrom(first, own)) {
-        const place = await resolveOutput(outputPath, { ...resolving, n }, disk);
+        const place = await resolveOutput(outputPath, { ...resolving, n }, io);
         if (place === undefined) continue;
         const isNumbered = place.outputPath !== outputPath;
         if (isNumbered && place.file !== undefined && taken.has(await findRealPath(place.file, disk))) continue;
@@ -242,7 +242,7 @@ export function createTargets(
     async isHeld(outputPath, words) {
       // With `{n}` there is always a free number, and "-" is never shared.
       if (outputPath === "-" || outputPath.includes("{n}")) return false;
-      const place = await inspectOutput(outputPath, { words, date: dayOf(undefined, io), n: 1, unique: "" }, disk);
+      const place = await inspectOutput(outputPath, { words, date: dayOf(undefined, io), n: 1, unique: "" }, io);
       if (place?.file === undefined) return false;
       const holder = await readHolder(leaseOfPart(partOf(place, "")), io, watch).catch((error) => {
         throw outputError(error, outputPath);

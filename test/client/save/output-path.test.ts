@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { readContent } from "../../../src/client/ledger/content.ts";
 import { createTargets } from "../../../src/client/save/target.ts";
 import { systemMachine } from "../../../src/io.ts";
-import { checkTemplate } from "../../../src/video/naming.ts";
+import { checkTemplate, fillNames, findWindowsFault } from "../../../src/video/naming.ts";
 import { makeFolder } from "../../folder.ts";
 
 const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
@@ -125,6 +125,52 @@ test.each([
 test.each(["{id}/fox.mp4", "clips/{id}/", "a-{id}/{slug}.mp4"])("%s: an {id} in a folder is a usage error", (place) => {
   expect(() => checkTemplate(place)).toThrow(expect.objectContaining({ exit: 2 }));
 });
+
+test.each([
+  ["CON", "Windows reserves CON for a device"],
+  ["aux.mp4", "Windows reserves aux for a device"],
+  ["clips\\NUL.tar.mp4", "Windows reserves NUL for a device"],
+  ["COM1/fox.mp4", "Windows reserves COM1 for a device"],
+  ["lpt² .mp4", "Windows reserves lpt² for a device"],
+  ["CONOUT$", "Windows reserves CONOUT$ for a device"],
+  ["com{id}.mp4", "Windows reserves com1 for a device"],
+  ["a?b.mp4", "a name with ?"],
+  ["a|b/fox.mp4", "a name with |"],
+  ["fox.mp4:stream", "a name with :"],
+  ["C:\\a:b.mp4", "a name with :"],
+  ["a\tb.mp4", "a name with a control character"],
+  ["fox.", "ends with a dot"],
+  ["fox /x.mp4", "ends with a space"],
+  [".../x.mp4", "ends with a dot"],
+  ["\\\\.\\COM5", "the path of a device"],
+  ["\\\\?\\C:\\fox.mp4", "the path of a device"],
+])("Windows cannot use %j: %s", (path, reason) => {
+  expect(findWindowsFault(path)).toContain(reason);
+});
+
+test.each([
+  "fox.mp4",
+  "C:\\Users\\Ann Lee\\fox.mp4",
+  "C:/clips/",
+  "C:fox.mp4",
+  "..\\fox.mp4",
+  "./.fox",
+  "\\\\server\\share\\fox.mp4",
+  "console.mp4",
+  "com10.mp4",
+  "nul-1.mp4",
+  "{slug}-{id}.mp4",
+])("Windows can use %j", (path) => {
+  expect(findWindowsFault(path)).toBeUndefined();
+});
+
+test.each(["con", "aux: a fox", "NUL. A fox", `${"a".repeat(47)}.b`, "..", "COM1"])(
+  "{slug} of %j is a name that Windows can use",
+  (prompt) => {
+    for (const template of ["{slug}", "{slug}.mp4", "{slug}/x.mp4"])
+      expect(findWindowsFault(fillNames(template, { prompt }, "2026-01-31"))).toBeUndefined();
+  },
+);
 
 test.each(["fox.mp4", "clips/{id}.mp4", "{model}/{id}", "a{b.mp4", "}{", "-", "."])("%s is taken", (place) => {
   expect(() => checkTemplate(place)).not.toThrow();

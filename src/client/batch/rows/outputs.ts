@@ -1,7 +1,14 @@
 import { relative } from "node:path";
 import type { Io } from "../../../io.ts";
 import { shorten } from "../../../protocol/text.ts";
-import { fillNames, hasIdInFolder, idInFolder, isTooLong, type NameParts } from "../../../video/naming.ts";
+import {
+  fillNames,
+  findWindowsFault,
+  hasIdInFolder,
+  idInFolder,
+  isTooLong,
+  type NameParts,
+} from "../../../video/naming.ts";
 import { isFolder } from "../../save/output-path.ts";
 import type { Faults } from "./faults.ts";
 import type { Table, TableLine } from "./table.ts";
@@ -24,7 +31,9 @@ export function createOutputCheck({ columns }: Table, io: Pick<Io, "date" | "pla
     const where = row.texts.has("output") ? columns.get("output") : undefined;
     const path = fillNames(outputPath, words, date);
     const fault =
-      findOutputFault(outputPath) ?? (isTooLong(path) ? "has a file name of more than 255 bytes" : undefined);
+      findOutputFault(outputPath) ??
+      (isTooLong(path) ? "has a file name of more than 255 bytes" : undefined) ??
+      (io.platform === "win32" ? findWindowsFault(path) : undefined);
     if (fault !== undefined) {
       // A fault of -o itself is the same in every row, and shown once.
       return faults.add(

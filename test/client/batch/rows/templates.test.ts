@@ -96,6 +96,19 @@ test("upper and lower case are one file on Windows and macOS", async () => {
     expect(await faultsOf(read(rows, { output: "{word}.mp4" }, platform))).toHaveLength(1);
 });
 
+test("a name that Windows cannot use is a fault there, with the reason", async () => {
+  const rows = "prompt,output\na,CON.mp4\nb,a?b.mp4\nc,fox.\n";
+  expect((await read(rows)).rows).toHaveLength(3);
+  expect(await faultsOf(read(rows, {}, "win32"))).toEqual([
+    "line 2, column 2 (output): has the name CON.mp4: Windows reserves CON for a device",
+    "line 3, column 2 (output): has a name with ?, which Windows does not allow",
+    "line 4, column 2 (output): has a name that ends with a dot, which Windows does not allow",
+  ]);
+  expect(await faultsOf(read("prompt\na\nb\n", { output: "clips|{n}.mp4" }, "win32"))).toEqual([
+    "-o has a name with |, which Windows does not allow",
+  ]);
+});
+
 test("nothing that a cell holds makes the path leave its folder", async () => {
   const unit = fc.constantFrom(
     ".",
