@@ -192,6 +192,7 @@ const reasons: Readonly<Record<string, string>> = {
   ENOSPC: "the disk is full",
   EDQUOT: "disk quota exceeded",
   ENAMETOOLONG: "the name is too long",
+  EBUSY: "another program has it open",
   ESPIPE: "it is a pipe, a socket or a device",
   ELOOP: "too many symbolic links",
   EMFILE: "too many open files",
@@ -204,9 +205,11 @@ export function systemReason(error: unknown, overrides: Readonly<Record<string, 
   return overrides[code] ?? reasons[code] ?? (error instanceof Error ? error.message : String(error));
 }
 
-/** The hint if the process has too many open files; `undefined` for other errors. */
-export function openFilesHint(error: unknown): string | undefined {
-  if (!["EMFILE", "ENFILE"].includes(systemCode(error) ?? "")) return undefined;
+/** What to do about a failed system call; `undefined` if only its command knows. */
+export function systemHint(error: unknown): string | undefined {
+  const code = systemCode(error) ?? "";
+  if (code === "EBUSY") return "Close that program, and run the same line again.";
+  if (!["EMFILE", "ENFILE"].includes(code)) return undefined;
   return "Raise the limit, such as with `ulimit -n 1024`, then run the same command.";
 }
 

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { type MakeDirectoryOptions, writeSync } from "node:fs";
+import { type MakeDirectoryOptions, type PathLike, writeSync } from "node:fs";
 import * as files from "node:fs/promises";
 import { hostname } from "node:os";
 import { dirname } from "node:path";
@@ -331,11 +331,62 @@ async function makeDirectory(
   }
 }
 
-async function isFolder(path: string): Promise<boolean> {
-  return files.stat(path).then(
+async function isFolder(path: PathLike, { stat }: Pick<Disk, "stat"> = files): Promise<boolean> {
+  return stat(path).then(
     (found) => found.isDirectory(),
     () => false,
   );
+}
+
+/** How long another program may keep a file open: scanners and synchronization do for less than a second, a player until it is closed. */
+const inUseMs = 5_000;
+
+/**
+ * The disk of a platform. On Windows, a file that another program has open can often be neither opened, renamed, replaced nor removed: these
+ * calls are tried again for some seconds, and then reject with `EBUSY`. Nothing is written twice, since a write is not tried again.
+ */
+export function createDisk(platform: string, disk: Disk, { now, sleep }: Pick<Clock, "now" | "sleep">): Disk {
+  if (platform !== "win32") return disk;
+  /** `canWait` says whether another program may be the reason of this error. */
+  async function retry<Result>(
+    call: () => Promise<Result>,
+    canWait: (code: string) => boolean | Promise<boolean> = () => true,
+  ): Promise<Result> {
+    const end = now() + inUseMs;
+    for (let waitMs = 10; ; waitMs = Math.min(waitMs * 2, 250)) {
+      try {
+        return await call();
+      } catch (error) {
+        const code = systemCode(error) ?? "";
+        if (!["EBUSY", "EPERM", "EACCES"].includes(code) || !(await canWait(code))) throw error;
+        if (now() >= end) throw inUseError(error);
+        await sleep(waitMs);
+      }
+    }
+  }
+  return {
+    ...disk,
+    // Windows renames nothing to an existing folder, whoever has it open.
+    rename: (from, to) =>
+      retry(
+        () => disk.rename(from, to),
+        async () => !(await isFolder(to, disk)),
+      ),
+    link: (from, to) => retry(() => disk.link(from, to)),
+    rm: (path, options) => retry(() => disk.rm(path, options)),
+    rmdir: (path, options) => retry(() => disk.rmdir(path, options)),
+    open: (path, flags, mode) =>
+      retry(
+        () => disk.open(path, flags, mode),
+        (code) => code === "EBUSY" || flags !== "r",
+      ),
+  };
+}
+
+/** The error for a file that another program did not close in time. Windows has several codes for it. */
+function inUseError(cause: unknown): Error {
+  const path = cause instanceof Error && "path" in cause ? { path: cause.path } : {};
+  return Object.assign(new Error(messageOf(cause), { cause }), path, { code: "EBUSY" });
 }
 
 /** The real machine. */
@@ -344,7 +395,7 @@ export const systemMachine: Machine = {
   platform: process.platform,
   random: Math.random,
   uuid: randomUUID,
-  disk: { ...files, mkdir: makeDirectory as Disk["mkdir"], writeSync },
+  disk: createDisk(process.platform, { ...files, mkdir: makeDirectory as Disk["mkdir"], writeSync }, systemClock),
   processes: systemProcesses(process.pid),
   run,
 };

@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
-import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod/mini";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
+import { systemMachine } from "../io.ts";
 import { type Acquired, acquireLease, type HolderIo, type LeaseIo, readHolder } from "../lease.ts";
 
 /** The account of the user who runs the service; its key is in the announcement. */
@@ -62,7 +63,7 @@ export async function writeAnnouncement(folder: string, announcement: Announceme
   const temporary = join(folder, `service.json.${randomBytes(4).toString("hex")}`);
   try {
     await writeFile(temporary, JSON.stringify(announcement), { mode: 0o600, flush: true });
-    await rename(temporary, join(folder, "service.json"));
+    await systemMachine.disk.rename(temporary, join(folder, "service.json"));
   } catch (error) {
     await rm(temporary, { force: true });
     throw error;

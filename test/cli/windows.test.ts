@@ -1,5 +1,8 @@
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { createDisk, type Disk } from "../../src/io.ts";
+import { tinyMp4 } from "../mp4.ts";
 import { createWorld, isStart, type World } from "../vidgen.ts";
 
 /** A world on Windows, as far as that can be shown elsewhere: NTFS and the shells are not. */
@@ -7,6 +10,22 @@ async function createWindows(): Promise<World> {
   const world = await createWorld();
   Object.assign(world.io, { platform: "win32" });
   return world;
+}
+
+/** Has `refuse` decide about each call of the disk that another program's open file can stop; it returns the code of the error. */
+function holdFiles(world: World, refuse: (call: string, path: string) => string | undefined): void {
+  const { disk, now, sleep } = world.io;
+  const held = Object.fromEntries(
+    (["rename", "link", "rm", "open"] as const).map((name) => [
+      name,
+      async (...args: string[]) => {
+        const code = refuse(name, args[name === "rename" ? 1 : 0] ?? "");
+        if (code !== undefined) throw Object.assign(new Error(`${code}: in use`), { code });
+        return (disk[name] as (...args: string[]) => Promise<unknown>)(...args);
+      },
+    ]),
+  );
+  Object.assign(world.io, { disk: createDisk("win32", { ...disk, ...held } as Disk, { now, sleep }) });
 }
 
 const starts = ({ requests }: World) => requests.filter(isStart).length;
@@ -26,4 +45,63 @@ test.each([
   world.env.VIDGEN_OUTPUT = place;
   expect(await world.vidgen("generate", "a fox")).toMatchObject(refusal);
   expect(starts(world)).toBe(0);
+});
+
+test("a scanner that opens each new file for half a second: one payment, the video, and nothing left behind", async () => {
+  const world = await createWindows();
+  const seen = new Map<string, number>();
+  holdFiles(world, (call, path) => {
+    const from = seen.get(`${call} ${path}`) ?? world.io.now();
+    seen.set(`${call} ${path}`, from);
+    if (world.io.now() - from >= 500) return undefined;
+    return call === "rename" ? "EPERM" : "EBUSY";
+  });
+  const place = join(world.folder, "fox.mp4");
+  expect(await world.vidgen("generate", "a fox", "-o", place)).toMatchObject({ code: 0, stdout: `${place}\n` });
+  expect(readdirSync(world.folder)).toEqual(["fox.mp4"]);
+  const journal = readFileSync(join(world.home, "journal.jsonl"), "utf8");
+  expect(journal.match(/"kind":"(completed|delivered)"/g)).toHaveLength(2);
+  expect(existsSync(join(world.home, "journal.jsonl.leases"))).toBe(false);
+  expect(starts(world)).toBe(1);
+});
+
+test("a player that has the file open: the reason, and the same line again saves the video that was paid for", async () => {
+  const world = await createWindows();
+  const place = join(world.folder, "fox.mp4");
+  writeFileSync(place, "an earlier fox");
+  let isOpen = true;
+  holdFiles(world, (call, path) => (isOpen && call === "rename" && path === place ? "EPERM" : undefined));
+  const line = ["generate", "a fox", "-o", place, "--overwrite"];
+  const stopped = await world.vidgen(...line);
+  expect(stopped).toMatchObject({ code: 9, stderr: expect.stringContaining("another program has it open") });
+  expect(stopped.stderr).toContain("Close that program, and run the same line again.");
+  isOpen = false;
+  expect(await world.vidgen(...line)).toMatchObject({ code: 0, stdout: `${place}\n` });
+  expect(readFileSync(place)).toEqual(Buffer.from(tinyMp4("a fox")));
+  expect([starts(world), readdirSync(world.folder)]).toEqual([1, ["fox.mp4"]]);
+});
+
+test("a journal that another program has open is an error before anything is paid", async () => {
+  const world = await createWindows();
+  await world.vidgen("generate", "an owl");
+  holdFiles(world, (call, path) => (call === "open" && path.endsWith("journal.jsonl") ? "EBUSY" : undefined));
+  const { code, stderr } = await world.vidgen("generate", "a fox");
+  expect([code, starts(world)]).toEqual([9, 1]);
+  expect(stderr).toContain("another program has it open. Nothing was sent");
+  expect(stderr).toContain("run the same line again");
+});
+
+test("--overwrite of a read-only file is refused before anything is paid", async () => {
+  const world = await createWindows();
+  const place = join(world.folder, "fox.mp4");
+  writeFileSync(place, "an earlier fox");
+  const { disk } = world.io;
+  const access: Disk["access"] = async (path, mode) => {
+    if (path === place && mode === disk.constants.W_OK) throw Object.assign(new Error("EPERM"), { code: "EPERM" });
+    return disk.access(path, mode);
+  };
+  Object.assign(world.io, { disk: { ...disk, access } });
+  const { code, stderr } = await world.vidgen("generate", "a fox", "-o", place, "--overwrite");
+  expect([code, starts(world)]).toEqual([9, 0]);
+  expect(stderr).toContain(`${place} is read-only: Windows does not let another file replace it. Nothing was sent`);
 });

@@ -1,5 +1,5 @@
 import { dirname, relative, resolve } from "node:path";
-import { systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
+import { systemCode, systemHint, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile, Io } from "../../io.ts";
 import { parseJson } from "../../protocol/json.ts";
 import type { Service } from "../generation/service.ts";
@@ -108,12 +108,12 @@ function hasFile(line: DatedLine): line is DatedLine & { kind: "delivered" | "fi
 
 /** The error for a file or folder that cannot be read although its rows could be paid for twice without it. */
 export function readError(path: string, cause: unknown): VidgenError {
-  return new VidgenError("output", `Cannot read ${path}: ${systemReason(cause)}.`, { cause });
+  return new VidgenError("output", `Cannot read ${path}: ${systemReason(cause)}.`, { hint: systemHint(cause), cause });
 }
 
 /** The error for a results file that cannot be written. */
 export function resultsError(path: string, cause: unknown): VidgenError {
-  return new VidgenError("output", `Cannot write ${path}: ${systemReason(cause)}.`, { cause });
+  return new VidgenError("output", `Cannot write ${path}: ${systemReason(cause)}.`, { hint: systemHint(cause), cause });
 }
 
 /**

@@ -6,7 +6,7 @@ import { acquireLease, type LeaseIo } from "../../lease.ts";
 import { type Content, hasContent, hashFile, readContent } from "../ledger/content.ts";
 import type { FilmLine } from "../ledger/history.ts";
 import { identify, isSameFile } from "../ledger/identity.ts";
-import { checkFree, existsError, isExistsError, outputError, renameNew } from "../save/files.ts";
+import { checkFree, checkReplaceable, existsError, isExistsError, outputError, renameNew } from "../save/files.ts";
 import { checkNames, leaseOfPart, partOf } from "../save/output-path.ts";
 import { type ClipFacts, readClip } from "./clip.ts";
 import { commonArgs, type Ffmpeg, lastLine, runProgram } from "./ffmpeg.ts";
@@ -133,15 +133,13 @@ export async function checkFilmPath(outputPath: string, replacing: Replacing, io
 }
 
 /** The first half of `checkFilmPath`, which does not need the folder to exist. */
-export async function checkFilmFree(
-  outputPath: string,
-  replacing: Replacing,
-  { disk, platform }: FilmPathIo,
-): Promise<void> {
-  checkNames(outputPath, platform);
+export async function checkFilmFree(outputPath: string, replacing: Replacing, io: FilmPathIo): Promise<void> {
+  checkNames(outputPath, io.platform);
+  const { disk } = io;
   await checkFree(outputPath, await mayReplace(outputPath, replacing, disk), disk).catch((error) => {
     throw isExistsError(error) ? filmExistsError(outputPath) : outputError(error, outputPath);
   });
+  await checkReplaceable(outputPath, io);
 }
 
 async function mayReplace(outputPath: string, { overwrite = false, earlier }: Replacing, disk: Disk): Promise<boolean> {

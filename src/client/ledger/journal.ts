@@ -1,5 +1,5 @@
 import { dirname, join } from "node:path";
-import { openFilesHint, systemCode, systemReason, VidgenError } from "../../errors.ts";
+import { systemCode, systemHint, systemReason, VidgenError } from "../../errors.ts";
 import type { Disk } from "../../io.ts";
 import { type Lease, type LockIo, readHolder, tryLease, type Watch, withLock } from "../../lease.ts";
 import { createMutex } from "../../mutex.ts";
@@ -61,7 +61,7 @@ export function openJournal(path: string, io: JournalIo): Journal {
     if (error instanceof VidgenError || systemCode(error) === undefined) throw error;
     throw new VidgenError("output", `Cannot write the journal ${path}: ${systemReason(error)}.`, {
       hint:
-        openFilesHint(error) ??
+        systemHint(error) ??
         "Generations are recorded before they are paid for. Fix permissions, free up disk space, or set VIDGEN_HOME to another folder.",
       cause: error,
     });
@@ -76,7 +76,10 @@ export function openJournal(path: string, io: JournalIo): Journal {
           yield { lines: texts.flatMap((text) => parseLine(text) ?? []), ...place };
       } catch (error) {
         if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return;
-        throw new VidgenError("output", `Cannot read the journal ${path}: ${systemReason(error)}.`, { cause: error });
+        throw new VidgenError("output", `Cannot read the journal ${path}: ${systemReason(error)}.`, {
+          hint: systemHint(error),
+          cause: error,
+        });
       }
     },
     lock(work, signal = io.signal) {

@@ -1,6 +1,6 @@
 import { basename } from "node:path";
-import { openFilesHint, systemCode, systemReason, VidgenError } from "../../errors.ts";
-import type { Disk } from "../../io.ts";
+import { systemCode, systemHint, systemReason, VidgenError } from "../../errors.ts";
+import type { Disk, Io } from "../../io.ts";
 
 /** Throws `output` if something exists there that must not be replaced. */
 export async function checkFree(path: string, overwrite: boolean, disk: Disk): Promise<void> {
@@ -9,6 +9,18 @@ export async function checkFree(path: string, overwrite: boolean, disk: Disk): P
   if (kind === "file") throw existsError(path);
   const what = kind === "folder" ? "a folder, not a file" : "neither a file nor a folder";
   throw new VidgenError("output", `${path} is ${what}.`);
+}
+
+/** Throws `output` for a read-only file on Windows, where it cannot be replaced. */
+export async function checkReplaceable(path: string, { disk, platform }: Pick<Io, "disk" | "platform">): Promise<void> {
+  if (platform !== "win32" || (await kindOf(path, disk)) === "none") return;
+  await disk.access(path, disk.constants.W_OK).catch((cause) => {
+    const hint = "Make it writable, or choose another name with -o.";
+    throw new VidgenError("output", `${path} is read-only: Windows does not let another file replace it.`, {
+      hint,
+      cause,
+    });
+  });
 }
 
 /** A link counts as its target; a dangling one counts as a file, which must not be overwritten either. */
@@ -76,7 +88,7 @@ export function outputError(error: unknown, path: string): VidgenError {
   if (error instanceof VidgenError) return error;
   const code = systemCode(error);
   const hint =
-    code === "EEXIST" ? "Another program may have created it: move that .part file away." : openFilesHint(error);
+    code === "EEXIST" ? "Another program may have created it: move that .part file away." : systemHint(error);
   const file = error instanceof Error && "path" in error ? String(error.path) : `${path}.part`;
   const reason = systemReason(error, {
     EEXIST: `${basename(file)} already exists`,

@@ -1,5 +1,5 @@
 import { dirname, join } from "node:path";
-import { systemReason, VidgenError } from "../../errors.ts";
+import { systemHint, systemReason, VidgenError } from "../../errors.ts";
 import type { Disk, Io } from "../../io.ts";
 import { isRecord, parseJson } from "../../protocol/json.ts";
 import type { WireGeneration } from "../../protocol/schema.ts";
@@ -110,7 +110,8 @@ function endTimeOf({ at, took_ms }: Entry): string | undefined {
 function infoError(cause: unknown, video: string): VidgenError {
   const path = infoPath(video);
   const saved = `The video is saved as ${video}, but its info file is not`;
-  if (!isExistsError(cause)) return new VidgenError("output", `${saved}: ${path}: ${systemReason(cause)}.`, { cause });
+  if (!isExistsError(cause))
+    return new VidgenError("output", `${saved}: ${path}: ${systemReason(cause)}.`, { hint: systemHint(cause), cause });
   const hint = `Move ${path} away, or add --overwrite to replace both.`;
   return new VidgenError("output", `${saved}: ${path} exists and belongs to another generation.`, { hint, cause });
 }

@@ -12,7 +12,15 @@ import { syncFolder } from "../ledger/lines.ts";
 import type { StartedEntry } from "../ledger/policy.ts";
 import { findLine } from "../ledger/search.ts";
 import { type Version, validatorOf } from "../ledger/version.ts";
-import { cannotCreateError, checkFree, isExistsError, kindOf, linkNew, outputError } from "./files.ts";
+import {
+  cannotCreateError,
+  checkFree,
+  checkReplaceable,
+  isExistsError,
+  kindOf,
+  linkNew,
+  outputError,
+} from "./files.ts";
 import {
   findOutputPath,
   infoPath,
@@ -149,6 +157,7 @@ export function createTargets(
       for (const path of claiming.infoJson ? [file, infoPath(file)] : [file]) {
         await checkProtected(path);
         await checkOwn(path);
+        if (overwrite) await checkReplaceable(path, io);
       }
     };
     if (path !== undefined) await check(path);
