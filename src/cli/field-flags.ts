@@ -1,5 +1,6 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import { type Field, type FieldTexts, fields, type Images, isImageField } from "../protocol/fields.ts";
+import { usage } from "../errors.ts";
+import { type Field, type FieldName, type FieldTexts, fields, type Images, isImageField } from "../protocol/fields.ts";
 import { collectValues, withSuggestions } from "./command.ts";
 
 /** The values of the flags for the request's fields. */
@@ -9,9 +10,12 @@ const flags = fields.flatMap((field) =>
   field.flag === undefined ? [] : [{ field, attribute: new Option(field.flag).attributeName() }],
 );
 
-/** Adds the flags of the request's fields to a command; their values are read by `readFieldFlags`. */
-export function withFieldFlags<Command extends CommandUnknownOpts>(command: Command): Command {
-  for (const { field } of flags) command.addOption(optionOf(field));
+/** Adds the flags of the request's fields to a command; their values are read by `readFieldFlags`. `abouts` has other descriptions. */
+export function withFieldFlags<Command extends CommandUnknownOpts>(
+  command: Command,
+  abouts: { [name in FieldName]?: string } = {},
+): Command {
+  for (const { field } of flags) command.addOption(optionOf({ ...field, about: abouts[field.name] ?? field.about }));
   return command;
 }
 
@@ -31,6 +35,22 @@ export function readFieldFlags(command: CommandUnknownOpts): FieldFlags {
     else texts[field.name] = String(value);
   }
   return { texts, images };
+}
+
+/** The models of `-m`, which may name several with commas between them; empty without `-m`. Throws `usage` for one that is empty or named twice. */
+export function readModels({ texts: { model } }: Pick<FieldFlags, "texts">): string[] {
+  if (model === undefined) return [];
+  if (!model.includes(",")) return [model];
+  const models = model.split(",").map((each) => each.trim());
+  if (models.includes("")) throw usage(`--model has an empty name in "${model}".`);
+  checkDistinct(models);
+  return models;
+}
+
+/** Throws `usage` for a model that is named twice: it would be paid for twice. */
+export function checkDistinct(models: readonly string[]): void {
+  const twice = models.find((model, index) => models.indexOf(model) !== index);
+  if (twice !== undefined) throw usage(`--model names ${twice} twice.`, "-n 2 starts two generations of each model.");
 }
 
 /** The same values by commander's attribute names. */

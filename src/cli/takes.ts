@@ -16,7 +16,7 @@ import { endAll, failedOutcome, followOne, type Outcome } from "./several.ts";
 import { askToStart, canAsk } from "./terminal/prompts.ts";
 import { nearPath } from "./terminal/result.ts";
 
-/** The generations that `-n` asks for: of each request one. */
+/** The generations that `-n` or several models ask for: of each request one. */
 export type Takes = {
   session: Session;
   requests: readonly StartRequest[];
@@ -36,8 +36,8 @@ type TakeResult = {
 };
 
 /**
- * Starts the generations of `-n` one after the other, or resumes those of an interrupted run, and follows them concurrently. After a failed start
- * no other is sent. Prints each when it is ready, with `--json` one array at the end. Throws the worst error.
+ * Starts several generations one after the other, or resumes those of an interrupted run, and follows them concurrently. After a failed start
+ * no other is sent, unless the service refused the request of one model. Prints each when it is ready, with `--json` one array at the end. Throws the worst error.
  */
 export async function makeTakes(takes: Takes, context: Starting): Promise<void> {
   const { session, requests, how } = takes;
@@ -46,8 +46,9 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
     throw beforePaying(error);
   };
   const run = await openTakes(session.service, requests, how).catch(stop);
+  const hasModels = requests.some(({ model }) => model !== requests[0]?.model);
   defer(run.release);
-  const news = requests.filter((_, index) => run.attempts[index] === undefined);
+  const news = requests.filter((_, index) => run.positions[index]?.attempt === undefined);
   await confirmTakes(news, takes, context).catch(stop);
   const budget = await openBudget(run.name, takes, io).catch(stop);
   const follow = ({ attempt, document: extra, credits }: FollowedStart) =>
@@ -57,9 +58,12 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
       { session, reporter, io, resume: options },
     );
   const makeTake = async (index: number, request: StartRequest): Promise<TakeResult> => {
-    const position = index + 1;
-    const made = run.attempts[index];
+    const { position, attempt: made } = run.positions[index] ?? { position: index + 1 };
     const take = { run: run.name, position, count: requests.length };
+    const { model } = request;
+    const sameModel = requests.slice(0, index).filter((each) => each.model === model);
+    // The number for `{n}` is counted within each model whose name is part of the path.
+    const first = how.outputPath?.includes("{model}") ? sameModel.length + 1 : position;
     let overrun: VidgenError | undefined;
     const check = () => {
       overrun = budget?.check(request);
@@ -69,30 +73,35 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
     try {
       if (made && (await hasResult(made, options, io)))
         return { outcome: await printEarlier(made, session.service, context) };
-      const started = await start({ session, request, how: { ...how, take, first: position, check } }, context);
+      const started = await start({ session, request, how: { ...how, take, first, check } }, context);
       id = started.attempt.id;
       if (started.accepted) budget?.started(request, started.accepted);
       return { outcome: options.wait ? follow(started) : await endWithId(started, session, context) };
     } catch (thrown) {
       // The thrown copy also says that nothing was charged, but the earlier takes were.
       const failure = overrun ?? asVidgenError(thrown);
-      const label = `${position} of ${requests.length}`;
-      return { outcome: failedOutcome(failure, { id: failure.id ?? id, label }, output), failure, overrun };
+      const label = `${index + 1} of ${requests.length}${hasModels ? ` (${model})` : ""}`;
+      const failed = failedOutcome(failure, { id: failure.id ?? id, label }, output);
+      return { outcome: { ...failed, document: { model, ...failed.document } }, failure, overrun };
     }
   };
   const outcomes: TakeResult["outcome"][] = [];
   let hasFailed = false;
+  /** What the service refuses for one model may work with another. */
+  const refusedModels = new Set<string>();
   let budgetError: VidgenError | undefined;
   let left = 0;
   for (const [index, request] of requests.entries()) {
-    if (hasFailed && run.attempts[index] === undefined) {
+    const isNew = run.positions[index]?.attempt === undefined;
+    if (isNew && (hasFailed || refusedModels.has(request.model))) {
       left++;
       continue;
     }
     const { outcome, failure, overrun } = await makeTake(index, request);
     outcomes.push(outcome);
-    if (run.attempts[index] === undefined && failure && isUnstarted(failure)) left++;
-    hasFailed ||= failure !== undefined;
+    if (isNew && failure && isUnstarted(failure)) left++;
+    if (failure?.code === "rejected") refusedModels.add(request.model);
+    else hasFailed ||= failure !== undefined;
     budgetError ??= overrun;
   }
   if (left > 0) output.note(`${left} of ${requests.length} ${left === 1 ? "was" : "were"} not started.`);
@@ -160,7 +169,14 @@ async function printEarlier(
   const shown = file === undefined ? undefined : nearPath(file);
   if (!output.json) await output.result(shown ?? id, undefined);
   output.note(shown === undefined ? `Already started: ${id}` : `Already saved: ${shown}`);
-  const document = { id, status, ...(file === undefined ? {} : { file: shown }), charged: chargedOf(made, service) };
+  const { model } = request;
+  const document = {
+    id,
+    status,
+    model,
+    ...(file === undefined ? {} : { file: shown }),
+    charged: chargedOf(made, service),
+  };
   if (file !== undefined)
     reporter.ended(id, { document, file: shown, videoUrl: "", lastingUrl: undefined, isNew: false });
   return { id, document };

@@ -10,7 +10,7 @@ import { localBaseUrl } from "../connect/local.ts";
 import type { Io } from "../io.ts";
 import { fields, wireValue } from "../protocol/fields.ts";
 import type { Context } from "./context.ts";
-import { readFieldFlags } from "./field-flags.ts";
+import { readFieldFlags, readModels } from "./field-flags.ts";
 import { isVideoFile } from "./saved-file.ts";
 
 /** The typed words that decide which generations are started. */
@@ -40,11 +40,12 @@ export type TypedLine = {
 
 /**
  * The hash of a typed command, by which "last" keeps its meaning when the command is typed again (`findOwnAttempt`). A file counts by its bytes, the
- * prompt by its text, "last" as this word. Flags that change neither the request nor the output path, such as --timeout, do not count.
+ * prompt by its text, "last" as this word, several models in any order. Flags that change neither the request nor the output path, such as --timeout, do not count.
  */
 export async function hashLine(words: TypedWords, command: CommandUnknownOpts, io: Io): Promise<string> {
   const { readAllImages } = await import("../client/request/images.ts");
-  const { texts, images } = readFieldFlags(command);
+  const { texts: typed, images } = readFieldFlags(command);
+  const texts = { ...typed, model: typed.model && readModels({ texts: typed }).sort().join() };
   const values = fields.flatMap((field) => {
     const text = texts[field.name];
     return text === undefined ? [] : [[field.name, wireValue(field, text)]];

@@ -35,11 +35,13 @@ export function formatCost({ credits, cost }: StatedCost): string | undefined {
   return credits === undefined ? undefined : `for ${countCredits(credits)}`;
 }
 
-/** Such as "free", "about 20 credits" or "about $0.80"; `undefined` if unknown. */
+/** Such as "free", "about 20 credits", "about $0.80" or "about 20 credits plus sora-2, whose price is unknown"; `undefined` if unknown. */
 export function formatExpected(cost: ExpectedCost): string | undefined {
   if (cost.kind === "free") return "free";
   if (cost.kind === "unknown") return undefined;
-  return `about ${cost.kind === "usd" ? formatUsd(cost.amount) : countCredits(cost.amount)}`;
+  const { kind, amount, unpriced = [] } = cost;
+  const more = unpriced.length === 0 ? "" : ` plus ${unpriced.join(", ")}, whose price is unknown`;
+  return `about ${kind === "usd" ? formatUsd(amount) : countCredits(amount)}${more}`;
 }
 
 export function countCredits(credits: number): string {

@@ -14,7 +14,7 @@ import { defaultModel, guessModel } from "../../protocol/models.ts";
 import type { RequestInput } from "../../protocol/request.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
 import { shorten } from "../../protocol/text.ts";
-import { isDistinct } from "../../video/naming.ts";
+import { fillNames, isDistinct } from "../../video/naming.ts";
 import {
   baseUrlOption,
   bellOption,
@@ -35,7 +35,7 @@ import {
   withDetails,
 } from "../command.ts";
 import type { Context } from "../context.ts";
-import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
+import { checkDistinct, readFieldFlags, readModels, withFieldFlags } from "../field-flags.ts";
 import { printId, type Ready, type Starting, start } from "../making.ts";
 import { withService } from "../onboarding.ts";
 import { waitCommand, withResumeHint } from "../resume.ts";
@@ -66,6 +66,7 @@ export function addGenerate(program: CommandUnknownOpts, context: Context): void
       'vidgen generate "a red fox runs through snow at dusk" -m veo-3.1 --engine openrouter -o fox.mp4',
       "vidgen generate @prompt.txt --model sora-2 --aspect-ratio 9:16 --duration 8 -o clips/",
       'vidgen generate "a red fox runs through snow at dusk" -n 3 -o clips/',
+      "vidgen generate \"a red fox runs through snow at dusk\" -m veo-3.1,sora-2 -o 'fox-{model}.mp4'",
       'id=$(vidgen generate "waves at night" --no-wait)',
       'vidgen generate "waves at night" --reuse -o waves.mp4',
     ],
@@ -78,12 +79,13 @@ export function addGenerate(program: CommandUnknownOpts, context: Context): void
 
 /** Adds the flags of a command that starts generations. */
 export function withStartFlags<Words extends unknown[]>(bare: Command<Words>) {
-  return withFieldFlags(bare.optionsGroup("Request:"))
+  const model = `the model, or several with commas between them (default: VIDGEN_MODEL, else ${defaultModel})`;
+  return withFieldFlags(bare.optionsGroup("Request:"), { model })
     .addOption(setOption())
     .option("--from <id|file>", 'begin with the last frame of a video: an id, "last", or a file; needs ffmpeg')
     .option(
       "-n, --count <n>",
-      "how many generations to start, 1 to 20, each charged; with --seed each gets the next one",
+      "how many generations of each model to start, each charged; with --seed each gets the next one",
     )
     .optionsGroup("Output:")
     .addOption(saveOption())
@@ -117,8 +119,8 @@ type GenerateFlags = ReturnType<ReturnType<typeof withStartFlags>["opts"]>;
 type StartContext = Context & { command: CommandUnknownOpts };
 
 /**
- * Starts a generation, or several with `-n`, waits for it, and saves it with `-o`. Prints the URL, the saved file, or with `--no-wait` the
- * id. `again` is the generation to repeat; typed values replace those of its request.
+ * Starts a generation, or several with `-n` or several models, waits for it, and saves it with `-o`. Prints the URL, the saved file, or with
+ * `--no-wait` the id. `again` is the generation to repeat; typed values replace those of its request.
  */
 export async function generate(
   typed: string | undefined,
@@ -180,20 +182,24 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
   const { openServices } = await import("../../connect/services.ts");
   const { localImages, readAllImages } = await import("../../client/request/images.ts");
   const times = readTimes(options);
-  const count = readCount(options);
+  const starts = readStarts(options, context.command);
   const earlier = chooseEarlier(options);
   const typedOutput = await chooseOutputPath(options, context);
   // The `again` command has already read it.
   const prompt = parent ? typed : await readPrompt(typed, context);
   const line = options.line ?? (await readLine({ command: "generate", prompt }, options, context));
   const frame = await findFrame(line, options, context);
-  const inputOptions = { ...options, typedOutput, frame: frame?.path, starts: count };
-  const { input, outputPath: chosen, isConfirmed } = await resolveInput(prompt, inputOptions, context);
-  const outputPath = count === 1 ? chosen : await outputForSeveral(chosen, io);
+  const inputOptions = { ...options, typedOutput, frame: frame?.path, starts };
+  const { input, models, outputPath: chosen, isConfirmed } = await resolveInput(prompt, inputOptions, context);
+  const outputPath = await outputFor(starts, chosen, io);
   checkInfoPath(outputPath, options);
   const images = await readAllImages(input.images, { onNote: output.note });
-  const request = buildRequest({ ...input, images }, { isLocal: options.local ?? false });
-  const requests = Array.from({ length: count }, (_, index) => withNextSeed(request, index));
+  const requests = models.flatMap((model) => {
+    const whole = { ...input, texts: { ...input.texts, model }, images };
+    const request = buildRequest(whole, { isLocal: options.local ?? false });
+    return Array.from({ length: starts.count }, (_, index) => withNextSeed(request, index));
+  });
+  checkNames(requests, outputPath);
   // What an interactive start asked for is not in the typed line.
   const typedLine = isConfirmed ? { typed: line.hash } : { typed: line.hash, untyped: line.untyped };
   if (options.dryRun) {
@@ -205,7 +211,7 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
   defer(services.close);
   const session = await services.open(parent?.base_url);
   // A name with a slash at its end is a folder, which may be missing.
-  if (count > 1 && chosen !== undefined && /[/\\]$/.test(chosen)) await createFolder(chosen, chosen, io.disk);
+  if (requests.length > 1 && chosen !== undefined && /[/\\]$/.test(chosen)) await createFolder(chosen, chosen, io.disk);
   const protectedPaths = [...localImages(input.images), ...(options.from !== undefined ? [options.from] : [])];
   const saving = { outputPath, overwrite, protectedPaths, infoJson: options.writeInfoJson };
   const balance = session.isLocal ? undefined : () => findBalance(session.service);
@@ -229,16 +235,14 @@ export async function readLine(
   { io, command }: StartContext,
 ): Promise<TypedLine> {
   const options = withEngineFlag(flags);
-  const count = readCount(options);
+  const starts = readStarts(options, command);
   const { local = false, baseUrl, from, set, wait } = options;
   const isNamed = words.command === "generate" || baseUrl !== undefined;
   const remote = isNamed ? await findBaseUrl(baseUrl, io) : undefined;
   const service = local ? "local" : remote && new URL(remote).origin;
-  const outputAt = async ({ isLocal }: { isLocal: boolean }) => {
-    const outputPath = (await findOutput(options, io)) ?? (isLocal && wait ? "." : undefined);
-    return count === 1 ? outputPath : outputForSeveral(outputPath, io);
-  };
-  const hash = await hashLine({ ...words, from, set, count, service }, command, io);
+  const outputAt = async ({ isLocal }: { isLocal: boolean }) =>
+    outputFor(starts, (await findOutput(options, io)) ?? (isLocal && wait ? "." : undefined), io);
+  const hash = await hashLine({ ...words, from, set, count: starts.count, service }, command, io);
   return { hash, untyped: [], earlier: chooseEarlier(options), outputAt };
 }
 
@@ -261,18 +265,38 @@ async function findFrame(
   return takeFrame(from, { ...readTimes(options), own, at: parent?.base_url, service: options }, context);
 }
 
-/** How many generations are started. */
-function readCount({ count, reuse, open, maxCredits }: GenerateFlags): number {
-  const starts = count === undefined ? 1 : readNumber(count, "-n", { least: 1, most: 20 });
-  if (starts === 1) {
+/** How many generations are started: `count` of each model. Without typed models there is one, by the settings. */
+type Starts = { models: readonly string[]; count: number };
+
+/** The largest number of generations that one command starts. */
+const maxStarts = 20;
+
+function readStarts(
+  { count: typed, set = [], reuse, open, maxCredits }: GenerateFlags,
+  command: CommandUnknownOpts,
+): Starts {
+  const count = typed === undefined ? 1 : readNumber(typed, "-n", { least: 1, most: maxStarts });
+  const models = readModels(readFieldFlags(command));
+  const starts = { models, count };
+  if (!isSeveral(starts)) {
     if (maxCredits !== undefined)
       throw usage("--max-credits needs -n with a number above 1: it limits what several generations cost.");
-    return 1;
+    return starts;
   }
+  const flag = models.length > 1 ? "Several models" : "-n";
+  const total = models.length * count;
+  if (total > maxStarts)
+    throw usage(`-n ${count} of ${models.length} models would start ${total} generations: at most ${maxStarts} are.`);
+  if (models.length > 1 && set.some((each) => /^\s*model\s*=/.test(each)))
+    throw usage("Several models and --set model=... cannot be combined.");
   if (reuse)
-    throw usage("-n and --reuse cannot be combined: the same command with -n already resumes what is left of it.");
-  if (open) throw usage("-n and --open cannot be combined: --open works with one video only.");
+    throw usage(`${flag} and --reuse cannot be combined: the same command already resumes what is left of it.`);
+  if (open) throw usage(`${flag} and --open cannot be combined: --open works with one video only.`);
   return starts;
+}
+
+function isSeveral({ models, count }: Starts): boolean {
+  return models.length > 1 || count > 1;
 }
 
 /** Gives each of several requests the next seed: with the same seed they would be equal. */
@@ -281,13 +305,34 @@ function withNextSeed(request: StartRequest, index: number): StartRequest {
   return typeof seed === "number" ? { ...request, seed: seed + index } : request;
 }
 
-/** The output path for several videos: a folder gets names with a number. Throws `usage` for a single file. */
-async function outputForSeveral(outputPath: string | undefined, { disk }: Io): Promise<string | undefined> {
-  if (outputPath === undefined) return undefined;
+/** The output path: for several videos, a folder gets names with a number. Throws `usage` for several with one name. */
+async function outputFor(
+  starts: Starts,
+  outputPath: string | undefined,
+  { disk }: Pick<Io, "disk">,
+): Promise<string | undefined> {
+  if (outputPath === undefined || !isSeveral(starts)) return outputPath;
+  const { models, count } = starts;
+  const [flag, name] =
+    models.length > 1 ? ["Several models need", "{slug}-{model}-{n}.mp4"] : ["-n needs", "{slug}-{n}.mp4"];
   const { isFolder } = await import("../../client/save/output-path.ts");
-  if (await isFolder(outputPath, disk)) return join(outputPath, "{slug}-{n}.mp4");
-  if (outputPath !== "-" && isDistinct(outputPath)) return outputPath;
-  throw usage(`-n needs a folder or distinct names, not ${outputPath}: -o clips/ or -o '{slug}-{n}.mp4'`);
+  if (await isFolder(outputPath, disk)) return join(outputPath, name);
+  const hasModel = count === 1 && outputPath.includes("{model}");
+  if (outputPath !== "-" && (isDistinct(outputPath) || hasModel)) return outputPath;
+  throw usage(`${flag} a folder or distinct names, not ${outputPath}: -o clips/ or -o '${name}'`);
+}
+
+/** Throws `usage` if two models have the same name in a path: their letters are those of a file name, and cut. */
+function checkNames(requests: readonly StartRequest[], outputPath = ""): void {
+  if (requests.length === 1 || isDistinct(outputPath)) return;
+  const names = new Map<string, string>();
+  for (const { model } of requests) {
+    const name = fillNames(outputPath, { model }, "").toLowerCase();
+    const other = names.get(name);
+    if (name !== "" && other !== undefined)
+      throw usage(`${other} and ${model} would get the same name: add {n} to -o ${outputPath}.`);
+    names.set(name, model);
+  }
 }
 
 function chooseEarlier({ again, reuse }: GenerateFlags): Earlier {
@@ -328,11 +373,16 @@ async function findOutput(options: GenerateFlags, io: Io): Promise<string | unde
  */
 async function resolveInput(
   prompt: string | undefined,
-  options: GenerateFlags & Repeating & { typedOutput: string | undefined; frame: string | undefined; starts: number },
+  options: GenerateFlags & Repeating & { typedOutput: string | undefined; frame: string | undefined; starts: Starts },
   context: StartContext,
-): Promise<{ input: RequestInput; outputPath: string | undefined; isConfirmed: boolean }> {
+): Promise<{
+  input: RequestInput;
+  models: readonly string[];
+  outputPath: string | undefined;
+  isConfirmed: boolean;
+}> {
   const { io } = context;
-  const { set = [], typedOutput, frame, parent } = options;
+  const { set = [], typedOutput, frame, parent, starts } = options;
   const defaultPath = options.local && options.wait ? "." : undefined;
   const { texts, images: typedImages } = readFieldFlags(context.command);
   const { findDroppedImages, readSettings } = await import("../../protocol/request.ts");
@@ -341,18 +391,20 @@ async function resolveInput(
   const images = frame === undefined ? typedImages : { ...typedImages, imageUrl: [frame] };
   if (parent) {
     const { repeatRequest } = await import("../../client/ledger/repeat.ts");
-    const model = texts.model && (await confirmModel(texts.model, options, context));
+    const models = await confirmModels(starts.models, options, context);
     const earlier = { ...parent, isLocal: parent.base_url === localBaseUrl };
-    const input = repeatRequest(earlier, { texts: { ...texts, prompt, model }, images, set });
-    return { input, outputPath: typedOutput ?? defaultPath, isConfirmed: false };
+    const input = repeatRequest(earlier, { texts: { ...texts, prompt, model: models[0] }, images, set });
+    const all = models.length > 0 ? models : [input.texts.model];
+    return { input, models: all, outputPath: typedOutput ?? defaultPath, isConfirmed: false };
   }
   const initialModel = texts.model ?? (await findModelSetting(io)) ?? defaultModel;
   if (prompt !== undefined) {
-    const model = await confirmModel(initialModel, options, context);
-    const input = { texts: { ...texts, prompt, model }, images, set };
-    return { input, outputPath: typedOutput ?? defaultPath, isConfirmed: false };
+    const typed = starts.models.length > 0 ? starts.models : [initialModel];
+    const models = await confirmModels(typed, options, context);
+    const input = { texts: { ...texts, prompt, model: models[0] ?? initialModel }, images, set };
+    return { input, models, outputPath: typedOutput ?? defaultPath, isConfirmed: false };
   }
-  if (!canAsk(context, io))
+  if (starts.models.length > 1 || !canAsk(context, io))
     throw usage(missingPrompt, 'Use vidgen generate "a prompt", - for stdin, or @path for a file.');
   const { askForInput } = await import("../interactive.ts");
   const isSaved = options.wait && !options.dryRun;
@@ -361,16 +413,25 @@ async function resolveInput(
   const known = { texts, images, set, initialModel };
   const answers = await askForInput(
     known,
-    { ...options, outputPath: typedOutput, defaultPath, isSaved, flags },
+    { ...options, starts: starts.count, outputPath: typedOutput, defaultPath, isSaved, flags },
     context,
   );
-  return { ...answers, isConfirmed: true };
+  return { ...answers, models: [answers.input.texts.model], isConfirmed: true };
 }
 
-/** The model; for a probable typing error, asks at a terminal. Engines may have models that vidgen does not know. */
-async function confirmModel(model: string, { dryRun, engine }: GenerateFlags, context: StartContext): Promise<string> {
-  const guess = guessModel(model);
-  if (guess === undefined || dryRun || engine !== undefined || !canAsk(context, context.io)) return model;
-  const isMeant = await askWhether(`Unknown model "${shorten(model)}". Did you mean ${guess}?`, true, context.io);
-  return isMeant ? guess : model;
+/** The models; for a probable typing error, asks at a terminal. Engines may have models that vidgen does not know. */
+async function confirmModels(
+  models: readonly string[],
+  { dryRun, engine }: GenerateFlags,
+  context: StartContext,
+): Promise<string[]> {
+  const confirmed: string[] = [];
+  for (const model of models) {
+    const guess = guessModel(model);
+    const canGuess = guess !== undefined && !dryRun && engine === undefined && canAsk(context, context.io);
+    const question = `Unknown model "${shorten(model)}". Did you mean ${guess}?`;
+    confirmed.push(canGuess && (await askWhether(question, true, context.io)) ? guess : model);
+  }
+  checkDistinct(confirmed);
+  return confirmed;
 }

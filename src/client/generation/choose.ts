@@ -79,7 +79,8 @@ export async function planStarts(
   if (run?.kind === "wait" || run?.kind === "refuse") return requests.map(() => run);
   const choices: Choice[] = [];
   for (const [index, request] of requests.entries()) {
-    const take = run && { run: run.name ?? "", position: index + 1, count };
+    const { position } = run?.positions[index] ?? { position: index + 1 };
+    const take = run && { run: run.name ?? "", position, count };
     choices.push(await chooseStart(chooser, await wantedOf(chooser, request, { ...options, take })));
   }
   return choices;

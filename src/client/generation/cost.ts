@@ -3,32 +3,40 @@ import type { Entry } from "../ledger/history.ts";
 import { type Charge, chargedOf, kindOfRequest, readPrices } from "../ledger/price.ts";
 import { findEntry, listRecent, type Service } from "./service.ts";
 
-/** The expected total cost of starts; "unknown" unless a price is known for each of them. */
-export type ExpectedCost = { kind: "free" } | { kind: "unknown" } | { kind: "credits" | "usd"; amount: number };
+/** The expected total cost of starts. `amount` is the sum of the known prices; `unpriced` has the models of the other starts, if there are any. */
+export type ExpectedCost =
+  | { kind: "free" }
+  | { kind: "unknown" }
+  | { kind: "credits" | "usd"; amount: number; unpriced?: readonly string[] };
 
 /**
  * The expected total cost of requests: free if the local service says so for its previews, else by the prices of earlier requests
  * in the journal. Sends nothing, and never rejects.
  */
 export async function expectCost(service: Service, requests: readonly StartRequest[]): Promise<ExpectedCost> {
-  if (requests.every(({ model }) => service.isFree(model))) return { kind: "free" };
+  const paid = requests.filter(({ model }) => !service.isFree(model));
+  if (paid.length === 0) return { kind: "free" };
   const entries = await listRecent(service);
   const prices = readPrices(entries, service.account);
-  const credits = sumOf(requests, (request) =>
+  const credits = sumOf(paid, "credits", (request) =>
     countsCredits(service, request.model) ? prices.get(kindOfRequest(request))?.credits : undefined,
   );
-  if (credits !== undefined) return { kind: "credits", amount: credits };
+  if (credits.kind !== "unknown") return credits;
   const bills = readUsdPrices(entries, service);
-  const usd = sumOf(requests, (request) => bills.get(kindOfRequest(request)));
-  return usd === undefined ? { kind: "unknown" } : { kind: "usd", amount: usd };
+  return sumOf(paid, "usd", (request) => bills.get(kindOfRequest(request)));
 }
 
 function sumOf(
   requests: readonly StartRequest[],
+  kind: "credits" | "usd",
   priceOf: (request: StartRequest) => number | undefined,
-): number | undefined {
-  const prices = requests.map(priceOf);
-  return prices.reduce((sum, each) => (sum === undefined || each === undefined ? undefined : sum + each), 0);
+): ExpectedCost {
+  const priced = requests.map((request) => ({ model: request.model, price: priceOf(request) }));
+  const known = priced.flatMap(({ price }) => price ?? []);
+  if (known.length === 0) return { kind: "unknown" };
+  const amount = known.reduce((sum, price) => sum + price, 0);
+  const unpriced = new Set(priced.flatMap(({ model, price }) => (price === undefined ? model : [])));
+  return unpriced.size === 0 ? { kind, amount } : { kind, amount, unpriced: [...unpriced] };
 }
 
 /** The newest cost in US dollars of each kind of request, with the same engine. */

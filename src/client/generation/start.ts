@@ -4,7 +4,14 @@ import { stopsOthers } from "../ledger/attempt.ts";
 import type { DatedLine, Entry, JournalLine } from "../ledger/history.ts";
 import type { FileIdentity } from "../ledger/identity.ts";
 import type { Hold, Journal, Lock } from "../ledger/journal.ts";
-import { type Choice, type Earlier, type KeptKey, refusalError, type StartedEntry } from "../ledger/policy.ts";
+import {
+  type Choice,
+  type Earlier,
+  type KeptKey,
+  type RunPosition,
+  refusalError,
+  type StartedEntry,
+} from "../ledger/policy.ts";
 import { withCharge } from "../ledger/price.ts";
 import { findByPrompt, findLine } from "../ledger/search.ts";
 import { withdraw } from "../ledger/withdraw.ts";
@@ -353,8 +360,8 @@ async function resume(
 export type TakesRun = {
   /** The name of their run. */
   name: string;
-  /** The completed or running attempt of each position. */
-  attempts: readonly (Entry | undefined)[];
+  /** The position of each request, with its completed or running attempt. */
+  positions: readonly RunPosition[];
   release(): Promise<void>;
 };
 
@@ -373,8 +380,8 @@ export async function openTakes(
     const choice = await chooseTakes(service, requests, options);
     if (choice.kind === "wait") return undefined;
     if (choice.kind === "refuse") throw withCharge(refusalError(choice), choice.entry, service);
-    const { name = service.io.uuid(), attempts } = choice;
+    const { name = service.io.uuid(), positions } = choice;
     const hold = await service.journal.hold(name);
-    return hold && { name, attempts, release: hold.release };
+    return hold && { name, positions, release: hold.release };
   });
 }

@@ -396,7 +396,7 @@ async function findChangedStop(
   return stops.find((stop) => stop.kind === "refuse" && isStarted(stop.entry)) ?? stops[0];
 }
 
-/** The generations of one command: one for each request, in order. */
+/** The generations of one command: one for each request. */
 export type WantedRun = Omit<Wanted, "request" | "key" | "take" | "keptKey"> & { requests: readonly StartRequest[] };
 
 /** What a command for several generations does next. */
@@ -404,43 +404,64 @@ export type RunChoice =
   /** A process on another machine may have ended; `entry` is one of its attempts. */
   | { kind: "wait"; entry: Entry }
   | ChangedLine
-  /** `attempts` has the running or completed attempt of each position, if any. */
-  | { kind: "run"; name: string | undefined; attempts: readonly (Entry | undefined)[] };
+  /** `positions` has one for each request, in the same order. */
+  | { kind: "run"; name: string | undefined; positions: readonly RunPosition[] };
+
+/** A position of a run, from 1, and its running or completed attempt, if any. */
+export type RunPosition = { position: number; attempt: Entry | undefined };
+
+/** The positions of requests in their run: sorted by model, so that the order in which the models were typed does not matter. */
+function positionsOf(requests: readonly StartRequest[]): number[] {
+  const isBefore = (one: number, other: number) => {
+    const [a, b] = [requests[one]?.model ?? "", requests[other]?.model ?? ""];
+    return a < b || (a === b && one <= other);
+  };
+  const indexes = requests.map((_, index) => index);
+  return indexes.map((index) => indexes.filter((each) => isBefore(each, index)).length);
+}
 
 /**
- * Chooses the run that a command for several generations continues: the newest incomplete run of the same command that no live process
- * has. Without a name it is a new one. Only under the journal's lock.
+ * Chooses the run that a command for several generations continues: the newest incomplete run of the same requests, in any order of their
+ * models, that no live process has. Without a name it is a new one. Only under the journal's lock.
  */
 export async function chooseRun(wanted: WantedRun, journal: PolicyJournal): Promise<RunChoice> {
   const { requests, earlier, service } = wanted;
   const count = requests.length;
+  const positions = positionsOf(requests);
+  const requestAt = new Map(requests.map((request, index) => [positions[index], request]));
   const isSameLine = (entry: Entry) => {
-    const request = requests[(entry.position ?? 0) - 1];
+    const request = requestAt.get(entry.position);
     if (request === undefined || entry.count !== count || !isSameService(entry.base_url, service)) return false;
     return entry.parent === wanted.parent && isSameOutput(entry, wanted) && isCandidate(entry, { ...wanted, request });
   };
   const entries = await findByPrompt(journal, requests[0]?.prompt ?? "", ({ run }) => run !== undefined);
+  // Another command's run may have equal requests at some positions only, such as `-n 2` and two models.
+  const others = new Set(
+    entries.flatMap(({ run, position, request }) => (isDeepStrictEqual(request, requestAt.get(position)) ? [] : run)),
+  );
   const runs = new Map<string, Entry[]>();
   for (const entry of entries.filter(isSameLine)) {
     const { run = "" } = entry;
-    runs.set(run, [...(runs.get(run) ?? []), entry]);
+    if (!others.has(run)) runs.set(run, [...(runs.get(run) ?? []), entry]);
   }
   for (const [name, takes] of earlier === "again" ? [] : runs) {
-    const made = requests.map((_, index) =>
-      takes.find(({ position, state }) => position === index + 1 && (isMade(state) || state === "running")),
-    );
-    if (made.every((entry) => entry && isTakeDone(entry))) continue;
+    const found = positions.map((position) => ({
+      position,
+      attempt: takes.find((each) => each.position === position && (isMade(each.state) || each.state === "running")),
+    }));
+    if (found.every(({ attempt }) => attempt && isTakeDone(attempt))) continue;
     const lease = await journal.leaseOf(name);
     const [entry] = takes;
     if (lease === "unsure" && entry) return { kind: "wait", entry };
-    if (lease === "dead") return { kind: "run", name, attempts: made };
+    if (lease === "dead") return { kind: "run", name, positions: found };
   }
   if (earlier !== "again" && wanted.typed !== undefined) {
     const changed = findChanged(await readCandidates(journal, wanted.now), wanted, requests);
     const stop = await findChangedStop(changed, journal.leaseOf);
     if (stop) return stop;
   }
-  return { kind: "run", name: undefined, attempts: requests.map(() => undefined) };
+  const none = positions.map((position) => ({ position, attempt: undefined }));
+  return { kind: "run", name: undefined, positions: none };
 }
 
 type WantedLine = Pick<Wanted, "earlier" | "now"> & {

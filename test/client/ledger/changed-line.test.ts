@@ -135,12 +135,11 @@ describe("an attempt that runs, and whose process has ended", () => {
     const run = await chooseRun({ ...line, requests: [request, request] }, journalOf(intent, [running]));
     expect(run).toMatchObject({ kind: "refuse", because: "changed", entry: { id } });
     const delivered: JournalLine = { kind: "delivered", id, file: "/fox.mp4" };
-    expect(await chooseRun({ ...line, requests: [request, request] }, journalOf(intent, [running, delivered]))).toEqual(
-      {
-        kind: "run",
-        name: undefined,
-        attempts: [undefined, undefined],
-      },
-    );
+    const both = { ...line, requests: [request, request] };
+    expect(await chooseRun(both, journalOf(intent, [running, delivered]))).toMatchObject({
+      kind: "run",
+      name: undefined,
+      positions: [{ attempt: undefined }, { attempt: undefined }],
+    });
   });
 });
