@@ -4,7 +4,7 @@ import type { Clock } from "../../io.ts";
 import { newDelivery } from "../callbacks/delivery.ts";
 import type { Engine } from "../engines/engine.ts";
 import { describe } from "../engines/upstream/upstream.ts";
-import { type ApiContext, refuse } from "../http/message.ts";
+import { refuse } from "../http/message.ts";
 import { statusBody } from "../http/status-body.ts";
 import type { Ended } from "../queue/end.ts";
 import type { Queue } from "../queue/queue.ts";
@@ -36,7 +36,7 @@ const maxAttempts = 3;
 
 const cancelledSchema = named("Cancelled", { ...generationSchema.shape, credits_returned: z.number() });
 
-/** POST /api/cancel?id=, which the interface does not have: ends a generation as `cancelOwn` does. */
+/** POST /api/cancel?id=, which the interface does not have: ends a generation as `cancelGeneration` does. */
 export function createCancelRoute(options: CancelOptions): Route {
   return {
     operationId: "cancel",
@@ -55,7 +55,7 @@ export function createCancelRoute(options: CancelOptions): Route {
       ...refusal(409, "already_ended", "not cancelled: it has completed"),
     },
     async handle(c) {
-      const generation = await cancelOwn(c, options);
+      const generation = await cancelGeneration(() => findOwnGeneration(c, options.store), options);
       const entries = await options.store.ledger({ generation: generation.id, limit: 10 });
       const credits_returned = entries.reduce((sum, { amount }) => sum + Math.max(0, amount), 0);
       return c.json({ ...statusBody(generation, options.mediaUrl()), credits_returned });
@@ -64,14 +64,17 @@ export function createCancelRoute(options: CancelOptions): Route {
 }
 
 /**
- * Ends the requested generation as `failed`, with the error "cancelled", and returns its credits. Throws a 409, and changes nothing, if it cannot be
- * stopped. Resolves with the same generation if it was cancelled before.
+ * Ends the generation that `find` reads as `failed`, with the error "cancelled", and returns its credits. Throws a 409, and changes nothing, if it
+ * cannot be stopped. Resolves with the same generation if it was cancelled before.
  */
-export async function cancelOwn(c: ApiContext, options: CancelOptions): Promise<StoredGeneration> {
+export async function cancelGeneration(
+  find: () => Promise<StoredGeneration>,
+  options: CancelOptions,
+): Promise<StoredGeneration> {
   const { store, mediaUrl } = options;
   let isStopped = false;
   for (let attempts = 0; attempts < maxAttempts; attempts++) {
-    const generation = await findOwnGeneration(c, store);
+    const generation = await find();
     const { id, status, error } = generation;
     if (status === "failed" && (isStopped || isCancelled(error))) return generation;
     if (status !== "processing") {
@@ -99,7 +102,7 @@ function isCancelled(error: string | null): boolean {
 /**
  * Returns the engine that a generation was submitted to if no process uses it any longer: the generation cannot be stopped there, and may be charged.
  */
-function findLost(
+export function findLost(
   { checkpoint }: Pick<StoredGeneration, "checkpoint">,
   { queue }: Pick<CancelOptions, "queue">,
 ): string | undefined {
@@ -112,31 +115,52 @@ function unclearEnd(engine: string) {
   return { error, error_code: "unclear" as const, isRefunded: false };
 }
 
+/**
+ * Returns why a generation that has not ended certainly cannot be cancelled now; `undefined` if it can be tried. An engine may still refuse.
+ */
+export function findCancelFault(
+  { checkpoint }: Pick<StoredGeneration, "checkpoint">,
+  options: Pick<CancelOptions, "engines" | "queue">,
+): string | undefined {
+  if (findLost({ checkpoint }, options) !== undefined) return undefined;
+  if (checkpoint?.state === "submitting" || checkpoint?.state === "unconfirmed")
+    return `it is being submitted to ${checkpoint.engine}`;
+  if (checkpoint?.state === "saved" || checkpoint?.state === "finished") return "its video is made";
+  if (checkpoint?.state !== "submitted") return undefined;
+  const engine = findEngine(checkpoint.engine, options);
+  if (!engine) return `it was submitted to ${checkpoint.engine}, which this process does not have`;
+  return engine.cancel ? undefined : cannotStop(engine);
+}
+
+function findEngine(name: string, { engines, queue }: Pick<CancelOptions, "engines" | "queue">): Engine | undefined {
+  return engines.find((each) => each.name === name) ?? queue.engineOf(name);
+}
+
+function cannotStop({ name }: Pick<Engine, "name">): string {
+  return `${name} cannot stop it`;
+}
+
 /** Stops a generation at its engine, and resolves with the name of the engine; with `null` if it was submitted to none. */
 async function stopUpstream(
   { checkpoint }: Pick<StoredGeneration, "checkpoint">,
-  { engines, queue, clock }: Pick<CancelOptions, "engines" | "queue" | "clock">,
+  options: Pick<CancelOptions, "engines" | "queue" | "clock">,
 ): Promise<string | null> {
-  if (checkpoint?.state === "submitting" || checkpoint?.state === "unconfirmed")
-    throw refuseGoing(`it is being submitted to ${checkpoint.engine}`);
-  if (checkpoint?.state === "saved" || checkpoint?.state === "finished") throw refuseGoing("its video is made");
+  const fault = findCancelFault({ checkpoint }, options);
+  if (fault !== undefined) throw refuseGoing(fault);
   if (checkpoint?.state !== "submitted") return null;
   const { engine: name, job } = checkpoint;
-  const engine = engines.find((each) => each.name === name) ?? queue.engineOf(name);
-  if (!engine) throw refuseGoing(`it was submitted to ${name}, which this process does not have`);
   // Continues when the client disconnects: a job that is stopped there must end here, too.
-  const limit = clock.limit(engineLimitMs, new AbortController().signal, new Error("no response in time"));
-  const why = await stopJob(engine, job, limit.signal).finally(limit.clear);
+  const limit = options.clock.limit(engineLimitMs, new AbortController().signal, new Error("no response in time"));
+  const why = await stopJob(findEngine(name, options), job, limit.signal).finally(limit.clear);
   if (why !== undefined) throw refuseGoing(why);
   return name;
 }
 
 /** Resolves with the reason if the job continues. */
-async function stopJob({ name, cancel }: Engine, job: string, signal: AbortSignal): Promise<string | undefined> {
-  const cannot = `${name} cannot stop it`;
-  if (!cancel) return cannot;
+async function stopJob(engine: Engine | undefined, job: string, signal: AbortSignal): Promise<string | undefined> {
+  const { name = "its engine", cancel } = engine ?? {};
   try {
-    return (await cancel(job, signal)) ? undefined : cannot;
+    return (await cancel?.(job, signal)) ? undefined : cannotStop({ name });
   } catch (error) {
     if (error instanceof VidgenError && error.code === "pending") return `${name}: ${error.message}`;
     return `${name} could not be asked to stop it (${describe(error)})`;

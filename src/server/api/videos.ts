@@ -6,7 +6,7 @@ import { type MediaStore, removeMedia } from "../media/media-store.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
-import { type CancelOptions, cancelOwn } from "./cancel.ts";
+import { type CancelOptions, cancelGeneration } from "./cancel.ts";
 import {
   id,
   named,
@@ -104,12 +104,22 @@ export type VideoOptions = CancelOptions & {
   media: Handler;
 };
 
+/** Deletes the video and the thumbnail of a generation that has ended, and marks it as removed. The ledger keeps what it cost. */
+export async function removeGeneration(
+  { id, media }: Pick<StoredGeneration, "id" | "media">,
+  { store, videos, clock }: Pick<VideoOptions, "store" | "videos" | "clock">,
+): Promise<void> {
+  // The file first: a file that is left after the removal would stay forever.
+  await removeMedia(videos, media);
+  await store.remove(id, clock.date().toISOString());
+}
+
 /**
  * Creates the API of OpenAI's Videos API, as servers of real models offer it, for the same generations as the interface's: a client of either sees
  * what the other has started.
  */
 export function createVideos(options: VideoOptions, startBy: StartRoutes): Paths {
-  const { store, queue, videos, media, clock } = options;
+  const { store, queue, media } = options;
   const model = findDefaultModel(options.engines);
   const bodyOf = (generation: StoredGeneration) => videoBody(generation, queue.progressOf(generation.id));
   const download: Route = {
@@ -218,11 +228,10 @@ export function createVideos(options: VideoOptions, startBy: StartRoutes): Paths
         },
         async handle(c) {
           const found = await findOwnGeneration(c, store);
-          const { id, media } = found.status === "processing" ? await cancelOwn(c, options) : found;
-          // The file first: a file that is left after the removal would stay forever.
-          await removeMedia(videos, media);
-          await store.remove(id, clock.date().toISOString());
-          return c.json({ id, object: "video.deleted", deleted: true });
+          const isRunning = found.status === "processing";
+          const ended = isRunning ? await cancelGeneration(() => findOwnGeneration(c, store), options) : found;
+          await removeGeneration(ended, options);
+          return c.json({ id: ended.id, object: "video.deleted", deleted: true });
         },
       },
     },

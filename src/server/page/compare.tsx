@@ -43,7 +43,7 @@ export function addComparison({ app, options, send, signedIn, fromPage }: PagePa
     const body = await readBody(c, { maxBytes: maxZipBytes, types: ["application/x-www-form-urlencoded"] });
     const ids = new URLSearchParams(Buffer.from(body).toString()).getAll("id");
     const generations = await findFinished(c, store, ids.slice(0, maxZipped));
-    if (generations.length === 0) throw refuse(404, "not_found", "none of these has a video");
+    if (generations.length === 0) return send(c, <NoVideo />, 404);
     const zip = zipOf(generations, videos);
     const headers = {
       "Content-Type": "application/zip",
@@ -211,6 +211,14 @@ function ChooseOthers({ isTooMany }: { isTooMany: boolean }) {
       <p>
         Select {minCompared} to {maxCompared} completed videos in the list, then press "Compare".
       </p>
+      <WayOut />
+    </Message>
+  );
+}
+
+function NoVideo() {
+  return (
+    <Message title="None of these has a video">
       <WayOut />
     </Message>
   );

@@ -1,6 +1,7 @@
 import type { Progress } from "../store/change.ts";
 import type { State } from "../store/generations.ts";
 import type { GenerationFilter, GenerationSummary, GenerationTotals } from "../store/reports.ts";
+import { maxChanged } from "./confirm.tsx";
 import {
   countText,
   creditsText,
@@ -78,7 +79,7 @@ export function Cards({ cards, query, id, name, first }: CardsProps) {
   );
 }
 
-/** The actions for selected videos; hidden while none is selected. `hasKey` if the key for Compare presses the button here. */
+/** The actions for selected videos; hidden while none is selected. `hasKey` if the keys for Compare and Delete press the buttons here. */
 export function Selection({ hasKey = true }) {
   return (
     <form id="selection" class="selection" action="/compare" method="get" aria-label="Selected videos" data-own>
@@ -89,9 +90,26 @@ export function Selection({ hasKey = true }) {
       <button type="submit" formaction="/zip" formmethod="post" data-min={1} data-max={maxZipped}>
         Download .zip
       </button>
+      <button type="submit" class="cancel" {...changedBy("cancel")}>
+        Cancel…
+      </button>
+      <button type="submit" {...changedBy("delete")} {...(hasKey && keyed("end"))}>
+        Delete…
+      </button>
       <button type="reset">Clear selection</button>
     </form>
   );
+}
+
+/** The attributes of a button that asks before it changes the selected generations. */
+function changedBy(act: "cancel" | "delete") {
+  return {
+    formaction: `/${act}/confirm`,
+    formmethod: "post" as const,
+    "data-ask": true,
+    "data-min": 1,
+    "data-max": maxChanged,
+  };
 }
 
 function FilterForm({ filter, totals }: Pick<GalleryProps, "filter" | "totals">) {
@@ -229,7 +247,7 @@ export type CardProps = { generation: GenerationSummary; progress: Progress | un
 function Card({ query, ...card }: CardProps & { query: string }) {
   const { id, state, prompt, aspectRatio, created_at, removed_at } = card.generation;
   return (
-    <li class={isPortrait(aspectRatio) ? "card portrait" : "card"} id={`generation-${id}`}>
+    <li class={isPortrait(aspectRatio) ? "card portrait" : "card"} id={`generation-${id}`} data-state={state}>
       <a href={`/generations/${id}${query}`}>
         <Stage {...card} />
         <span class="prompt" dir="auto">
@@ -241,7 +259,7 @@ function Card({ query, ...card }: CardProps & { query: string }) {
           <Time at={created_at} now={card.now} />
         </span>
       </a>
-      <Marks {...card.generation} hasVideo={state === "completed" && !removed_at} />
+      <Marks {...card.generation} hasVideo={state === "completed" && !removed_at} isSelectable={!removed_at} />
     </li>
   );
 }

@@ -6,6 +6,7 @@ import type { Again } from "./again.ts";
 import { batchAddress } from "./batches.tsx";
 import { DeliveryPane, type Sign } from "./callbacks.tsx";
 import { AgainCode } from "./code.tsx";
+import { CancelOrDelete } from "./confirm.tsx";
 import { Copy } from "./copy.tsx";
 import { creditsText, progressText, shortText, sizeText, stateWords, usdText } from "./formatting.ts";
 import { ProgressBar, Selection } from "./gallery.tsx";
@@ -17,6 +18,8 @@ import { LoginHint } from "./terminal.tsx";
 import { Timeline, type TimelineProps } from "./timeline.tsx";
 
 export type GenerationProps = TimelineProps & {
+  /** Why it cannot be cancelled, if it has not ended. */
+  cancelFault: string | undefined;
   again: Again;
   /** The charges and refunds of the generation. */
   payments: readonly LedgerEntry[];
@@ -44,7 +47,7 @@ export function GenerationPage(props: GenerationProps) {
         </header>
         <div class="first">
           <Player {...props} />
-          <p class="actions">
+          <div class="actions">
             <a class="button" href={`/new?from=${id}`} {...keyed("again")}>
               Another take
             </a>
@@ -63,7 +66,8 @@ export function GenerationPage(props: GenerationProps) {
                 </span>
               </>
             ) : null}
-          </p>
+            <CancelOrDelete {...props} />
+          </div>
           <section>
             <h2>Make it again</h2>
             {again.hasData ? <p class="hint">An image was sent in the request. It is left out here.</p> : null}

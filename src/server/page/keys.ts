@@ -37,6 +37,12 @@ export const keys = {
     does: "Compare the selected videos, or a generation with others of its prompt",
     clicks: true,
   },
+  end: {
+    keys: ["Delete", "Backspace"],
+    shown: ["Delete"],
+    does: "Delete, or cancel what runs, after a question",
+    clicks: true,
+  },
   play: { keys: ["p", " "], shown: ["p", "Space"], does: "Play or pause the compared videos", clicks: true },
   back: { keys: [","], shown: [","], does: "One frame back, in all compared videos", clicks: true, repeats: true },
   forward: { keys: ["."], shown: ["."], does: "One frame forward", clicks: true, repeats: true },

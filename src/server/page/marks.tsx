@@ -7,7 +7,7 @@ export type MarksProps = {
   model: string;
   prompt: string;
   isStarred?: boolean | undefined;
-  /** Only a video can be starred, selected and downloaded. */
+  /** Only a video can be starred and downloaded. */
   hasVideo: boolean;
   /** Whether `Selection` is on the same page. */
   isSelectable?: boolean;
@@ -40,10 +40,10 @@ export function Marks({ id, model, prompt, isStarred, hasVideo, isSelectable = t
           >
             ↓
           </a>
-          {isSelectable ? <SelectBox id={id} name={`Select ${name}`} /> : null}
           <Star id={id} isStarred={isStarred} />
         </>
       ) : null}
+      {isSelectable ? <SelectBox id={id} name={`Select ${name}`} /> : null}
     </span>
   );
 }

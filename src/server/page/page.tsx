@@ -7,6 +7,7 @@ import { isUuid } from "../../protocol/id.ts";
 import { isData } from "../../protocol/url.ts";
 import { localAccount } from "../announcement.ts";
 import { findAccount, findDisabled, hashKey } from "../api/accounts.ts";
+import { findCancelFault } from "../api/cancel.ts";
 import { type ApiEnv, errorResponse, readBody, refuse, retryAfter } from "../http/message.ts";
 import { createMedia } from "../media/media.ts";
 import { pictureFormat, readData } from "../media/picture.ts";
@@ -22,6 +23,7 @@ import { addBatches } from "./batches.tsx";
 import { type CallbackFilter, CallbacksPage } from "./callbacks.tsx";
 import { addComparison } from "./compare.tsx";
 import { addComposer } from "./composer.tsx";
+import { addConfirmed } from "./confirm.tsx";
 import { CreditsPage } from "./credits.tsx";
 import { createEngineChecks } from "./engine-checks.ts";
 import { EnginesPage } from "./engines.tsx";
@@ -66,6 +68,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   addComposer(parts);
   addComparison(parts);
   addBatches(parts);
+  addConfirmed(parts);
 
   app.post("/", requireOwnOrigin(options), async (c) => {
     const body = await readBody(c, { maxBytes: 10_000, types: ["application/x-www-form-urlencoded"] });
@@ -134,8 +137,9 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
       next: older && `/generations/${older.id}${search}`,
     };
     const progress = queue.progressOf(id);
-    const shown = { generation, again, progress, delivery, payments, ...neighbours, sign, now: clock.date() };
-    return send(c, <GenerationPage {...shown} />);
+    const cancelFault = generation.status === "processing" ? findCancelFault(generation, options) : undefined;
+    const shown = { generation, again, progress, cancelFault, delivery, payments, ...neighbours, sign };
+    return send(c, <GenerationPage {...shown} now={clock.date()} />);
   });
 
   app.get("/generations/:id/images/:number", signedIn, async (c) => {

@@ -1,9 +1,9 @@
 import type { Hono, MiddlewareHandler } from "hono";
 import type { Child } from "hono/jsx";
 import type { Clock } from "../../io.ts";
+import type { CancelOptions } from "../api/cancel.ts";
 import type { PriceOptions } from "../api/price.ts";
 import type { StartRoutes } from "../api/start.ts";
-import type { Engine } from "../engines/engine.ts";
 import type { ApiEnv } from "../http/message.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import type { Metrics } from "../observe/metrics.ts";
@@ -15,28 +15,28 @@ import type { Changes } from "./events.ts";
 import type { Sessions } from "./session.ts";
 import type { PageContext } from "./visitor.ts";
 
-export type PageOptions = Omit<PriceOptions, "engines"> & {
-  store: Store;
-  queue: Pick<Queue, "progressOf" | "outageOf" | "retired" | "waiting">;
-  engines: readonly Engine[];
-  /** Creates the route that starts a generation, by the same rules as for other clients. */
-  startBy: StartRoutes;
-  /** The metrics of this process, if it has any. */
-  metrics?: Pick<Metrics, "counts"> | undefined;
-  videos: MediaStore;
-  sign: Sign;
-  changes: Changes;
-  /** The sign-in with the current secret. */
-  sessions(): Promise<Sessions>;
-  clock: Clock;
-  reportProblem: ReportProblem;
-  /** The URL of the page in browsers, if a proxy changes it. */
-  publicUrl?: string | undefined;
-  /** The program's name in commands; "vidgen" by default. */
-  program?: string | undefined;
-  /** The folder of page.js, page.css and icon.svg. */
-  assets?: URL;
-};
+export type PageOptions = Omit<PriceOptions, "engines"> &
+  CancelOptions & {
+    store: Store;
+    queue: Pick<Queue, "progressOf" | "outageOf" | "retired" | "waiting">;
+    /** Creates the route that starts a generation, by the same rules as for other clients. */
+    startBy: StartRoutes;
+    /** The metrics of this process, if it has any. */
+    metrics?: Pick<Metrics, "counts"> | undefined;
+    videos: MediaStore;
+    sign: Sign;
+    changes: Changes;
+    /** The sign-in with the current secret. */
+    sessions(): Promise<Sessions>;
+    clock: Clock;
+    reportProblem: ReportProblem;
+    /** The URL of the page in browsers, if a proxy changes it. */
+    publicUrl?: string | undefined;
+    /** The program's name in commands; "vidgen" by default. */
+    program?: string | undefined;
+    /** The folder of page.js, page.css and icon.svg. */
+    assets?: URL;
+  };
 
 /** Replies with a page as a whole document. */
 export type Send = (

@@ -144,7 +144,7 @@ async function refresh(address: string, { part = address, take = showPage } = {}
   const own = new AbortController();
   request = own;
   isStale = false;
-  const next = await fetchPage(part, own.signal);
+  const next = await fetchPage(part, own);
   if (request !== own) return false;
   request = undefined;
   const startedAt = performance.now();

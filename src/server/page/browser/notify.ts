@@ -29,7 +29,7 @@ export function isAwaiting(): boolean {
 /** Notifies of ended generations that were started in this tab: all, or the one whose state has changed. */
 export async function notifyOfEnds(changed?: string): Promise<void> {
   for (const id of awaited().filter((each) => changed === undefined || each === changed)) {
-    const page = await fetchPage(`/generations/${id}`, AbortSignal.timeout(10_000));
+    const page = await fetchPage(`/generations/${id}`, { signal: AbortSignal.timeout(10_000) });
     const article = typeof page === "string" ? undefined : page.querySelector<HTMLElement>("[data-generation]");
     const state = article?.dataset.state;
     if ((state !== "completed" && state !== "failed") || !awaited().includes(id)) continue;

@@ -9,6 +9,7 @@ import {
 } from "./buttons.ts";
 import { listenForCompare } from "./compare.ts";
 import { listenForComposer } from "./composer.ts";
+import { listenForConfirm } from "./confirm.ts";
 import { listenForFilter, listenForMore } from "./gallery.ts";
 import { listenForKeys } from "./keys.ts";
 import { goLive } from "./live.ts";
@@ -29,6 +30,7 @@ listenForSend();
 listenForStar();
 listenForSignOut();
 listenForSelection();
+listenForConfirm();
 listenForChoice();
 listenForCompare();
 listenForComposer();

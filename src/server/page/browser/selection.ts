@@ -24,6 +24,11 @@ export function listenForSelection(): void {
   showSelection();
 }
 
+/** Removes generations from the selection. */
+export function deselect(ids: readonly string[]): void {
+  select(new Set([...selectedIds()].filter((id) => !ids.includes(id))));
+}
+
 /** Updates the checkboxes and the count, and disables buttons that take fewer or more videos. */
 export function showSelection(): void {
   const form = document.querySelector<HTMLFormElement>("#selection");

@@ -6,10 +6,14 @@ import { showSelection } from "./selection.ts";
 export type FetchFailure = "signed out" | "busy" | "database" | "unreachable";
 
 /**
- * Fetches a page of this site as a document, in which no script runs. Never rejects: resolves with the reason if the fetch fails or is aborted.
+ * Fetches a page of this site as a document, in which no script runs; with a `body`, by POST. Never rejects: resolves with the reason if the fetch
+ * fails or is aborted.
  */
-export async function fetchPage(address: string, signal: AbortSignal): Promise<Document | FetchFailure> {
-  const reply = await fetch(address, { signal }).catch(() => undefined);
+export async function fetchPage(
+  address: string,
+  init: { signal?: AbortSignal; body?: URLSearchParams },
+): Promise<Document | FetchFailure> {
+  const reply = await fetch(address, { ...init, method: init.body ? "POST" : "GET" }).catch(() => undefined);
   if (reply?.status === 401) return "signed out";
   if (reply?.status === 429) return "busy";
   if (reply?.status === 503) return "database";
