@@ -124,13 +124,15 @@ describe("keys", { skip: browserPath === undefined }, () => {
     expect(await tab.locator(".marks > :checked").count()).toBe(1);
   });
 
-  test("what failed leads to another take, and has neither a box nor a file", async () => {
+  test("what failed leads to another take, can be selected, and has neither a star nor a file", async () => {
     const { page, tab } = await open(["one"]);
     const { id, running } = await page.start({ prompt: "fails" });
     running.fail("out of memory");
     await shows(tab.locator(".cards"), "out of memory");
-    await press(tab, "j", "x", "d", "s");
-    expect(await bar(tab).isVisible()).toBe(false);
+    await press(tab, "j", "d", "s");
+    expect(await tab.locator(".card [aria-pressed]").count()).toBe(0);
+    await press(tab, "x");
+    expect(await bar(tab).isVisible()).toBe(true);
     await press(tab, "r");
     await tab.waitForURL(`${page.url}/new?from=${id}`);
   });
