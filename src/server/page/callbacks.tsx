@@ -6,9 +6,7 @@ import { Copy } from "./copy.tsx";
 import { shortText, spanText } from "./formatting.ts";
 import { Older } from "./gallery.tsx";
 import { Layout, Time } from "./layout.tsx";
-
-/** Returns the signed headers of an attempt. */
-export type Sign = (message: { id: string; account: string; body: string }, date: Date) => SignedHeaders;
+import type { Sign } from "./parts.ts";
 
 export type CallbackFilter = { state?: DeliveryState | undefined; host?: string | undefined };
 

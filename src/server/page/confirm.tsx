@@ -5,6 +5,7 @@ import { removeGeneration } from "../api/videos.ts";
 import { readBody } from "../http/message.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import { countText, shortText } from "./formatting.ts";
+import { maxChanged } from "./gallery.tsx";
 import { keyed } from "./keys.ts";
 import { Layout } from "./layout.tsx";
 import { Missing, WayOut } from "./messages.tsx";
@@ -13,8 +14,6 @@ import { findShown, type PageContext } from "./visitor.ts";
 
 type Act = "cancel" | "delete";
 
-/** The maximum number of generations at once. */
-export const maxChanged = 500;
 /** The ids come as a form, as for a .zip. */
 const maxBytes = 50_000;
 

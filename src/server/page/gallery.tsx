@@ -1,7 +1,6 @@
 import type { Progress } from "../store/change.ts";
 import type { State } from "../store/generations.ts";
 import type { GenerationFilter, GenerationSummary, GenerationTotals } from "../store/reports.ts";
-import { maxChanged } from "./confirm.tsx";
 import {
   countText,
   creditsText,
@@ -21,6 +20,8 @@ export const minCompared = 2;
 export const maxCompared = 6;
 /** The maximum number of files in a .zip. */
 export const maxZipped = 500;
+/** The maximum number of generations to cancel or delete at once. */
+export const maxChanged = 500;
 
 export type GalleryProps = {
   filter: GenerationFilter;

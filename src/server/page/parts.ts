@@ -4,13 +4,13 @@ import type { Clock } from "../../io.ts";
 import type { CancelOptions } from "../api/cancel.ts";
 import type { PriceOptions } from "../api/price.ts";
 import type { StartRoutes } from "../api/start.ts";
+import type { SignedHeaders } from "../callbacks/signature.ts";
 import type { ApiEnv } from "../http/message.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { ReportProblem } from "../observe/problem.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";
-import type { Sign } from "./callbacks.tsx";
 import type { Changes } from "./events.ts";
 import type { Sessions } from "./session.ts";
 import type { PageContext } from "./visitor.ts";
@@ -37,6 +37,9 @@ export type PageOptions = Omit<PriceOptions, "engines"> &
     /** The folder of page.js, page.css and icon.svg. */
     assets?: URL;
   };
+
+/** Returns the signed headers of an attempt. */
+export type Sign = (message: { id: string; account: string; body: string }, date: Date) => SignedHeaders;
 
 /** Replies with a page as a whole document. */
 export type Send = (

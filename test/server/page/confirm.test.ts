@@ -20,7 +20,7 @@ async function openWithGuest(engine: Partial<Engine> = {}) {
   });
   const guest = cookieOf(signIn);
   const post = async (path: string, ids: readonly string[], { Cookie = owner, Origin = page.url } = {}) => {
-    const body = new URLSearchParams(ids.map((id) => ["id", id]));
+    const body = new URLSearchParams(ids.map((id): [string, string] => ["id", id]));
     const reply = await fetch(page.url + path, { method: "POST", headers: { Cookie, Origin }, body });
     return { status: reply.status, html: (await reply.text()).replaceAll(/<!--.*?-->/g, "") };
   };

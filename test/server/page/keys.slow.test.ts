@@ -130,7 +130,7 @@ describe("keys", { skip: browserPath === undefined }, () => {
     running.fail("out of memory");
     await shows(tab.locator(".cards"), "out of memory");
     await press(tab, "j", "d", "s");
-    expect(await tab.locator(".card [aria-pressed]").count()).toBe(0);
+    expect(await tab.locator(".card [aria-pressed=true]").count()).toBe(0);
     await press(tab, "x");
     expect(await bar(tab).isVisible()).toBe(true);
     await press(tab, "r");
