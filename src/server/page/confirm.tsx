@@ -21,9 +21,9 @@ const maxBytes = 50_000;
 export function addConfirmed({ app, options, send, fromPage }: PageParts): void {
   for (const act of ["cancel", "delete"] as const) {
     app.post(`/${act}/confirm`, ...fromPage, async (c) => {
-      const asked = await readAsked(c, options);
-      if (asked.length === 0) return send(c, <Missing />, 404);
-      const { able, faults } = sortAsked(act, asked, options);
+      const requested = await readRequested(c, options);
+      if (requested.length === 0) return send(c, <Missing />, 404);
+      const { able, faults } = separate(act, requested, options);
       const lost = act === "delete" ? [] : able.filter((each) => findLost(each, options) !== undefined);
       const shown = { act, able, faults, isRefunded: options.hasRefunds, lost: lost.length };
       return send(c, <Question {...shown} visitor={c.var.account} />);
@@ -31,8 +31,8 @@ export function addConfirmed({ app, options, send, fromPage }: PageParts): void 
 
     app.post(`/${act}`, ...fromPage, async (c) => {
       c.set("isRoutine", false);
-      const asked = await readAsked(c, options);
-      const { able, faults } = sortAsked(act, asked, options);
+      const requested = await readRequested(c, options);
+      const { able, faults } = separate(act, requested, options);
       const failed = await Promise.all(able.map((generation) => change(act, generation, options)));
       const done = able.filter((_, index) => failed[index] === undefined);
       const all = [...faults, ...failed.filter((fault) => fault !== undefined)];
@@ -42,7 +42,7 @@ export function addConfirmed({ app, options, send, fromPage }: PageParts): void 
 }
 
 /** The generations that the form names and this visitor may see. */
-async function readAsked(c: PageContext, { store }: Pick<PageOptions, "store">): Promise<StoredGeneration[]> {
+async function readRequested(c: PageContext, { store }: Pick<PageOptions, "store">): Promise<StoredGeneration[]> {
   const body = await readBody(c, { maxBytes, types: ["application/x-www-form-urlencoded"] });
   const ids = new Set(new URLSearchParams(Buffer.from(body).toString()).getAll("id"));
   const found = await Promise.all([...ids].slice(0, maxChanged).map((id) => findShown(c, store, id)));
@@ -50,10 +50,10 @@ async function readAsked(c: PageContext, { store }: Pick<PageOptions, "store">):
 }
 
 /** Separates what can be cancelled or deleted from why the rest cannot. */
-function sortAsked(act: Act, asked: readonly StoredGeneration[], options: PageOptions) {
-  const faults = asked.map((generation) => findFault(act, generation, options));
+function separate(act: Act, requested: readonly StoredGeneration[], options: PageOptions) {
+  const faults = requested.map((generation) => findFault(act, generation, options));
   return {
-    able: asked.filter((_, index) => faults[index] === undefined),
+    able: requested.filter((_, index) => faults[index] === undefined),
     faults: faults.filter((fault) => fault !== undefined),
   };
 }
