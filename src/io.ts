@@ -143,6 +143,10 @@ export type Io = {
   pid: number;
   /** The home folder; "" if the user has none. */
   home: string;
+  /** The current folder; `undefined` if it was deleted. */
+  cwd?: string | undefined;
+  /** The number of the user, where the system tells. */
+  uid?: number | undefined;
   /**
    * Like `fetch`, but rejects with a `RequestError`, which says whether the request was sent; any other error counts as sent. A POST gets a
    * connection of its own: a stale keep-alive connection would make its outcome unclear. Redirects are not followed.

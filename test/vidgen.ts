@@ -184,6 +184,8 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
       startOf: async (other) => (other === pid ? String(other) : undefined),
     },
     home: folder,
+    cwd: folder,
+    uid: process.geteuid?.(),
     fetch,
     // No program is installed.
     run: () => Promise.reject(Object.assign(new Error("spawn ENOENT"), { code: "ENOENT" })),

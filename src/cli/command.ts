@@ -45,6 +45,11 @@ export const missingPrompt = "A prompt is missing.";
 export const setOption = () =>
   new Option("--set <field=value>", "another field of the request; may be repeated").argParser(collectValues);
 
+export const styleOption = () =>
+  new Option("--style <text>", "added to the end of each prompt, such as 'watercolour, soft light'");
+
+export const presetOption = () => new Option("--preset <name>", "use the values of a preset of vidgen.json");
+
 export const saveOption = (
   description = "save the video to a file, a folder/, or - for stdout; names may contain {slug} {model} {id} {date} {n} (default: VIDGEN_OUTPUT, else the saved setting)",
 ) => new Option("-o, --output <place>", description);

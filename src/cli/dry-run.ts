@@ -2,11 +2,13 @@ import type { ChooseOptions } from "../client/generation/choose.ts";
 import type { Service } from "../client/generation/service.ts";
 import type { Choice, Earlier } from "../client/ledger/policy.ts";
 import { formatAge, formatExpected } from "../connect/format.ts";
+import type { Project } from "../connect/project.ts";
 import { asVidgenError } from "../errors.ts";
 import { findWarnings } from "../protocol/fields.ts";
 import type { StartRequest } from "../protocol/schema.ts";
 import type { Context } from "./context.ts";
 import type { StartFlags } from "./making.ts";
+import { describeProject } from "./project.ts";
 import { earlierDocument } from "./terminal/result.ts";
 
 type DryRunOptions = Pick<StartFlags, "local" | "engine" | "baseUrl"> &
@@ -17,6 +19,7 @@ type DryRunOptions = Pick<StartFlags, "local" | "engine" | "baseUrl"> &
     earlier: Earlier;
     /** The generation whose request is repeated. */
     parent?: string | undefined;
+    project: Project | undefined;
   };
 
 /**
@@ -29,7 +32,8 @@ export async function printDryRun(
   context: Context,
 ): Promise<undefined> {
   const { output } = context;
-  const { local = false } = options;
+  const { local = false, project } = options;
+  for (const line of project ? describeProject(project) : []) output.note(line);
   for (const doubt of new Set(requests.flatMap((each) => findWarnings(each, { isLocal: local })))) output.note(doubt);
   const session = await openForDryRun(options, context);
   if (session === undefined) output.note("No base URL is set; without --dry-run this would fail.");
@@ -91,7 +95,9 @@ async function describeDryStart(
   const shown = JSON.parse(body, (_, value) => (isImage(value) ? value.replace(/,.*/s, ",...") : value));
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`);
   const text = [`${method} ${url}`, ...lines, "", JSON.stringify(shown, null, 2)].join("\n");
-  return { text, document: { method, url, headers: all, body: shown } };
+  const document = { method, url, headers: all, body: shown };
+  const { file } = options.project ?? {};
+  return { text, document: file === undefined ? document : { ...document, project: file } };
 }
 
 async function describeChoice(

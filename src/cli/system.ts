@@ -28,6 +28,8 @@ export function systemIo(): Io {
     nodeVersion: process.versions.node,
     pid: process.pid,
     home: findHome(),
+    cwd: findCurrentFolder(),
+    uid: process.geteuid?.(),
     fetch: createFetch(process.env, { nodeVersion: process.versions.node }),
     readSocket: async (url, options) => {
       const { createSocketReader } = await import("../client/http/socket.ts");
@@ -104,6 +106,14 @@ function findHome(): string {
     return homedir();
   } catch {
     return "";
+  }
+}
+
+function findCurrentFolder(): string | undefined {
+  try {
+    return process.cwd();
+  } catch {
+    return undefined;
   }
 }
 

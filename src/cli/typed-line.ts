@@ -22,6 +22,8 @@ export type TypedWords = {
   prompt: string | undefined;
   from?: string | undefined;
   set?: readonly string[] | undefined;
+  preset?: string | undefined;
+  style?: string | undefined;
   count: number;
   /** The origin of the service, or "local"; `undefined` for the service of the repeated generation. */
   service: string | undefined;
@@ -40,18 +42,24 @@ export type TypedLine = {
 
 /**
  * The hash of a typed command, by which "last" keeps its meaning when the command is typed again (`findOwnAttempt`). A file counts by its bytes, the
- * prompt by its text, "last" as this word, several models in any order. Flags that change neither the request nor the output path, such as --timeout, do not count.
+ * prompt by its text, several models in any order, "last", `@name` and `-` as these words. What vidgen.json adds does not count, nor do flags that
+ * change neither the request nor the output path, such as --timeout.
  */
 export async function hashLine(words: TypedWords, command: CommandUnknownOpts, io: Io): Promise<string> {
-  const { readAllImages } = await import("../client/request/images.ts");
+  const { readImages } = await import("../client/request/images.ts");
   const { texts: typed, images } = readFieldFlags(command);
   const texts = { ...typed, model: typed.model && readModels({ texts: typed }).sort().join() };
   const values = fields.flatMap((field) => {
     const text = texts[field.name];
     return text === undefined ? [] : [[field.name, wireValue(field, text)]];
   });
-  // The start itself reports an image that cannot be read.
-  const read = await readAllImages(images, { onNote: () => {} }).catch(() => images);
+  const read: Record<string, readonly string[]> = {};
+  for (const [name, list = []] of Object.entries(images)) {
+    const files = list.filter((image) => !isWord(image));
+    // The start itself reports an image that cannot be read.
+    const bytes = await readImages(files).catch(() => files);
+    read[name] = list.map((image) => (isWord(image) ? image : (bytes.shift() ?? image)));
+  }
   const set = new Map((words.set ?? []).map((each) => [each.split("=", 1)[0], each]));
   const line = {
     ...words,
@@ -62,6 +70,11 @@ export async function hashLine(words: TypedWords, command: CommandUnknownOpts, i
     images: read,
   };
   return createHash("sha256").update(JSON.stringify(line)).digest("base64url");
+}
+
+/** Whether an image is named by a word, whose meaning may change: a reference such as `@hero`, or `-` for stdin. */
+function isWord(image: string): boolean {
+  return image === "-" || image.startsWith("@");
 }
 
 /** The hash of a video file's content; any other word unchanged. */

@@ -60,6 +60,12 @@ export function buildRequest({ set, ...input }: RequestInput, destination: Desti
   return toRequest(whole);
 }
 
+/** A prompt with a style at its end. A repeated prompt that already ends with it stays as it is. */
+export function joinStyle(prompt: string, style: string | undefined): string {
+  if (prompt === "" || style === undefined || style === "" || prompt.endsWith(`, ${style}`)) return prompt;
+  return `${prompt}, ${style}`;
+}
+
 /** The message about a flag. */
 export function describeFlagFault({ field, text, subject = subjectOf(field) }: FieldFault): string {
   return `${subject} ${text}.`;

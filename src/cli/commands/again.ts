@@ -9,6 +9,7 @@ import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { resolveLast, unknownError } from "../earlier.ts";
 import { findLast, locateGenerations } from "../generations.ts";
+import { takeFromProject } from "../project.ts";
 import { findByFile, isVideoFile, last } from "../saved-file.ts";
 import { readPrompt } from "../terminal/prompts.ts";
 import { findOwnAttempt } from "../typed-line.ts";
@@ -36,11 +37,12 @@ export function addAgain(program: CommandUnknownOpts, context: Context): void {
     const { io, output } = context;
     const find = async () => {
       const journal = findJournal({ ...io, onNote: output.note });
-      const prompt = typedPrompt === undefined ? undefined : await readPrompt(typedPrompt, context);
+      const taken = await takeFromProject({ ...options, isRepeat: true }, { ...context, command });
+      const prompt = typedPrompt === undefined ? undefined : await readPrompt(typedPrompt, context, taken.references);
       const words = { command: "again" as const, generation: typed, prompt };
-      const line = await readLine(words, options, { ...context, command });
+      const line = await readLine(words, { ...options, taken }, { ...context, command });
       const own = typed === last ? await findOwnAttempt(line, journal, context) : undefined;
-      return { prompt, again: { line, parent: await findParent(typed, own, journal, io) } };
+      return { prompt, again: { line, taken, parent: await findParent(typed, own, journal, io) } };
     };
     const { prompt, again } = await find().catch((error) => {
       throw beforePaying(error);

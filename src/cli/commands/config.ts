@@ -1,6 +1,7 @@
 import { Argument, type CommandUnknownOpts } from "@commander-js/extra-typings";
 import { endOfKey } from "../../connect/format.ts";
 import { checkEngine } from "../../connect/local.ts";
+import { findProject, listProjectValues } from "../../connect/project.ts";
 import {
   checkOutputSetting,
   checkUsableUrl,
@@ -28,7 +29,7 @@ export function addConfig(program: CommandUnknownOpts, context: Context): void {
       .helpCommand(false)
       .summary("show and change the settings")
       .description(
-        "Shows each setting, its value and its source: the environment, the saved file or the default. Shows only the last characters of the API key; `vidgen login` changes it.",
+        "Shows each setting, its value and its source: the environment, vidgen.json, the saved file or the default. Shows only the last characters of the API key; `vidgen login` changes it.",
       ),
     { examples: ["vidgen config", "vidgen config set model veo-3.1", "vidgen config unset output"] },
   );
@@ -121,9 +122,13 @@ type ShownSetting = { setting: string; value: string | null; source: string | nu
 /** Each setting as the next command finds it; only the end of the key. */
 async function findSettings(io: Io): Promise<ShownSetting[]> {
   const saved = await readSaved(io);
+  const project = await findProject(io);
+  const ofProject = project ? listProjectValues(project) : [];
   const find = (setting: SettingName, byDefault?: string): ShownSetting => {
     const variable = settingVariables[setting];
     if (io.env[variable]) return { setting, value: io.env[variable], source: variable };
+    const [, value] = ofProject.find(([name]) => name === setting) ?? [];
+    if (project && value !== undefined) return { setting, value, source: project.file };
     if (saved[setting] !== undefined) return { setting, value: saved[setting], source: configPath(io) };
     return { setting, value: byDefault ?? null, source: byDefault === undefined ? null : "default" };
   };
@@ -146,7 +151,15 @@ async function findSettings(io: Io): Promise<ShownSetting[]> {
     find("model", defaultModel),
     find("output"),
     used,
+    ...(project ? ofProject.flatMap(([setting, value]) => showProjectValue(setting, value, project.file, io)) : []),
   ];
+}
+
+/** A value of vidgen.json that is not among the settings above. */
+function showProjectValue(setting: string, value: string, file: string, { env }: Io): ShownSetting[] {
+  const variable = setting === "model" || setting === "output" ? settingVariables[setting] : undefined;
+  if (variable === undefined) return [{ setting, value, source: file }];
+  return env[variable] ? [{ setting, value, source: `${file}, overridden by ${variable}` }] : [];
 }
 
 function findKey(baseUrl: string | null, keys: Record<string, string> = {}, io: Io): ShownSetting {

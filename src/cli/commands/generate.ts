@@ -28,16 +28,19 @@ import {
   localOption,
   missingPrompt,
   openOption,
+  presetOption,
   readTimes,
   saveOption,
   setOption,
   startTimeoutOption,
+  styleOption,
   withDetails,
 } from "../command.ts";
 import type { Context } from "../context.ts";
 import { checkDistinct, readFieldFlags, readModels, withFieldFlags } from "../field-flags.ts";
 import { printId, type Ready, type Starting, start } from "../making.ts";
 import { withService } from "../onboarding.ts";
+import { findNamed, type Taken, takeFromProject, withProject } from "../project.ts";
 import { waitCommand, withResumeHint } from "../resume.ts";
 import { last } from "../saved-file.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
@@ -81,6 +84,8 @@ export function addGenerate(program: CommandUnknownOpts, context: Context): void
 export function withStartFlags<Words extends unknown[]>(bare: Command<Words>) {
   const model = `the model, or several with commas between them (default: VIDGEN_MODEL, else ${defaultModel})`;
   return withFieldFlags(bare.optionsGroup("Request:"), { model })
+    .addOption(styleOption())
+    .addOption(presetOption())
     .addOption(setOption())
     .option("--from <id|file>", 'begin with the last frame of a video: an id, "last", or a file; needs ffmpeg')
     .option(
@@ -137,7 +142,7 @@ export async function generate(
   const options = await (parent ? withParent(flags, parent) : withEngine(flags, io))
     .then((chosen) => (parent ? chosen : withService(chosen, context)))
     .catch(stop);
-  const prepared = await prepare(typed, { ...options, parent, line: again?.line }, context).catch(stop);
+  const prepared = await prepare(typed, { ...options, ...again }, context).catch(stop);
   if (!prepared) return;
   const { session, requests, how } = prepared;
   const starting = { ...context, options, reporter };
@@ -176,7 +181,7 @@ async function followGeneration(ready: Ready, context: Starting & { options: Gen
 /** Does everything that can fail before the paid request. `undefined` after a dry run. */
 async function prepare(typed: string | undefined, options: GenerateFlags & Repeating, context: StartContext) {
   const { io, output, defer } = context;
-  const { parent, overwrite = false } = options;
+  const { parent, overwrite = false, local = false } = options;
   if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing is started.");
   const { buildRequest } = await import("../../protocol/request.ts");
   const { openServices } = await import("../../connect/services.ts");
@@ -184,19 +189,21 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
   const times = readTimes(options);
   const starts = readStarts(options, context.command);
   const earlier = chooseEarlier(options);
-  const typedOutput = await chooseOutputPath(options, context);
-  // The `again` command has already read it.
-  const prompt = parent ? typed : await readPrompt(typed, context);
-  const line = options.line ?? (await readLine({ command: "generate", prompt }, options, context));
+  // The `again` command has already read the project, the prompt and the line.
+  const taken = options.taken ?? (await takeFromProject(options, context));
+  const typedOutput = await chooseOutputPath(options, taken, context);
+  const prompt = parent ? typed : await readPrompt(typed, context, taken.references);
+  const line = options.line ?? (await readLine({ command: "generate", prompt }, { ...options, taken }, context));
   const frame = await findFrame(line, options, context);
-  const inputOptions = { ...options, typedOutput, frame: frame?.path, starts };
-  const { input, models, outputPath: chosen, isConfirmed } = await resolveInput(prompt, inputOptions, context);
+  const inputOptions = { ...options, taken, typedOutput, frame: frame?.path, starts };
+  const { input: bare, models, outputPath: chosen, isConfirmed } = await resolveInput(prompt, inputOptions, context);
+  const input = withProject(bare, taken, { isRepeated: parent !== undefined && prompt === undefined, isLocal: local });
+  for (const note of input.notes) output.note(note);
   const outputPath = await outputFor(starts, chosen, io);
   checkInfoPath(outputPath, options);
   const images = await readAllImages(input.images, { onNote: output.note });
   const requests = models.flatMap((model) => {
-    const whole = { ...input, texts: { ...input.texts, model }, images };
-    const request = buildRequest(whole, { isLocal: options.local ?? false });
+    const request = buildRequest({ ...input, texts: { ...input.texts, model }, images }, { isLocal: local });
     return Array.from({ length: starts.count }, (_, index) => withNextSeed(request, index));
   });
   checkNames(requests, outputPath);
@@ -204,15 +211,15 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
   const typedLine = isConfirmed ? { typed: line.hash } : { typed: line.hash, untyped: line.untyped };
   if (options.dryRun) {
     const { printDryRun } = await import("../dry-run.ts");
-    const at = parent?.base_url;
-    return printDryRun(requests, { ...options, at, outputPath, earlier, parent: parent?.id, ...typedLine }, context);
+    const dry = { ...options, at: parent?.base_url, outputPath, earlier, parent: parent?.id, project: taken.project };
+    return printDryRun(requests, { ...dry, ...typedLine }, context);
   }
   const services = await openServices({ ...options, isStarting: true, output }, io);
   defer(services.close);
   const session = await services.open(parent?.base_url);
   // A name with a slash at its end is a folder, which may be missing.
   if (requests.length > 1 && chosen !== undefined && /[/\\]$/.test(chosen)) await createFolder(chosen, chosen, io.disk);
-  const protectedPaths = [...localImages(input.images), ...(options.from !== undefined ? [options.from] : [])];
+  const protectedPaths = [localImages(input.images), options.from ?? [], taken.project?.file ?? []].flat();
   const saving = { outputPath, overwrite, protectedPaths, infoJson: options.writeInfoJson };
   const balance = session.isLocal ? undefined : () => findBalance(session.service);
   const { signal, abandon } = io;
@@ -223,27 +230,29 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
   return { session, requests, how: { ...saving, ...times, ...sending }, maxCredits, isConfirmed };
 }
 
-/** The generation that is repeated, and the typed command line. */
-type RepeatedLine = { parent: StartedEntry; line: TypedLine };
+/** The generation that is repeated, the typed command line, and what it takes from vidgen.json. */
+type RepeatedLine = { parent: StartedEntry; line: TypedLine; taken: Taken };
 
 type Repeating = Partial<{ [name in keyof RepeatedLine]: RepeatedLine[name] | undefined }>;
 
 /** Reads a command line that starts generations, so that it is recognised when typed again. */
 export async function readLine(
   words: Pick<TypedWords, "command" | "generation" | "prompt">,
-  flags: GenerateFlags,
+  { taken, ...flags }: GenerateFlags & { taken: Taken },
   { io, command }: StartContext,
 ): Promise<TypedLine> {
   const options = withEngineFlag(flags);
   const starts = readStarts(options, command);
-  const { local = false, baseUrl, from, set, wait } = options;
+  const { local = false, baseUrl, from, set, preset, style, wait } = options;
   const isNamed = words.command === "generate" || baseUrl !== undefined;
   const remote = isNamed ? await findBaseUrl(baseUrl, io) : undefined;
   const service = local ? "local" : remote && new URL(remote).origin;
   const outputAt = async ({ isLocal }: { isLocal: boolean }) =>
-    outputFor(starts, (await findOutput(options, io)) ?? (isLocal && wait ? "." : undefined), io);
-  const hash = await hashLine({ ...words, from, set, count: starts.count, service }, command, io);
-  return { hash, untyped: [], earlier: chooseEarlier(options), outputAt };
+    outputFor(starts, (await findOutput(options, taken, io)) ?? (isLocal && wait ? "." : undefined), io);
+  const hash = await hashLine({ ...words, from, set, preset, style, count: starts.count, service }, command, io);
+  const named = await findNamed(words.prompt, taken, { io, command });
+  const untyped = [...taken.untyped, ...(named.length === 0 ? [] : ["prompt", "referenceUrls"])];
+  return { hash, untyped, earlier: chooseEarlier(options), outputAt };
 }
 
 /** The last frame that `--from` asks for. A repeated generation uses its own again, unless other images are given. */
@@ -341,9 +350,10 @@ function chooseEarlier({ again, reuse }: GenerateFlags): Earlier {
   return reuse ? "reuse" : "resume";
 }
 
-/** The output path from the flag or the setting; `undefined` without both. */
+/** The output path from the flag, vidgen.json or the setting; `undefined` without them. */
 async function chooseOutputPath(
   options: GenerateFlags,
+  taken: Taken,
   { io, output, command }: StartContext,
 ): Promise<string | undefined> {
   const { wait, open = false } = options;
@@ -356,16 +366,18 @@ async function chooseOutputPath(
     throw usage("--no-wait cannot be combined with --timeout: wait later with `vidgen wait <id> --timeout ...`.");
   checkOutputPath(typed, { open, output }, io);
   await noteOutputPath(typed, output, io);
-  return findOutput(options, io);
+  return findOutput(options, taken, io);
 }
 
 function outputFlag({ output, download }: GenerateFlags): string | undefined {
   return output ?? (download ? "." : undefined);
 }
 
-async function findOutput(options: GenerateFlags, io: Io): Promise<string | undefined> {
-  return outputFlag(options) ?? (options.wait ? findOutputSetting(io) : undefined);
+async function findOutput(options: GenerateFlags, taken: Taken, io: Io): Promise<string | undefined> {
+  return outputFlag(options) ?? taken.output ?? (options.wait ? findOutputSetting(io) : undefined);
 }
+
+type ResolveOptions = { typedOutput: string | undefined; frame: string | undefined; starts: Starts };
 
 /**
  * The fields of the request and the output path: from the command line, the repeated generation and the settings, or asked for at a terminal. A
@@ -373,7 +385,7 @@ async function findOutput(options: GenerateFlags, io: Io): Promise<string | unde
  */
 async function resolveInput(
   prompt: string | undefined,
-  options: GenerateFlags & Repeating & { typedOutput: string | undefined; frame: string | undefined; starts: Starts },
+  options: GenerateFlags & Repeating & { taken: Taken } & ResolveOptions,
   context: StartContext,
 ): Promise<{
   input: RequestInput;
@@ -382,9 +394,10 @@ async function resolveInput(
   isConfirmed: boolean;
 }> {
   const { io } = context;
-  const { set = [], typedOutput, frame, parent, starts } = options;
+  const { set = [], typedOutput, taken, frame, parent, starts } = options;
   const defaultPath = options.local && options.wait ? "." : undefined;
-  const { texts, images: typedImages } = readFieldFlags(context.command);
+  const { texts: typedTexts, images: typedImages } = readFieldFlags(context.command);
+  const texts = { ...taken.texts, ...typedTexts };
   const { findDroppedImages, readSettings } = await import("../../protocol/request.ts");
   for (const note of findDroppedImages({ images: typedImages, extra: readSettings(set) }, "--image"))
     context.output.note(note);

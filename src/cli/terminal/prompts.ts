@@ -1,6 +1,7 @@
 import { createReadStream } from "node:fs";
 import type { ExpectedCost } from "../../client/generation/cost.ts";
 import { readAll } from "../../client/request/input.ts";
+import { beginsWithReference, type References } from "../../client/request/references.ts";
 import { formatExpected } from "../../connect/format.ts";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
@@ -140,11 +141,16 @@ export async function readStdinKey(context: Reading): Promise<string> {
 }
 
 /**
- * The text of a typed prompt: itself, "-" for stdin, "@path" for a file; without an argument, piped input. `undefined` without a prompt. Throws
- * `usage` for a file that cannot be read, and for bytes that are not text: they would cost credits too.
+ * The text of a typed prompt: itself, "-" for stdin, "@path" for a file; without an argument, piped input. A text that begins with the name of a
+ * reference is a path only if there is such a file. `undefined` without a prompt. Throws `usage` for a file that cannot be read, and for bytes that
+ * are not text: they would cost credits too.
  */
-export async function readPrompt(typed: string | undefined, context: Reading): Promise<string | undefined> {
-  const text = await readPromptText(typed, context);
+export async function readPrompt(
+  typed: string | undefined,
+  context: Reading,
+  references: References = new Map(),
+): Promise<string | undefined> {
+  const text = await readPromptText(typed, context, references);
   return text === undefined ? undefined : withoutCurlyQuotes(text);
 }
 
@@ -157,13 +163,26 @@ export function withoutCurlyQuotes(text: string): string {
   return inside;
 }
 
-async function readPromptText(typed: string | undefined, context: Reading): Promise<string | undefined> {
+async function readPromptText(
+  typed: string | undefined,
+  context: Reading,
+  references: References,
+): Promise<string | undefined> {
   const { io } = context;
   if (typed === "-") return textOf(await readStdin("the prompt", context), "on stdin").trim();
+  if (typed?.startsWith("@") && beginsWithReference(typed, references) && !(await isThere(typed.slice(1), io)))
+    return typed;
   if (typed?.startsWith("@")) return (await readPromptFile(typed.slice(1), io)).trim();
   if (typed !== undefined) return typed;
   if (io.stdin.isTTY) return undefined;
   return textOf(await readStdin("the prompt", context), "on stdin").trim() || undefined;
+}
+
+async function isThere(path: string, { disk }: Pick<Io, "disk">): Promise<boolean> {
+  return disk.stat(path).then(
+    () => true,
+    () => false,
+  );
 }
 
 function textOf(bytes: Buffer, source: string): string {

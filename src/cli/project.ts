@@ -1,0 +1,167 @@
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import { findMentions, nameReferences, type References, referenceName } from "../client/request/references.ts";
+import {
+  findPreset,
+  findProject,
+  listProjectValues,
+  type Project,
+  type ProjectValues,
+  projectFile,
+  unknownName,
+} from "../connect/project.ts";
+import { usage } from "../errors.ts";
+import type { Io } from "../io.ts";
+import { type FieldTexts, fields } from "../protocol/fields.ts";
+import { joinStyle, type RequestInput, readSettings } from "../protocol/request.ts";
+import { shorten } from "../protocol/text.ts";
+import { readFieldFlags } from "./field-flags.ts";
+import type { Output } from "./terminal/output.ts";
+import { nearPath } from "./terminal/result.ts";
+
+/** What a command that starts generations takes from vidgen.json, where no flag says otherwise. */
+export type Taken = {
+  /** The values of the request's fields. */
+  texts: FieldTexts;
+  /** The style for the end of the prompt, typed or taken. */
+  style: string | undefined;
+  output: string | undefined;
+  references: References;
+  /** The fields of the request, or "output", that these values change: see `IntentLine.untyped`. */
+  untyped: readonly string[];
+  project: Project | undefined;
+};
+
+type TakeFlags = {
+  preset?: string | undefined;
+  style?: string | undefined;
+  set?: readonly string[] | undefined;
+  output?: string | undefined;
+  download?: boolean | undefined;
+  wait?: boolean;
+};
+
+type TakeContext = { io: Io; output: Pick<Output, "note" | "trace">; command: CommandUnknownOpts };
+
+/**
+ * Takes values from the project's file: those of a typed `--preset` come before the environment, all others after it. A repeated request (`again`)
+ * takes only what is typed, and the output path. Says on stderr what is taken. Throws `usage` for a file that cannot be used.
+ */
+export async function takeFromProject(
+  flags: TakeFlags & { isRepeat?: boolean },
+  { io, output, command }: TakeContext,
+): Promise<Taken> {
+  const { style, wait = true, isRepeat = false } = flags;
+  if (style?.trim() === "") throw usage("--style is empty.");
+  const project = await findProject(io);
+  const preset: ProjectValues = flags.preset === undefined ? { texts: {} } : findPreset(flags.preset, project);
+  const all = project?.values ?? { texts: {} };
+  const values: ProjectValues = isRepeat ? { texts: {}, output: all.output } : all;
+  const { VIDGEN_MODEL, VIDGEN_OUTPUT } = io.env;
+  const typed = readFieldFlags(command).texts;
+  const set = readSettings(flags.set ?? []);
+  const texts: FieldTexts = {};
+  for (const { name } of fields) {
+    const isTyped = typed[name] !== undefined || Object.hasOwn(set, name);
+    const text = preset.texts[name] ?? (name === "model" && VIDGEN_MODEL ? undefined : values.texts[name]);
+    if (!isTyped && text !== undefined) texts[name] = text;
+  }
+  const isPlaced = flags.output !== undefined || flags.download === true || !wait;
+  const taken = {
+    texts,
+    style: preset.style ?? values.style,
+    output: isPlaced ? undefined : (preset.output ?? (VIDGEN_OUTPUT ? undefined : values.output)),
+  };
+  if (style !== undefined) taken.style = undefined;
+  if (project) {
+    for (const line of describeProject(project)) output.trace(line);
+    noteTaken(taken, { file: project.file, preset: flags.preset }, output);
+  }
+  return {
+    ...taken,
+    style: style?.trim() ?? taken.style,
+    references: project?.references ?? new Map(),
+    untyped: [
+      ...Object.keys(texts),
+      ...(taken.style === undefined ? [] : ["prompt"]),
+      ...(taken.output === undefined ? [] : ["output"]),
+    ],
+    project,
+  };
+}
+
+/** Says what a start takes, since the model, the length and the resolution set its price. */
+function noteTaken(
+  { texts, style, output: place }: Pick<Taken, "texts" | "style" | "output">,
+  { file, preset }: { file: string; preset: string | undefined },
+  output: Pick<Output, "note">,
+): void {
+  const values = [
+    ...Object.entries(texts).map(([name, text]) => `${name} ${text}`),
+    ...(style === undefined ? [] : [`style "${shorten(style)}"`]),
+    ...(place === undefined ? [] : [`output ${place}`]),
+  ];
+  const source = preset === undefined ? nearPath(file) : `${nearPath(file)} (preset ${preset})`;
+  if (values.length > 0) output.note(`From ${source}: ${values.join(", ")}.`);
+}
+
+/** All values of the file, one a line. */
+export function describeProject(project: Project): string[] {
+  return [
+    `${projectFile}: ${project.file}`,
+    ...listProjectValues(project).map(([name, value]) => `${name} = ${value}`),
+  ];
+}
+
+/**
+ * A request with the style at the end of its prompt, and the images of the references that are named; `notes` says which. The prompt of a repeated
+ * request names none: its references were replaced when it was first sent. Throws `usage` for a service that does not take references.
+ */
+export function withProject(
+  { texts, images, set }: RequestInput,
+  { style, references, project }: Taken,
+  { isRepeated, isLocal }: { isRepeated: boolean; isLocal: boolean },
+): RequestInput & { notes: string[] } {
+  const named = nameReferences(isRepeated ? "" : texts.prompt, images, references);
+  const list = named.names.map((name) => `@${name}`).join(", ");
+  if (list !== "" && !isLocal)
+    throw usage(
+      `${list} of ${projectFile} needs reference images, which only --local and --engine take. Nothing was sent.`,
+      "Begin with an image instead: -i <file>; or write the name without @.",
+    );
+  const count = named.names.reduce((sum, name) => sum + (references.get(name)?.length ?? 0), 0);
+  const notes =
+    list === ""
+      ? []
+      : [`From ${nearPath(project?.file ?? "")}: ${list}, ${count} reference image${count === 1 ? "" : "s"}.`];
+  const prompt = joinStyle(isRepeated ? texts.prompt : named.prompt, style);
+  return { texts: { ...texts, prompt }, images: named.images, set, notes };
+}
+
+/** The known references that a prompt and `--reference` name. Throws `usage` for an unknown name that is no file either. */
+export async function findNamed(
+  prompt: string | undefined,
+  { project, references }: Taken,
+  { io, command }: Pick<TakeContext, "io" | "command">,
+): Promise<string[]> {
+  const { referenceUrls = [] } = readFieldFlags(command).images;
+  const typed: string[] = [];
+  for (const image of referenceUrls) {
+    const name = referenceName(image);
+    if (name === undefined) continue;
+    if (references.has(name)) typed.push(name);
+    else if (!(await isFile(image, io))) throw unknownReference(name, project);
+  }
+  return [...typed, ...findMentions(prompt ?? "", references)];
+}
+
+function unknownReference(name: string, project: Project | undefined) {
+  if (project) return unknownName("reference", name, project, [...project.references.keys()]);
+  return usage(`--reference @${name} needs a ${projectFile} with that name, and there is none here. Nothing was sent.`);
+}
+
+async function isFile(path: string, { disk }: Pick<Io, "disk">): Promise<boolean> {
+  return disk.stat(path).then(
+    (found) => found.isFile(),
+    () => false,
+  );
+}

@@ -1,0 +1,54 @@
+import type { Images } from "../../protocol/fields.ts";
+
+/** The images of each reference, such as a person, by its name. */
+export type References = ReadonlyMap<string, readonly string[]>;
+
+/** A request's texts and images in which references were named. */
+export type Named = {
+  prompt: string;
+  images: Images;
+  /** The references that are used. */
+  names: readonly string[];
+};
+
+/** `@name` at the start or after white space; not in an address such as `me@hero.com` or `@hero.com`. */
+const mention = /(?<=^|\s)@([\p{L}\p{N}_][\p{L}\p{N}_-]*)(?![\p{L}\p{N}_-]|[.@:/\\][\p{L}\p{N}])/gu;
+
+/** The name of a reference in place of an image, such as `@hero`. */
+export function referenceName(image: string): string | undefined {
+  return /^@([\p{L}\p{N}_][\p{L}\p{N}_-]*)$/u.exec(image)?.[1];
+}
+
+/** The known references that a text names. */
+export function findMentions(text: string, references: References): string[] {
+  return [...text.matchAll(mention)].flatMap(([, name = ""]) => (references.has(name) ? name : []));
+}
+
+/** Whether a text begins with the name of a known reference. */
+export function beginsWithReference(text: string, references: References): boolean {
+  const [first] = text.matchAll(mention);
+  return first?.index === 0 && references.has(first[1] ?? "");
+}
+
+/**
+ * Replaces `@hero` in a prompt by "hero", and adds the images of each reference that the prompt or `--reference` names, each once. An unknown
+ * name stays as it was typed.
+ */
+export function nameReferences(prompt: string, images: Images, references: References): Named {
+  const typed = images.referenceUrls ?? [];
+  const mentioned = findMentions(prompt, references);
+  const used = [...new Set([...typed.flatMap((image) => knownName(image, references) ?? []), ...mentioned])];
+  if (used.length === 0) return { prompt, images, names: [] };
+  const own = typed.filter((image) => knownName(image, references) === undefined);
+  const named = used.flatMap((name) => references.get(name) ?? []);
+  return {
+    prompt: prompt.replace(mention, (whole, name) => (references.has(name) ? name : whole)),
+    images: { ...images, referenceUrls: [...own, ...named] },
+    names: used,
+  };
+}
+
+function knownName(image: string, references: References): string | undefined {
+  const name = referenceName(image);
+  return name !== undefined && references.has(name) ? name : undefined;
+}

@@ -1,0 +1,447 @@
+import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { createWorld, failure, isStart, kill, type World } from "../vidgen.ts";
+
+// The file of a project: what it says is used, said before paying, and paid for once.
+
+const png = Buffer.from("\x89PNG\r\n\x1a\n and a picture", "latin1");
+
+const write = (world: World, project: unknown, folder = world.folder) =>
+  writeFileSync(join(folder, "vidgen.json"), typeof project === "string" ? project : JSON.stringify(project));
+
+const paid = (world: World) => world.requests.filter(isStart).length;
+const lastBody = (world: World) => JSON.parse(world.requests.filter(isStart).at(-1)?.body ?? "{}");
+const isPoll = (request: Request) => request.url.includes("generation-status");
+
+/** A world with the images of two references. */
+async function createProject(project: object): Promise<World> {
+  const world = await createWorld();
+  mkdirSync(join(world.folder, "refs"));
+  for (const name of ["front", "side", "dog"])
+    writeFileSync(join(world.folder, `refs/${name}.png`), Buffer.concat([png, Buffer.from(name)]));
+  write(world, project);
+  return world;
+}
+
+describe("the values of vidgen.json", () => {
+  test("are sent, and said before paying, with the file", async () => {
+    const world = await createProject({
+      model: "veo-3.1",
+      aspectRatio: "9:16",
+      duration: 6,
+      resolution: "720p",
+      style: "35mm film",
+    });
+    let saidBefore = "";
+    world.faults.push((request) => {
+      if (isStart(request)) saidBefore = world.printed.stderr;
+      return undefined;
+    });
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    expect(saidBefore).toContain(
+      `From ${world.folder}/vidgen.json: model veo-3.1, aspectRatio 9:16, duration 6, resolution 720p, style "35mm film".`,
+    );
+    expect(lastBody(world)).toEqual({
+      prompt: "a fox, 35mm film",
+      model: "veo-3.1",
+      aspectRatio: "9:16",
+      duration: 6,
+      resolution: "720p",
+    });
+  });
+
+  test("are overridden by flags, --set and the environment, and override saved settings", async () => {
+    const world = await createProject({ model: "veo-3.1", duration: 6, style: "35mm film" });
+    expect(await world.vidgen("config", "set", "model", "ray-3")).toMatchObject({ code: 0 });
+    await world.vidgen("generate", "a fox");
+    expect(lastBody(world).model).toBe("veo-3.1");
+    world.env.VIDGEN_MODEL = "sora-2";
+    const { stderr } = await world.vidgen("generate", "a fox", "-d", "8", "--style", "ink");
+    expect(lastBody(world)).toEqual({ prompt: "a fox, ink", model: "sora-2", duration: 8 });
+    expect(stderr).not.toContain("From ");
+    await world.vidgen("generate", "a fox", "-m", "kling-2.6", "--set", "duration=9");
+    expect(lastBody(world)).toEqual({ prompt: "a fox, 35mm film", model: "kling-2.6", duration: 9 });
+  });
+
+  test("say where videos are saved, after -o and VIDGEN_OUTPUT", async () => {
+    const world = await createProject({ output: "clips/" });
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    expect(readdirSync(join(world.folder, "clips"))).toEqual([expect.stringMatching(/^a-fox-wan/)]);
+    world.env.VIDGEN_OUTPUT = join(world.folder, "other.mp4");
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ stdout: `${world.folder}/other.mp4\n` });
+    const typed = join(world.folder, "typed.mp4");
+    expect(await world.vidgen("generate", "a fox", "-o", typed)).toMatchObject({ stdout: `${typed}\n` });
+  });
+
+  test("are those of a preset where it has them, also before the environment; an unknown preset gets a guess", async () => {
+    const presets = { draft: { model: "wan-2.5", duration: 4 }, final: { resolution: "1080p" } };
+    const world = await createProject({ model: "veo-3.1", duration: 8, presets });
+    world.env.VIDGEN_MODEL = "sora-2";
+    const { stderr } = await world.vidgen("generate", "a fox", "--preset", "draft");
+    expect(lastBody(world)).toEqual({ prompt: "a fox", model: "wan-2.5", duration: 4 });
+    expect(stderr).toContain("vidgen.json (preset draft): model wan-2.5, duration 4.");
+    await world.vidgen("generate", "a fox", "--preset", "draft", "-m", "ray-3");
+    expect(lastBody(world).model).toBe("ray-3");
+    expect(await world.vidgen("generate", "a fox", "--preset", "drft")).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/no preset "drft"\. Did you mean draft\?.*\n.*draft, final/),
+    });
+    expect(await world.vidgen("generate", "a fox", "--preset", "constructor")).toMatchObject({ code: 2 });
+    rmSync(join(world.folder, "vidgen.json"));
+    expect(await world.vidgen("generate", "a fox", "--preset", "draft")).toMatchObject({ code: 2 });
+    expect(paid(world)).toBe(2);
+  });
+
+  test("are all shown by config, --verbose and --dry-run", async () => {
+    const world = await createProject({
+      model: "veo-3.1",
+      style: "ink",
+      output: "clips/",
+      presets: { draft: { model: "wan-2.5" } },
+      references: { hero: ["refs/front.png", "refs/side.png"] },
+    });
+    const file = join(world.folder, "vidgen.json");
+    const shown = (await world.vidgen("config")).stdout;
+    for (const [setting, value] of [
+      ["model", "veo-3.1"],
+      ["style", "ink"],
+      ["presets.draft.model", "wan-2.5"],
+      ["references.hero", "refs/front.png, refs/side.png"],
+    ])
+      expect(shown).toContain(`${setting}\t${value}\t${file}\n`);
+    expect(shown).toMatch(new RegExp(`^output\t.*clips/\t${file}$`, "m"));
+    for (const flag of ["--dry-run", "--verbose"]) {
+      const { stderr } = await world.vidgen("generate", "a fox", flag);
+      expect(stderr).toContain("presets.draft.model = wan-2.5");
+      expect(stderr).toContain("references.hero = refs/front.png, refs/side.png");
+    }
+    const dry = await world.vidgen("generate", "a fox", "--dry-run", "--json");
+    expect(JSON.parse(dry.stdout)).toMatchObject({ project: file, body: { model: "veo-3.1" } });
+    world.env.VIDGEN_MODEL = "ray-3";
+    expect((await world.vidgen("config")).stdout).toContain(`${file}, overridden by VIDGEN_MODEL`);
+  });
+});
+
+describe("vidgen.json is found", () => {
+  const modelIn = async (world: World) => {
+    await world.vidgen("generate", "a fox");
+    return lastBody(world).model;
+  };
+  const moveTo = (world: World, folder: string) => {
+    mkdirSync(folder, { recursive: true });
+    Object.assign(world.io, { cwd: folder });
+  };
+
+  test("from the current folder up to the home folder, the nearest one", async () => {
+    const world = await createWorld();
+    write(world, { model: "veo-3.1" });
+    moveTo(world, join(world.folder, "a/b"));
+    expect(await modelIn(world)).toBe("veo-3.1");
+    write(world, { model: "ray-3" }, join(world.folder, "a"));
+    expect(await modelIn(world)).toBe("ray-3");
+  });
+
+  test("not beyond a folder with .git, nor in the folder of the home folder", async () => {
+    const world = await createWorld();
+    write(world, { model: "veo-3.1" });
+    write(world, { model: "sora-2" }, dirname(world.folder));
+    moveTo(world, join(world.folder, "a/b"));
+    expect(await modelIn(world)).toBe("veo-3.1");
+    mkdirSync(join(world.folder, "a/.git"));
+    expect(await modelIn(world)).toBe("wan-2.5");
+    Object.assign(world.io, { cwd: world.folder });
+    rmSync(join(world.folder, "vidgen.json"));
+    expect(await modelIn(world)).toBe("wan-2.5");
+  });
+
+  test("outside of both only in the current folder", async () => {
+    const world = await createWorld();
+    const outside = join(dirname(world.folder), "outside");
+    moveTo(world, join(outside, "sub"));
+    write(world, { model: "veo-3.1" }, outside);
+    expect(await modelIn(world)).toBe("wan-2.5");
+    write(world, { model: "ray-3" }, join(outside, "sub"));
+    expect(await modelIn(world)).toBe("ray-3");
+  });
+});
+
+describe("a hostile vidgen.json", () => {
+  const deep = `${"[".repeat(200_000)}${"]".repeat(200_000)}`;
+  const outside = join(dirname(process.cwd()), "elsewhere");
+
+  test.each<[string, unknown, RegExp]>([
+    ["a base URL", { base_url: "https://evil.example" }, /field base_url is unknown/],
+    ["an engine in a preset", { presets: { a: { engine: "http://evil.example" } } }, /presets\.a\.engine/],
+    ["a key", { api_key: "evil" }, /field api_key/],
+    ["a callback address", { callback_url: "https://evil.example" }, /callback_url/],
+    ["--set", { set: { callback_url: "https://evil.example" } }, /field set/],
+    ["an unknown field, with a guess", { modle: "veo-3.1" }, /modle.*\n.*Did you mean model/],
+    ["__proto__", '{"__proto__":{"model":"sora-2"}}', /__proto__/],
+    ["__proto__ as a preset", '{"presets":{"__proto__":{"model":"sora-2"}}}', /presets has the name "__proto__"/],
+    ["__proto__ in a preset", '{"presets":{"a":{"__proto__":{"model":"sora-2"}}}}', /__proto__/],
+    ["constructor", '{"constructor":{"prototype":{"model":"sora-2"}}}', /constructor/],
+    ["an output outside", { output: "../clips/" }, /output must be a path inside of its folder/],
+    ["an absolute output", { output: outside }, /output must be a path inside/],
+    ["an output in a preset outside", { presets: { a: { output: "x/../../y" } } }, /presets\.a\.output must be/],
+    ["an output through a link", { output: "link/fox.mp4" }, /output must be a path inside/],
+    ["an output through a link that leads nowhere", { output: "nowhere/fox.mp4" }, /output must be a path inside/],
+    ["stdout as output", { output: "-" }, /output/],
+    ["a reference outside", { references: { a: ["../secret.png"] } }, /references\.a\[0\] must be a path inside/],
+    ["a reference at another address", { references: { a: "https://evil.example/a.png" } }, /references\.a must be/],
+    ["a reference as a file: URL", { references: { a: "file:///etc/passwd" } }, /references\.a must be/],
+    ["a reference through a link", { references: { a: "link/a.png" } }, /references\.a must be/],
+    ["control characters", { model: "veo\u001b[2J" }, /model must not have control characters/],
+    ["a wrong type", { duration: [8] }, /duration must be a number of seconds/],
+    ["a wrong ratio", { aspectRatio: "wide as the sea" }, /aspectRatio must be width:height/],
+    ["a name with a slash", { presets: { "../a": {} } }, /presets has the name "\.\.\/a"/],
+    ["no object", "[]", /must be an object/],
+    ["no JSON", "{", /it is not JSON/],
+    ["10 MB", `{"model":"${"a".repeat(10_000_000)}"}`, /larger than 1 MB/],
+    ["400,000 brackets", `{"model":${deep}}`, /model must be a text/],
+    ["no text", "ab\u0000", /it is not text/],
+  ])("with %s changes nothing but an error with exit 2", async (_, project, says) => {
+    const world = await createWorld();
+    symlinkSync(dirname(world.folder), join(world.folder, "link"));
+    symlinkSync(join(dirname(world.folder), "missing"), join(world.folder, "nowhere"));
+    write(world, project);
+    const before = readdirSync(world.folder, { recursive: true });
+    for (const argv of [["generate", "a fox"], ["generate", "a fox", "--dry-run"], ["config"]]) {
+      const run = await world.vidgen(...argv);
+      expect(run).toMatchObject({ code: 2, stdout: "", stderr: expect.stringMatching(says) });
+      expect(run.stderr).toContain("Nothing was sent.");
+      expect(run.stderr.length).toBeLessThan(1_000);
+    }
+    expect(world.requests).toEqual([]);
+    expect(readdirSync(world.folder, { recursive: true })).toEqual(before);
+    expect({}).not.toHaveProperty("model");
+  });
+
+  test("that is a link, a folder, or cannot be read is an error, and not passed over", async () => {
+    const world = await createWorld();
+    const file = join(world.folder, "vidgen.json");
+    write(world, { model: "sora-2" }, dirname(world.folder));
+    symlinkSync("../vidgen.json", file);
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("symbolic link"),
+    });
+    rmSync(file);
+    mkdirSync(file);
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 2 });
+    expect(world.requests).toEqual([]);
+  });
+
+  test("of another user is an error, neither used nor passed over", async () => {
+    const world = await createProject({ model: "veo-3.1" });
+    Object.assign(world.io, { cwd: join(world.folder, "refs"), uid: (process.geteuid?.() ?? 0) + 1 });
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("belongs to another user"),
+    });
+    expect(world.requests).toEqual([]);
+    Object.assign(world.io, { uid: undefined });
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+  });
+
+  test("cannot stop that a paid video is saved", async () => {
+    const world = await createWorld();
+    const id = (await world.vidgen("generate", "a fox", "--no-wait")).stdout.trim();
+    write(world, { base_url: "https://evil.example" });
+    expect(await world.vidgen("wait", id)).toMatchObject({ code: 0 });
+  });
+});
+
+describe("a changed vidgen.json", () => {
+  const change = async (first: object, second: object | undefined, ...argv: string[]) => {
+    const world = await createProject(first);
+    await kill(world, isPoll, ...argv);
+    if (second) write(world, second);
+    else rmSync(join(world.folder, "vidgen.json"));
+    return world;
+  };
+
+  test.each<[string, object, object | undefined, string[]]>([
+    ["another model", { model: "veo-3.1" }, { model: "ray-3" }, ["generate", "a fox"]],
+    ["another style", { style: "ink" }, { style: "35mm film" }, ["generate", "a fox"]],
+    ["another output", { output: "clips/" }, { output: "videos/" }, ["generate", "a fox"]],
+    ["no file any more", { model: "veo-3.1", output: "clips/" }, undefined, ["generate", "a fox"]],
+    [
+      "another preset of the same name",
+      { presets: { a: { duration: 4 } } },
+      { presets: { a: { duration: 8 } } },
+      ["generate", "a fox", "--preset", "a"],
+    ],
+    [
+      "-n",
+      { style: "ink", output: "clips/" },
+      { style: "35mm film", output: "clips/" },
+      ["generate", "a fox", "-n", "2"],
+    ],
+    ["--reuse", { model: "veo-3.1" }, { model: "ray-3" }, ["generate", "a fox", "--reuse"]],
+  ])("does not pay again by accident: %s", async (_, first, second, argv) => {
+    const world = await change(first, second, ...argv);
+    const sent = paid(world);
+    const dry = await world.vidgen(...argv, "--dry-run");
+    expect(dry.stdout).toContain("Would send nothing, and end with 2");
+    const run = await world.vidgen(...argv);
+    expect(run).toMatchObject({ code: 2, stdout: "" });
+    expect(run.stderr).toMatch(/has started generation [0-9a-f-]{36} at .*Nothing was sent now/);
+    expect(run.stderr).toMatch(/`?vidgen wait [0-9a-f-]{36}.*--again/);
+    expect(paid(world)).toBe(sent);
+    const json = JSON.parse((await world.vidgen(...argv, "--json")).stderr);
+    expect(json.error).toMatchObject({
+      code: "usage",
+      next: [{ argv: expect.arrayContaining(["wait", json.error.id]), pays: false }],
+    });
+    // With the old file it is resumed, with --again a new one is paid for, and after that nothing stops the line.
+    expect(await world.vidgen(...argv.filter((word) => word !== "--reuse"), "--again")).toMatchObject({ code: 0 });
+    expect(await world.vidgen(...argv)).toMatchObject({ code: 0 });
+  });
+
+  test("is resumed with the old file", async () => {
+    const world = await change({ model: "veo-3.1" }, { model: "ray-3" }, "generate", "a fox");
+    write(world, { model: "veo-3.1" });
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    expect(paid(world)).toBe(1);
+  });
+
+  test("without an id: exit 6, which names the attempt", async () => {
+    const world = await createProject({ model: "veo-3.1" });
+    world.faults.push((request) => {
+      if (!isStart(request)) return undefined;
+      throw failure("ECONNRESET", true);
+    });
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 6 });
+    world.faults.length = 0;
+    write(world, { model: "ray-3" });
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({
+      code: 6,
+      stderr: expect.stringMatching(/another model.*\n.*\n.*list --dismiss/),
+    });
+    expect(paid(world)).toBe(1);
+    expect(await world.vidgen("generate", "another fox")).toMatchObject({ code: 0 });
+  });
+
+  test("stops nothing once the video was delivered, nor another line", async () => {
+    const world = await createProject({ model: "veo-3.1" });
+    await world.vidgen("generate", "a fox");
+    write(world, { model: "ray-3" });
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    await kill(world, isPoll, "generate", "a fox");
+    write(world, { model: "sora-2" });
+    expect(await world.vidgen("generate", "a fox", "-d", "4")).toMatchObject({ code: 0 });
+    expect(await world.vidgen("generate", "a fox", "-m", "sora-2")).toMatchObject({ code: 0 });
+    expect(paid(world)).toBe(5);
+  });
+});
+
+describe("again", () => {
+  test("repeats what was sent: vidgen.json changes nothing of it, and the style is not joined twice", async () => {
+    const world = await createProject({ model: "veo-3.1", style: "ink", duration: 6 });
+    await world.vidgen("generate", "a fox");
+    const sent = lastBody(world);
+    await world.vidgen("again", "last");
+    expect(lastBody(world)).toEqual(sent);
+    write(world, { model: "ray-3", style: "35mm film", aspectRatio: "1:1" });
+    await world.vidgen("again", "last");
+    expect(lastBody(world)).toEqual(sent);
+    await world.vidgen("again", "last", "--style", "ink");
+    expect(lastBody(world)).toEqual(sent);
+    await world.vidgen("again", "last", "a dog");
+    expect(lastBody(world)).toEqual({ ...sent, prompt: "a dog" });
+    await world.vidgen("again", "last", "--style", "oil");
+    expect(lastBody(world)).toEqual({ ...sent, prompt: "a dog, oil" });
+    expect(paid(world)).toBe(6);
+  });
+
+  test("uses a typed preset, and saves where vidgen.json says", async () => {
+    const world = await createProject({ output: "clips/", presets: { final: { resolution: "1080p", style: "ink" } } });
+    await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"));
+    expect(await world.vidgen("again", "last", "--preset", "final")).toMatchObject({ code: 0 });
+    expect(lastBody(world)).toEqual({ prompt: "a fox, ink", model: "wan-2.5", resolution: "1080p" });
+    expect(readdirSync(join(world.folder, "clips"))).toHaveLength(1);
+  });
+
+  test("last keeps its meaning while an attempt of the line is unfinished, whatever the file says by now", async () => {
+    const world = await createProject({ output: "clips/" });
+    await world.vidgen("generate", "a fox");
+    await kill(world, isPoll, "again", "last", "-d", "4");
+    write(world, { output: "videos/" });
+    expect(await world.vidgen("again", "last", "-d", "4")).toMatchObject({ code: 2 });
+    write(world, { output: "clips/" });
+    expect(await world.vidgen("again", "last", "-d", "4")).toMatchObject({ code: 0 });
+    expect(paid(world)).toBe(2);
+  });
+});
+
+describe("a reference by its name", () => {
+  const references = { hero: ["refs/front.png", "refs/side.png"], dog: "refs/dog.png" };
+
+  test("in a prompt becomes its word, and its images are sent", async () => {
+    const world = await createProject({ references });
+    const { stdout, stderr } = await world.vidgen(
+      "generate",
+      "@hero, then @dog's walk @hero.",
+      "--local",
+      "--dry-run",
+      "--json",
+    );
+    expect([stderr, JSON.parse(stdout).body.prompt]).toEqual([expect.anything(), "hero, then dog's walk hero."]);
+    expect(JSON.parse(stdout).body.referenceUrls).toHaveLength(3);
+  });
+
+  test.each([
+    ["a walk with @nobody"],
+    ["mail me at a@hero.com"],
+    ["see @hero.com"],
+    ["(@hero)"],
+    ["@hero-like"],
+    ["@Hero"],
+  ])("is none in %j, which is sent as typed", async (prompt) => {
+    const world = await createProject({ references });
+    world.stdin = prompt;
+    const run = await world.vidgen("generate", "-", "--local", "--dry-run", "--json");
+    expect(JSON.parse(run.stdout).body).toEqual({ prompt, model: "wan-2.5" });
+  });
+
+  test("at the start of the argument is a file if there is one", async () => {
+    const world = await createProject({ references });
+    const run = () => world.vidgen("generate", "@hero runs", "--local", "--dry-run", "--json");
+    expect(JSON.parse((await run()).stdout).body.prompt).toBe("hero runs");
+    writeFileSync("hero runs", "from a file");
+    expect(JSON.parse((await run().finally(() => rmSync("hero runs"))).stdout).body.prompt).toBe("from a file");
+    expect(await world.vidgen("generate", "@nobody", "--local")).toMatchObject({ code: 2 });
+  });
+
+  test("is named by --reference, once; an unknown one gets a guess", async () => {
+    const world = await createProject({ references });
+    const run = await world.vidgen(
+      "generate",
+      "a fox with @dog",
+      "--reference",
+      "@dog",
+      "--reference",
+      "@hero",
+      "--local",
+      "--dry-run",
+      "--json",
+    );
+    expect(JSON.parse(run.stdout).body).toMatchObject({ prompt: "a fox with dog" });
+    expect(JSON.parse(run.stdout).body.referenceUrls).toHaveLength(3);
+    expect(await world.vidgen("generate", "a fox", "--reference", "@hera", "--local")).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("Did you mean hero?"),
+    });
+  });
+
+  test("is refused before paying by a service that does not take references", async () => {
+    const world = await createProject({ references });
+    expect(await world.vidgen("generate", "a walk with @hero")).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("@hero of vidgen.json needs reference images"),
+    });
+    expect(await world.vidgen("generate", "a walk", "--reference", "@hero")).toMatchObject({ code: 2 });
+    expect(world.requests).toEqual([]);
+  });
+});
