@@ -166,7 +166,7 @@ function Newer({ filter, totals, isNewest }: Pick<GalleryProps, "filter" | "tota
   if (isNewest && newer === 0) return null;
   return (
     <p class="newer" id="newer-place">
-      <a id="newer" class="button main" href={`/${queryOf(filter)}`}>
+      <a id="newer" class="button" href={`/${queryOf(filter)}`}>
         {isNewest ? `${countText(newer)} new` : "Show the newest"}
       </a>
     </p>
@@ -246,17 +246,20 @@ export type CardProps = { generation: GenerationSummary; progress: Progress | un
 
 /** The link to a generation contains the filter of the list, so that Previous and Next stay in this list. */
 function Card({ query, ...card }: CardProps & { query: string }) {
-  const { id, state, prompt, aspectRatio, created_at, removed_at } = card.generation;
+  const { id, state, model, prompt, created_at, removed_at } = card.generation;
   return (
-    <li class={isPortrait(aspectRatio) ? "card portrait" : "card"} id={`generation-${id}`} data-state={state}>
+    <li class="card" id={`generation-${id}`} data-state={state}>
       <a href={`/generations/${id}${query}`}>
-        <Stage {...card} />
+        <span class="frame">
+          <Stage {...card} />
+          <Details {...card} />
+        </span>
         <span class="prompt" dir="auto">
           {prompt}
         </span>
         <span class="facts">
           <StateBadge state={state} />
-          <Facts {...card} />
+          {state === "completed" ? <span>{model}</span> : null}
           <Time at={created_at} now={card.now} />
         </span>
       </a>
@@ -270,16 +273,13 @@ export function isPortrait(aspectRatio: string): boolean {
   return width < height;
 }
 
-function Facts({ generation, progress, now }: CardProps) {
-  const { id, state, model, duration, aspectRatio, begun_at, completed_at, credits, cost } = generation;
+/** The facts that a card shows only under the pointer or with the focus. */
+function Details({ generation }: CardProps) {
+  const { state, model, duration, aspectRatio, begun_at, completed_at, credits, cost } = generation;
   const renderedMs = begun_at && completed_at ? Date.parse(completed_at) - Date.parse(begun_at) : undefined;
   return (
-    <>
-      {state === "running" && begun_at ? <Elapsed since={begun_at} now={now} /> : null}
-      {state === "running" ? (
-        <span id={`percent-${id}`}>{progress === undefined ? "" : progressText(progress)}</span>
-      ) : null}
-      <span>{model}</span>
+    <span class="details">
+      {state === "completed" ? null : <span>{model}</span>}
       <span>{duration} s</span>
       <span>{aspectRatio}</span>
       {credits === 0 ? null : <span>{creditsText(credits)}</span>}
@@ -287,7 +287,7 @@ function Facts({ generation, progress, now }: CardProps) {
       {state === "completed" && renderedMs !== undefined ? (
         <span>made in {durationText(Math.max(0, renderedMs))}</span>
       ) : null}
-    </>
+    </span>
   );
 }
 
@@ -301,12 +301,16 @@ export function Elapsed({ since, now }: { since: string; now: Date }) {
 }
 
 /** The thumbnail, or the state. Only previews have a thumbnail file: for other videos, the browser shows the first frame. */
-function Stage({ generation, progress }: CardProps) {
-  const { id, state, model, media, error, removed_at, ahead } = generation;
+function Stage({ generation, progress, now }: CardProps) {
+  const { id, state, model, media, error, removed_at, ahead, begun_at } = generation;
   if (state === "queued") return <span class="stage queued">{aheadText(ahead, model)}</span>;
   if (state === "running")
     return (
       <span class="stage running">
+        <span class="facts">
+          {begun_at ? <Elapsed since={begun_at} now={now} /> : null}
+          <span id={`percent-${id}`}>{progress === undefined ? "" : progressText(progress)}</span>
+        </span>
         <ProgressBar id={id} progress={progress} />
       </span>
     );

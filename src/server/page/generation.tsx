@@ -13,6 +13,7 @@ import { ProgressBar, Selection } from "./gallery.tsx";
 import { keyed, shortcutOf } from "./keys.ts";
 import { Layout } from "./layout.tsx";
 import { SelectBox, Star, selectId } from "./marks.tsx";
+import { Menu } from "./menu.tsx";
 import type { Sign } from "./parts.ts";
 import { Phases } from "./phases.tsx";
 import { LoginHint } from "./terminal.tsx";
@@ -48,27 +49,7 @@ export function GenerationPage(props: GenerationProps) {
         </header>
         <div class="first">
           <Player {...props} />
-          <div class="actions">
-            <a class="button" href={`/new?from=${id}`} {...keyed("again")}>
-              Another take
-            </a>
-            {generation.media && !generation.removed_at ? (
-              <>
-                <a class="button" href={`/new?continue=${id}`} {...keyed("continue")}>
-                  Continue from the end
-                </a>
-                <a class="button" href={`/compare?of=${id}`} {...keyed("compare")}>
-                  Compare takes of this prompt
-                </a>
-                <Star id={id} isStarred={generation.isStarred} />
-                <span class="toggle">
-                  <SelectBox id={id} />
-                  <label for={selectId(id)}>Select</label>
-                </span>
-              </>
-            ) : null}
-            <CancelOrDelete {...props} />
-          </div>
+          <Actions {...props} />
           <section>
             <h2>Make it again</h2>
             {again.hasData ? <p class="hint">An image was sent in the request. It is left out here.</p> : null}
@@ -127,8 +108,53 @@ function Beside({ previous, next }: Pick<GenerationProps, "previous" | "next">) 
   );
 }
 
+/** What can be done with the generation, the most frequent first. */
+function Actions({ generation, cancelFault }: Pick<GenerationProps, "generation" | "cancelFault">) {
+  const { id, status, media, removed_at, request, isStarred } = generation;
+  const { prompt, model } = request;
+  const video = media && !removed_at ? media : undefined;
+  const isRunning = status === "processing";
+  return (
+    <div class="actions">
+      {video === undefined ? null : (
+        <a class="button" href={`/videos/${id}.mp4`} download={fileName({ id, prompt, model })} {...keyed("download")}>
+          Download, {sizeText(video.size)}
+        </a>
+      )}
+      <a class="button" href={`/new?from=${id}`} {...keyed("again")}>
+        Another take
+      </a>
+      {video === undefined ? null : (
+        <a class="button" href={`/new?continue=${id}`} {...keyed("continue")}>
+          Continue
+        </a>
+      )}
+      {isRunning ? <CancelOrDelete generation={generation} cancelFault={cancelFault} /> : null}
+      {isRunning || removed_at ? null : (
+        <Menu id="more" name="More">
+          {video === undefined ? null : (
+            <>
+              <a href={`/compare?of=${id}`} {...keyed("compare")}>
+                Compare takes of this prompt
+              </a>
+              <Star id={id} isStarred={isStarred}>
+                Star
+              </Star>
+            </>
+          )}
+          <span class="toggle">
+            <SelectBox id={id} />
+            <label for={selectId(id)}>Select</label>
+          </span>
+          <CancelOrDelete generation={generation} cancelFault={cancelFault} />
+        </Menu>
+      )}
+    </div>
+  );
+}
+
 function Player({ generation, progress, payments }: GenerationProps) {
-  const { id, status, media, error, error_code, removed_at, request } = generation;
+  const { id, status, media, error, error_code, removed_at } = generation;
   if (status === "processing")
     return (
       <div class="stage running large">
@@ -162,12 +188,11 @@ function Player({ generation, progress, payments }: GenerationProps) {
         <Copy from="error" name="the error" />
       </div>
     );
-  const video = `/videos/${id}.mp4`;
   return (
     <div class="player">
       {/* biome-ignore lint/a11y/useMediaCaption: there are no captions of a generated video. */}
       <video
-        src={video}
+        src={`/videos/${id}.mp4`}
         poster={media.thumbnail === null ? undefined : `/videos/${id}.png`}
         controls
         loop
@@ -175,14 +200,6 @@ function Player({ generation, progress, payments }: GenerationProps) {
         preload="metadata"
         aria-labelledby="heading"
       ></video>
-      <a
-        class="button"
-        href={video}
-        download={fileName({ id, prompt: request.prompt, model: request.model })}
-        {...keyed("download")}
-      >
-        Download, {sizeText(media.size)}
-      </a>
     </div>
   );
 }

@@ -1,19 +1,25 @@
 import { type Child, createContext, useContext } from "hono/jsx";
 import { localAccount } from "../announcement.ts";
+import type { Kinds } from "../store/reports.ts";
 import { ageText } from "./formatting.ts";
 import { Keys } from "./help.tsx";
+import { Menu } from "./menu.tsx";
 import type { Terminal } from "./visitor.ts";
 
 /** The paths of the page's files, for every document. */
 export const AssetPaths = createContext({ script: "", style: "", icon: "" });
 
+export const allKinds: Kinds = { batches: true, callbacks: true, credits: true };
+
 /** The visitor, for every document. */
 export const Visitor = createContext<{
   isOwner: boolean;
   account: string | undefined;
+  /** What the visitor has besides generations; the owner has all. */
+  kinds: Kinds;
   terminal: Terminal | undefined;
   theme: string | undefined;
-}>({ isOwner: true, account: undefined, terminal: undefined, theme: undefined });
+}>({ isOwner: true, account: undefined, kinds: allKinds, terminal: undefined, theme: undefined });
 
 export type LayoutProps = {
   title: string;
@@ -24,15 +30,6 @@ export type LayoutProps = {
   children?: Child;
 };
 
-const entries = [
-  { path: "/new", name: "New" },
-  { path: "/", name: "Generations" },
-  { path: "/batches", name: "Batches" },
-  { path: "/callbacks", name: "Callbacks" },
-  { path: "/credits", name: "Credits" },
-  { path: "/engine-status", name: "Engines", isOwners: true },
-];
-
 /**
  * A whole document. The script updates its `<main>` after a change of a kind in `data-list`, or of the generation in `data-generation`. An entry of a
  * list needs an `id`, so that the script can match it.
@@ -40,7 +37,6 @@ const entries = [
 export function Layout({ title, current, isLive = true, children }: LayoutProps) {
   const { script, style, icon } = useContext(AssetPaths);
   const { isOwner, account, theme } = useContext(Visitor);
-  const shown = entries.filter(({ isOwners = false }) => isOwner || !isOwners);
   return (
     <html lang="en" data-theme={theme}>
       <head>
@@ -61,15 +57,7 @@ export function Layout({ title, current, isLive = true, children }: LayoutProps)
             <img src={icon} alt="" width="22" height="22" />
             vidgen
           </a>
-          {current === undefined ? null : (
-            <nav aria-label="Pages">
-              {shown.map(({ path, name }) => (
-                <a href={path} aria-current={path === current ? "page" : undefined}>
-                  {name}
-                </a>
-              ))}
-            </nav>
-          )}
+          {current === undefined ? null : <Navigation current={current} />}
           <span id="connection" class="connection" role="status"></span>
           {account === undefined ? null : <Account name={isOwner ? "Owner" : account} />}
           <Keys />
@@ -78,41 +66,70 @@ export function Layout({ title, current, isLive = true, children }: LayoutProps)
         <main id="main" tabindex={-1}>
           {children}
         </main>
-        <footer class="with-script">
-          <label>
-            Colours{" "}
-            <select id="theme">
-              <option value="">System</option>
-              <option value="light" selected={theme === "light"}>
-                Light
-              </option>
-              <option value="dark" selected={theme === "dark"}>
-                Dark
-              </option>
-            </select>
-          </label>
-        </footer>
       </body>
     </html>
   );
 }
 
-function Account({ name }: { name: string }) {
-  const login = useContext(Visitor).terminal?.login;
+/** The generations, the pages of what else the visitor has, and the primary action. */
+function Navigation({ current }: { current: string }) {
+  const { isOwner, kinds } = useContext(Visitor);
+  const managed = [
+    { path: "/batches", name: "Batches", isShown: kinds.batches },
+    { path: "/callbacks", name: "Callbacks", isShown: kinds.callbacks },
+    { path: "/credits", name: "Credits", isShown: kinds.credits },
+    { path: "/engine-status", name: "Engines", isShown: isOwner },
+  ].filter(({ isShown }) => isShown);
   return (
-    <details class="account">
-      <summary>{name}</summary>
-      <div>
-        {login === undefined ? null : (
-          <p class="hint">
-            For a terminal, with your API key: <code>{login}</code>
-          </p>
-        )}
-        <form id="sign-out" action="/sign-out" method="post">
-          <button type="submit">Sign out</button>
-        </form>
-      </div>
-    </details>
+    <nav aria-label="Pages">
+      <PageLink path="/" name="Generations" current={current} />
+      {managed.length === 0 ? null : (
+        <Menu id="manage" name="Manage">
+          {managed.map((page) => (
+            <PageLink {...page} current={current} />
+          ))}
+        </Menu>
+      )}
+      <a class="button main" href="/new" aria-current={current === "/new" ? "page" : undefined}>
+        New
+      </a>
+    </nav>
+  );
+}
+
+function PageLink({ path, name, current }: { path: string; name: string; current: string }) {
+  return (
+    <a href={path} aria-current={path === current ? "page" : undefined}>
+      {name}
+    </a>
+  );
+}
+
+function Account({ name }: { name: string }) {
+  const { terminal, theme } = useContext(Visitor);
+  return (
+    <Menu id="account" name={name}>
+      {terminal?.login === undefined ? null : (
+        <p class="hint">
+          For a terminal, with your API key: <code>{terminal.login}</code>
+        </p>
+      )}
+      <label class="with-script">
+        Colours{" "}
+        <select id="theme">
+          <option value="">System</option>
+          <option value="light" selected={theme === "light"}>
+            Light
+          </option>
+          <option value="dark" selected={theme === "dark"}>
+            Dark
+          </option>
+        </select>
+      </label>
+      <form id="sign-out" action="/sign-out" method="post">
+        <button type="submit">Sign out</button>
+      </form>
+    </Menu>
   );
 }
 
@@ -139,33 +156,45 @@ export function Message({ title, isSignedIn = true, children }: MessageProps) {
   );
 }
 
+const keyErrors = {
+  key: "This service does not know that key, or the key was revoked.",
+  account: "This account is disabled. The owner of this service can enable it.",
+};
+
 /** The page for a visitor without a session. `invalid` is what was refused; `to` is the address to show after signing in. */
 export function SignInPage({ invalid, to }: { invalid: "link" | "key" | "account" | undefined; to: string }) {
+  const error = invalid === undefined || invalid === "link" ? undefined : keyErrors[invalid];
   return (
-    <Message
-      title={invalid === "link" ? "This link has expired, or was used" : "Sign in with a link or an API key"}
-      isSignedIn={false}
-    >
-      <p>
-        This page shows prompts and videos, so it opens only with a link or an API key. Whoever runs the service has a
-        link from <code>vidgen serve</code> for the owner, and from <code>vidgen accounts create</code> for everybody
-        else. A link works once, for 10 minutes. Once you have signed in with it in this browser, this page continues by
-        itself.
-      </p>
-      <p>
-        No link at hand? Sign in with your API key below. The owner gets a new link from{" "}
-        <code>vidgen serve --link</code>, on the machine of the service.
-      </p>
+    <Message title={invalid === "link" ? "This link has expired, or was used" : "Sign in"} isSignedIn={false}>
       <form class="sign-in" action="/" method="post">
-        <label for="key">API key, to see the generations of its account:</label>
-        <input id="key" name="key" type="password" autocomplete="current-password" required />
+        <label for="key">API key</label>
+        <input
+          id="key"
+          name="key"
+          type="password"
+          autocomplete="current-password"
+          required
+          autofocus
+          aria-invalid={error === undefined ? undefined : "true"}
+          aria-describedby={error === undefined ? undefined : "key-error"}
+        />
         <input type="hidden" name="to" value={to} />
-        <button type="submit">Sign in</button>
-        {invalid === "account" ? (
-          <p role="alert">This account is disabled. The owner of this service can enable it.</p>
-        ) : null}
-        {invalid === "key" ? <p role="alert">This service does not know that key, or the key was revoked.</p> : null}
+        <button type="submit" class="main">
+          Sign in
+        </button>
+        {error === undefined ? null : (
+          <p id="key-error" class="fault" role="alert">
+            {error}
+          </p>
+        )}
       </form>
+      <h2>The owner's link</h2>
+      <p>
+        The owner of this service gets a link from <code>vidgen serve</code>, and a new one from{" "}
+        <code>vidgen serve --link</code> on the machine of the service. Everybody else gets theirs from the owner, who
+        has it from <code>vidgen accounts create</code>. A link works once, for 10 minutes. Once you have signed in with
+        it in this browser, this page continues by itself.
+      </p>
     </Message>
   );
 }
@@ -180,7 +209,7 @@ export function LinkPage({ token, account }: { token: string; account: string })
         <p>This link signs you in as {whose}, once. The session ends after 7 days.</p>
         <form class="sign-in" action="/" method="post">
           <input type="hidden" name="token" value={token} />
-          <button type="submit" autofocus>
+          <button type="submit" class="main" autofocus>
             Sign in
           </button>
         </form>

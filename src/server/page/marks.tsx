@@ -1,3 +1,4 @@
+import type { Child } from "hono/jsx";
 import { fileName } from "../../video/naming.ts";
 import { shortText } from "./formatting.ts";
 import { keyed } from "./keys.ts";
@@ -48,7 +49,10 @@ export function Marks({ id, model, prompt, isStarred, hasVideo, isSelectable = t
   );
 }
 
-/** A checkbox that selects a video for `Selection`. Without a `name`, it needs a label. */
+/**
+ * A checkbox that selects a video for `Selection`. Without a `name`, it needs a label. A browser must not restore its state on "back": the tab's storage
+ * has the selection.
+ */
 export function SelectBox({ id, name }: { id: string; name?: string }) {
   return (
     <input
@@ -57,6 +61,7 @@ export function SelectBox({ id, name }: { id: string; name?: string }) {
       name="id"
       value={id}
       form="selection"
+      autocomplete="off"
       data-own
       aria-label={name}
       {...keyed("select")}
@@ -68,18 +73,20 @@ export function selectId(id: string): string {
   return `select-${id}`;
 }
 
-/** A button that marks a generation as one of the best, or removes the mark. */
-export function Star({ id, isStarred = false }: { id: string; isStarred?: boolean | undefined }) {
+type StarProps = { id: string; isStarred: boolean | undefined; children?: Child };
+
+/** A button that marks a generation as one of the best, or removes the mark. Without a text, it is only a symbol. */
+export function Star({ id, isStarred = false, children }: StarProps) {
   return (
     <button
       type="button"
-      class="mark with-script"
+      class={children === undefined ? "mark star with-script" : "star with-script"}
       data-star={`/generations/${id}/star`}
       aria-pressed={isStarred ? "true" : "false"}
       aria-label="Star"
       {...keyed("star")}
     >
-      {isStarred ? "★" : "☆"}
+      {children}
     </button>
   );
 }

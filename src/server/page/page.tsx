@@ -29,7 +29,7 @@ import { createEngineChecks } from "./engine-checks.ts";
 import { EnginesPage } from "./engines.tsx";
 import { Gallery } from "./gallery.tsx";
 import { GenerationPage } from "./generation.tsx";
-import { AssetPaths, LinkPage, SignedInPage, SignInPage, Visitor } from "./layout.tsx";
+import { AssetPaths, allKinds, LinkPage, SignedInPage, SignInPage, Visitor } from "./layout.tsx";
 import { BadAddress, Missing, NotFound, OwnersAlone, Unavailable } from "./messages.tsx";
 import type { PageOptions, PageParts, Send } from "./parts.ts";
 import { addressBefore, olderAddress, readList, readValue } from "./query.ts";
@@ -254,7 +254,10 @@ function createSend(findPaths: () => Promise<AssetPathNames>, options: PageOptio
     const { account } = c.var;
     const isOwner = account === localAccount;
     const terminal = account === undefined ? undefined : terminalOf(c, options);
-    const visitor = { isOwner, account, terminal, theme: getCookie(c, "vidgen_theme") };
+    // Not while the database is unavailable.
+    const hasOwnKinds = account !== undefined && !isOwner && status !== 503;
+    const kinds = hasOwnKinds ? await options.store.kindsOf(account) : allKinds;
+    const visitor = { isOwner, account, kinds, terminal, theme: getCookie(c, "vidgen_theme") };
     const document = (
       <AssetPaths.Provider value={paths}>
         <Visitor.Provider value={visitor}>{page}</Visitor.Provider>

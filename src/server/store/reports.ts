@@ -71,6 +71,9 @@ export type Spent = { key: string; generations: number; credits: number; usd: nu
 
 export type Spending = Record<SpendingKey, Spent[]>;
 
+/** Whether an account has any batches, callbacks, and changes of credits. */
+export type Kinds = { batches: boolean; callbacks: boolean; credits: boolean };
+
 /** What the pages show of many generations. See `Store` for when methods resolve and reject. */
 export type Reports = {
   /** Newest first. The service's owner sees all accounts. */
@@ -83,6 +86,7 @@ export type Reports = {
   lastSearched(filter: GenerationFilter & ListStart): Promise<string | undefined>;
   /** The labels, most recently used first. */
   labels(query: LabelQuery): Promise<LabelTotals[]>;
+  kindsOf(account: string): Promise<Kinds>;
   /** The newest days, and the models and labels that have cost most. */
   spending(query: SpendingQuery): Promise<Spending>;
 };

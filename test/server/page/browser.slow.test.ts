@@ -311,16 +311,37 @@ describe("the page", { skip: browserPath === undefined }, () => {
     expect(received).toHaveLength(1);
   });
 
-  test("a tall video is shown whole on its card, whatever stands beside it", async () => {
+  test.each([true, false])(
+    "a portrait video is shown whole in the frame of all cards, on a copy that fills it (thumbnail: %s)",
+    async (hasThumbnail) => {
+      const [wide, tall] = [await aVideo(), await aVideo({ aspectRatio: "9:16" })];
+      const video = (prompt: string) => (prompt === "tall" ? tall : wide);
+      const { page, tab } = await open({ hasThumbnail, video });
+      const ids = [await page.make({ prompt: "tall", aspectRatio: "9:16" }), await page.make({ prompt: "wide" })];
+      const [first, second] = ids.map((id) => card(tab, id).locator(".stage"));
+      await expect.poll(() => first?.locator(".backdrop").count()).toBe(1);
+      await second?.locator(hasThumbnail ? "img" : "video").waitFor();
+      expect(await second?.locator(".backdrop").count()).toBe(0);
+      const picture = first?.locator(hasThumbnail ? "img" : "video");
+      expect(
+        await picture?.evaluate("getComputedStyle(document.querySelector('.stage > :not(canvas)')).objectFit"),
+      ).toBe("contain");
+      const [box, other] = [await first?.boundingBox(), await second?.boundingBox()];
+      expect([box?.width, box?.height]).toEqual([other?.width, other?.height]);
+    },
+  );
+
+  test("a menu closes by Escape, which then leaves nothing else, and by a click elsewhere", async () => {
     const { page, tab } = await open();
-    const id = await page.make({ prompt: "a tower ".repeat(40), aspectRatio: "9:16" });
-    await shows(card(tab, id), "a tower");
-    for (const width of [360, 1280, 2560]) {
-      await tab.setViewportSize({ width, height: 800 });
-      const picture = card(tab, id).locator(".stage > img");
-      expect(await picture.evaluate("getComputedStyle(document.querySelector('.stage > img')).objectFit")).toBe(
-        "contain",
-      );
+    const id = await page.make();
+    await tab.goto(`${page.url}/generations/${id}`);
+    await isLive(tab);
+    const signOut = tab.getByRole("button", { name: "Sign out" });
+    for (const close of [() => tab.keyboard.press("Escape"), () => tab.mouse.click(700, 700)]) {
+      await tab.getByRole("button", { name: "Owner" }).click();
+      expect(await signOut.isVisible()).toBe(true);
+      await close();
+      expect([await signOut.isVisible(), tab.url()]).toEqual([false, `${page.url}/generations/${id}`]);
     }
   });
 
@@ -342,6 +363,7 @@ describe("the page", { skip: browserPath === undefined }, () => {
     const colours = () =>
       tab.evaluate("[document.body, document.querySelector('h1')].map((each) => getComputedStyle(each).color)");
     for (const theme of ["System", "Dark"]) {
+      await tab.getByRole("button", { name: "Owner" }).click();
       await tab.getByLabel("Colours").selectOption(theme);
       await tab.goto(`${page.url}/generations/${id}`);
       await tab.emulateMedia({ media: "print", colorScheme: "dark" });

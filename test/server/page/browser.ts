@@ -52,6 +52,19 @@ export async function isLive(tab: Tab): Promise<void> {
   await shows(tab.locator("#connection"), "Live");
 }
 
+/** From now on pages load without their script, as over a slow network, until the returned function is called. */
+export async function holdScript(tab: Tab): Promise<() => void> {
+  let release = () => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  await tab.route("**/assets/*.js", async (route) => {
+    await released;
+    await route.continue();
+  });
+  return release;
+}
+
 /** From now on each start reaches the service, and its answer is lost, after `meanwhile`; until the route is taken away. */
 export async function loseAnswers(tab: Tab, meanwhile?: () => Promise<unknown>): Promise<void> {
   await tab.route("**/generations", async (route) => {
@@ -67,7 +80,12 @@ type Violation = { id: string; impact: string; nodes: { html: string }[] };
 
 /** What axe finds to be serious, with all that can be opened. The debugger runs it: the page's CSP lets no other script in. */
 export async function findFaults(tab: Tab): Promise<string[]> {
-  await tab.evaluate("for (const each of document.querySelectorAll('details')) each.open = true");
+  await tab.evaluate(`
+    for (const each of document.querySelectorAll("details")) each.open = true;
+    for (const each of document.querySelectorAll("[popover]")) {
+      each.popover = "manual";
+      each.showPopover();
+    }`);
   await tab.evaluate(axe);
   const { violations } = (await tab.evaluate("axe.run({ resultTypes: ['violations'] })")) as {
     violations: Violation[];

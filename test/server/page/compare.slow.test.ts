@@ -10,7 +10,7 @@ import { fileName } from "../../../src/video/naming.ts";
 import { makeFolder } from "../../folder.ts";
 import { browserPath } from "../../needs.ts";
 import { aTask } from "../engines/preview/requests.ts";
-import { isLive, launch, openTab, shows, type Tab } from "./browser.ts";
+import { holdScript, isLive, launch, openTab, shows, type Tab } from "./browser.ts";
 import { aVideo, openTestPage, type TestPageOptions } from "./harness.ts";
 
 // Several videos at once: compared, starred, and downloaded.
@@ -48,6 +48,7 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     for (let seed = 1; seed <= 6; seed++) ids.push(await page.make({ prompt: "a fox", seed }));
     await page.make({ prompt: "a fox runs" });
     await tab.goto(`${page.url}/generations/${ids[0]}`);
+    await tab.getByRole("button", { name: "More" }).click();
     await tab.getByRole("link", { name: "Compare takes of this prompt" }).click();
     await shows(tab.getByRole("heading", { level: 1 }), "a fox");
     expect(await tab.locator(".compared video").count()).toBe(6);
@@ -217,6 +218,26 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     }
   });
 
+  test("a box that is checked while the script still loads stays checked, and one that was cleared elsewhere is not checked by back", async () => {
+    const { page, tab } = await open();
+    const id = await page.make({ prompt: "one fox" });
+    const releaseScript = await holdScript(tab);
+    await tab.goto(page.url, { waitUntil: "commit" });
+    await choose(tab, "one fox");
+    releaseScript();
+    await isLive(tab);
+    await page.make({ prompt: "two foxes" });
+    const selected = tab.getByRole("form", { name: "Selected videos" });
+    await shows(selected, "1 selected");
+    expect(await tab.getByLabel("Select one fox").isChecked()).toBe(true);
+    await tab.goto(`${page.url}/generations/${id}`);
+    await isLive(tab);
+    await selected.getByRole("button", { name: "Clear selection" }).click();
+    await tab.goBack();
+    await isLive(tab);
+    expect(await tab.locator(".marks > :checked").count()).toBe(0);
+  });
+
   test("what is selected stays selected through a search and a reload, with a count; Compare is offered for two to six", async () => {
     const { page, tab } = await open();
     const prompts = ["one fox", "two foxes", "an owl", "a bear", "a cat", "a dog", "a hen"];
@@ -267,6 +288,7 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     expect(new URL(tab.url()).search).toBe("?starred=1");
     await tab.locator(".card > a").click();
     await isLive(tab);
+    await tab.getByRole("button", { name: "More" }).click();
     const pressed = tab.getByRole("button", { name: "Star", pressed: true });
     await pressed.click();
     await expect.poll(() => tab.getByRole("button", { name: "Star", pressed: false }).count()).toBe(1);

@@ -9,7 +9,7 @@ import type { Store } from "../../../src/server/store/store.ts";
 import { makeFolder } from "../../folder.ts";
 import { browserPath } from "../../needs.ts";
 import { aPng } from "../queue/pictures.ts";
-import { isLive, launch, loseAnswers, openTab, shows, type Tab } from "./browser.ts";
+import { holdScript, isLive, launch, loseAnswers, openTab, shows, type Tab } from "./browser.ts";
 import { apiKey, openTestPage, paid, type TestPage, type TestPageOptions } from "./harness.ts";
 
 // The form that starts a generation: what is sent from it twice is paid once.
@@ -111,18 +111,11 @@ describe("the form", { skip: browserPath === undefined }, () => {
     const { page, tab, store } = await open();
     const id = await page.make({ prompt: "a fox" });
     const before = await paid(store);
-    let load = () => {};
-    const loading = new Promise<void>((resolve) => {
-      load = resolve;
-    });
-    await tab.route("**/assets/*.js", async (route) => {
-      await loading;
-      await route.continue();
-    });
+    const releaseScript = await holdScript(tab);
     const address = `${page.url}/new?from=${id}`;
     await tab.goto(address, { waitUntil: "commit" });
     await generate(tab).press("Enter");
-    load();
+    releaseScript();
     await isLive(tab);
     expect([tab.url(), await tab.getByLabel("Prompt").inputValue(), await paid(store)]).toEqual([
       address,
@@ -629,12 +622,16 @@ describe("the form", { skip: browserPath === undefined }, () => {
   test("the colours that are chosen stay, on every page, from its first moment", async () => {
     const { page, tab } = await open();
     const ground = () => tab.evaluate("getComputedStyle(document.body).backgroundColor");
-    await tab.getByLabel("Colours").selectOption("Dark");
+    const choose = async (theme: string) => {
+      await tab.getByRole("button", { name: "Owner" }).click();
+      await tab.getByLabel("Colours").selectOption(theme);
+    };
+    await choose("Dark");
     await expect.poll(ground).toBe("rgb(16, 17, 19)");
     await tab.goto(`${page.url}/credits`);
     expect(await tab.locator("html").getAttribute("data-theme")).toBe("dark");
     expect(await ground()).toBe("rgb(16, 17, 19)");
-    await tab.getByLabel("Colours").selectOption("System");
+    await choose("System");
     await expect.poll(ground).toBe("rgb(246, 246, 244)");
     await tab.reload();
     expect(await ground()).toBe("rgb(246, 246, 244)");

@@ -332,6 +332,7 @@ describe("what the page tells", { skip: browserPath === undefined }, () => {
     });
     void page.start().catch(() => {});
     await expect.poll(async () => (await store.totals({})).counts.failed).toBe(1);
+    await tab.getByRole("button", { name: "Manage" }).click();
     await tab.getByRole("link", { name: "Engines" }).click();
     const engine = tab.locator(".engine");
     await shows(engine, "http://gpu-1:8091");

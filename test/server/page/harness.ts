@@ -178,8 +178,8 @@ export async function openTestPage(options: TestPageOptions = {}): Promise<TestP
 }
 
 /** A video that a browser plays. */
-export async function aVideo(): Promise<RenderTask> {
-  const task = aTask({ duration: 2, prompt: "a fox" });
+export async function aVideo(fields: Parameters<typeof aTask>[0] = {}): Promise<RenderTask> {
+  const task = aTask({ duration: 2, prompt: "a fox", ...fields });
   await renderPreview(task);
   return task;
 }

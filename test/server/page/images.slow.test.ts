@@ -194,7 +194,7 @@ describe("images", { skip: browserPath === undefined }, () => {
     };
     const continueFrom = async (page: TestPage, tab: Tab, id: string) => {
       await tab.goto(`${page.url}/generations/${id}`);
-      await tab.getByRole("link", { name: "Continue from the end" }).click();
+      await tab.getByRole("link", { name: "Continue" }).click();
       await isLive(tab);
     };
     const isTaken = (tab: Tab) => shows(tab.locator("#images"), "Last frame, ");

@@ -137,17 +137,21 @@ describe("keys", { skip: browserPath === undefined }, () => {
     await tab.waitForURL(`${page.url}/new?from=${id}`);
   });
 
-  test("each mark is at least 24 px wide and high, and is there without a pointer that hovers", async () => {
-    const { page } = await open(["one"]);
+  test("each mark of a card is at least 24 px wide and high and lies on the picture; without a pointer that hovers, select and star are always there", async () => {
+    const { page } = await open([]);
+    await page.make({ prompt: "a tower ".repeat(40), aspectRatio: "9:16" });
     for (const options of [{ hasTouch: true, isMobile: true, viewport: { width: 360, height: 780 } }, {}]) {
       const tab = await openTab(browser, page.link, options);
       await isLive(tab);
       if (!("isMobile" in options)) await tab.locator(".card").hover();
-      const marks = tab.locator(".card .marks > *");
-      expect(await marks.count()).toBe(5);
+      const marks = tab.locator(".card .marks > *").filter({ visible: true });
+      expect(await marks.count()).toBe("isMobile" in options ? 2 : 5);
+      const picture = (await tab.locator(".card .stage").boundingBox()) ?? { x: 0, y: 0, width: 0, height: 0 };
       for (const mark of await marks.all()) {
-        const { width, height } = (await mark.boundingBox()) ?? { width: 0, height: 0 };
+        const { x, y, width, height } = (await mark.boundingBox()) ?? { x: 0, y: 0, width: 0, height: 0 };
         expect(Math.min(width, height)).toBeGreaterThanOrEqual(24);
+        expect(x >= picture.x && x + width <= picture.x + picture.width).toBe(true);
+        expect(y >= picture.y && y + height <= picture.y + picture.height).toBe(true);
         await mark.click({ trial: true });
         expect(
           await mark.evaluate(

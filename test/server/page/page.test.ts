@@ -363,12 +363,24 @@ describe("an account's own key", () => {
     const open = (headers: object) => fetch(`${url}/nothing`, { headers: { Accept: "text/html", ...headers } });
     const reply = await open({ Cookie });
     const text = await reply.text();
-    expect([reply.status, text.includes("<summary>another</summary>"), text.includes("/engine-status")]).toEqual([
+    expect([reply.status, text.includes(">another</button>"), text.includes("/engine-status")]).toEqual([
       404,
       true,
       false,
     ]);
-    expect(await (await open({})).text()).not.toMatch(/engine-status|<summary>/);
+    expect(await (await open({})).text()).not.toMatch(/engine-status|popovertarget/);
+  });
+
+  test("is offered to manage what it has, and the owner all", async () => {
+    const { url, get, make, link } = await openTwo();
+    const managed = (html: string) =>
+      [...html.matchAll(/href="\/(batches|callbacks|credits|engine-status)"/g)].map(([, name]) => name);
+    const Cookie = await signIn({ link });
+    const all = ["batches", "callbacks", "credits", "engine-status"];
+    expect(managed(await (await fetch(url, { headers: { Cookie } })).text())).toEqual(all);
+    expect(managed(await (await get("/")).text())).toEqual(["callbacks", "credits"]);
+    await make({ prompt: "a whale" }, theirKey, labelled("shots.csv", 2));
+    expect(managed(await (await get("/")).text())).toEqual(["batches", "callbacks", "credits"]);
   });
 
   /** Has the owner manage the accounts. */

@@ -25,7 +25,6 @@ export function listenForStar(): void {
     const reply = await fetch(button.dataset.star ?? "", { method }).catch(() => undefined);
     if (!reply?.ok) return showResult(button, "Failed");
     button.setAttribute("aria-pressed", String(method === "PUT"));
-    button.textContent = method === "PUT" ? "★" : "☆";
   });
 }
 

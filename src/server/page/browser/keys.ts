@@ -26,10 +26,10 @@ const actions: Record<Exclude<KeyName, ClickName>, (key: string) => boolean> = {
   },
 };
 
-/** Handles the keys of the page: in a field only Escape and keys with Ctrl or ⌘, in a dialog no keys. */
+/** Handles the keys of the page: in a field only Escape and keys with Ctrl or ⌘, in a dialog or menu no keys. */
 export function listenForKeys(): void {
   document.addEventListener("keydown", (event) => {
-    if (document.querySelector("dialog[open]")) return;
+    if (document.querySelector("dialog[open], :popover-open")) return;
     const key = nameOf(event);
     const isCombination = key !== event.key;
     if (hasFocus(typable) && !isCombination) {

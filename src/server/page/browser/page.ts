@@ -1,4 +1,5 @@
 import { updateTimes } from "./ages.ts";
+import { listenForPictures } from "./backdrop.ts";
 import {
   listenForChoice,
   listenForCopy,
@@ -24,6 +25,7 @@ dropOthers();
 listenForFilter();
 listenForMore();
 listenForHover();
+listenForPictures();
 listenForKeys();
 listenForCopy();
 listenForSend();

@@ -21,7 +21,9 @@ export function listenForSelection(): void {
     formData.delete("id");
     for (const id of selectedIds()) formData.append("id", id);
   });
-  showSelection();
+  // A visitor may have checked boxes before the script had loaded.
+  const checked = [...document.querySelectorAll<HTMLInputElement>(`${boxes}:checked`)].map(({ value }) => value);
+  select(new Set([...selectedIds(), ...checked]));
 }
 
 /** Removes generations from the selection. */

@@ -124,6 +124,15 @@ export function createGenerationReads({ query, ...dialect }: Reader) {
       const { condition, values } = sumsOf("label", { account, label });
       return readLabels(await query(labelTotals("sums", condition, limit), ...values));
     },
+    async kindsOf(account) {
+      const [row] = await query(
+        `SELECT EXISTS (SELECT 1 FROM sums WHERE by = 'label' AND account = ? AND queued + running + completed + failed > 0) AS batches,
+           EXISTS (SELECT 1 FROM deliveries WHERE account = ?) AS callbacks,
+           EXISTS (SELECT 1 FROM ledger WHERE account = ?) AS credits`,
+        ...[account, account, account],
+      );
+      return { batches: Boolean(row?.batches), callbacks: Boolean(row?.callbacks), credits: Boolean(row?.credits) };
+    },
     async totals({ state, from, before, ...filter }) {
       const count = ({ condition, values }: ReturnType<typeof sumsOf>) =>
         query(countSums("sums", condition), ...values);
