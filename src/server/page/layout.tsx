@@ -9,17 +9,15 @@ import type { Terminal } from "./visitor.ts";
 /** The paths of the page's files, for every document. */
 export const AssetPaths = createContext({ script: "", style: "", icon: "" });
 
-export const allKinds: Kinds = { batches: true, callbacks: true, credits: true };
-
 /** The visitor, for every document. */
 export const Visitor = createContext<{
   isOwner: boolean;
   account: string | undefined;
-  /** What the visitor has besides generations; the owner has all. */
-  kinds: Kinds;
+  /** What the visitor can manage besides generations. */
+  kinds: Kinds | undefined;
   terminal: Terminal | undefined;
   theme: string | undefined;
-}>({ isOwner: true, account: undefined, kinds: allKinds, terminal: undefined, theme: undefined });
+}>({ isOwner: true, account: undefined, kinds: undefined, terminal: undefined, theme: undefined });
 
 export type LayoutProps = {
   title: string;
@@ -75,9 +73,9 @@ export function Layout({ title, current, isLive = true, children }: LayoutProps)
 function Navigation({ current }: { current: string }) {
   const { isOwner, kinds } = useContext(Visitor);
   const managed = [
-    { path: "/batches", name: "Batches", isShown: kinds.batches },
-    { path: "/callbacks", name: "Callbacks", isShown: kinds.callbacks },
-    { path: "/credits", name: "Credits", isShown: kinds.credits },
+    { path: "/batches", name: "Batches", isShown: kinds?.batches },
+    { path: "/callbacks", name: "Callbacks", isShown: kinds?.callbacks },
+    { path: "/credits", name: "Credits", isShown: kinds?.credits },
     { path: "/engine-status", name: "Engines", isShown: isOwner },
   ].filter(({ isShown }) => isShown);
   return (

@@ -15,7 +15,7 @@ import { isUnavailable } from "../observe/problem.ts";
 import type { Change } from "../store/change.ts";
 import type { DeliveryState } from "../store/deliveries.ts";
 import { listImages, type State } from "../store/generations.ts";
-import type { GenerationFilter } from "../store/reports.ts";
+import type { GenerationFilter, Kinds } from "../store/reports.ts";
 import type { Store } from "../store/store.ts";
 import { makeAgain } from "./again.ts";
 import { type AssetPaths as AssetPathNames, createAssets } from "./assets.ts";
@@ -29,7 +29,7 @@ import { createEngineChecks } from "./engine-checks.ts";
 import { EnginesPage } from "./engines.tsx";
 import { Gallery } from "./gallery.tsx";
 import { GenerationPage } from "./generation.tsx";
-import { AssetPaths, allKinds, LinkPage, SignedInPage, SignInPage, Visitor } from "./layout.tsx";
+import { AssetPaths, LinkPage, SignedInPage, SignInPage, Visitor } from "./layout.tsx";
 import { BadAddress, Missing, NotFound, OwnersAlone, Unavailable } from "./messages.tsx";
 import type { PageOptions, PageParts, Send } from "./parts.ts";
 import { addressBefore, olderAddress, readList, readValue } from "./query.ts";
@@ -247,6 +247,9 @@ const headers = {
 /** The bytes of a video or an image never change. */
 const mediaHeaders = { ...headers, "Cache-Control": "private, max-age=86400, immutable" };
 
+/** The owner can manage the callbacks, batches and credits of all accounts. */
+const allKinds: Kinds = { batches: true, callbacks: true, credits: true };
+
 function createSend(findPaths: () => Promise<AssetPathNames>, options: PageOptions): Send {
   return async (c, page, status, added = {}) => {
     for (const [name, value] of Object.entries({ ...headers, ...added })) c.header(name, value);
@@ -254,9 +257,10 @@ function createSend(findPaths: () => Promise<AssetPathNames>, options: PageOptio
     const { account } = c.var;
     const isOwner = account === localAccount;
     const terminal = account === undefined ? undefined : terminalOf(c, options);
-    // Not while the database is unavailable.
+    // 503 is the page that says that the database cannot be reached.
     const hasOwnKinds = account !== undefined && !isOwner && status !== 503;
-    const kinds = hasOwnKinds ? await options.store.kindsOf(account) : allKinds;
+    const ownKinds = hasOwnKinds ? await options.store.kindsOf(account) : undefined;
+    const kinds = isOwner ? allKinds : ownKinds;
     const visitor = { isOwner, account, kinds, terminal, theme: getCookie(c, "vidgen_theme") };
     const document = (
       <AssetPaths.Provider value={paths}>

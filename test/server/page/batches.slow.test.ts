@@ -22,6 +22,7 @@ describe("batches", { skip: browserPath === undefined }, () => {
     (await page.start({ prompt: "bad" }, undefined, batch)).running.fail("out of memory");
     const { running } = await page.start({ prompt: "runs" }, undefined, batch);
     await page.make({ prompt: "of no batch" });
+    await tab.getByRole("button", { name: "Manage" }).click();
     await tab.getByRole("link", { name: "Batches" }).click();
     await shows(tab.locator(".batches"), "1 of 5 completed, 1 failed, 1 running, 2 to start");
     await tab.getByRole("link", { name: "foxes & bears.csv" }).click();
