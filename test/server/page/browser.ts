@@ -90,6 +90,11 @@ export async function findFaults(tab: Tab): Promise<string[]> {
   const { violations } = (await tab.evaluate("axe.run({ resultTypes: ['violations'] })")) as {
     violations: Violation[];
   };
+  await tab.evaluate(`
+    for (const each of document.querySelectorAll("[popover]")) {
+      each.hidePopover();
+      each.popover = "auto";
+    }`);
   const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
   return serious.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`));
 }
