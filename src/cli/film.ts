@@ -12,6 +12,7 @@ import {
 } from "../client/film/join.ts";
 import type { FilmEvent } from "../client/generation/events.ts";
 import { folderOf } from "../client/save/output-path.ts";
+import { nameLines } from "../connect/format.ts";
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Context } from "./context.ts";
 import type { Output } from "./terminal/output.ts";
@@ -106,11 +107,4 @@ function describeFilm({ path, copied, frames, seconds, dropped }: Film, rows: re
   const left =
     lines.length === 0 ? "" : `; left out the first frame of ${nameLines(lines)}, a repeat of the frame before it`;
   return `${path}: ${rows.length} clips, ${seconds.toFixed(1)} s, ${frames} frames; ${how}${left}.`;
-}
-
-const maxNamed = 10;
-
-function nameLines(lines: readonly number[]): string {
-  const more = lines.length > maxNamed ? ` and ${lines.length - maxNamed} more` : "";
-  return `${lines.length === 1 ? "line" : "lines"} ${lines.slice(0, maxNamed).join(", ")}${more}`;
 }

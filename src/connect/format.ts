@@ -57,3 +57,11 @@ export function endOfKey(apiKey: string): string {
 export function countRows(count: number): string {
   return count === 1 ? "1 row" : `${formatNumber(count)} rows`;
 }
+
+const maxNamed = 10;
+
+/** Such as "line 3" or "lines 3, 4 and 2 more". */
+export function nameLines(lines: readonly number[]): string {
+  const more = lines.length > maxNamed ? ` and ${lines.length - maxNamed} more` : "";
+  return `${lines.length === 1 ? "line" : "lines"} ${lines.slice(0, maxNamed).join(", ")}${more}`;
+}

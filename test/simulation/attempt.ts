@@ -38,6 +38,8 @@ export type Attempt = {
   kind: "generate" | "batch" | "mcp";
   noWait: boolean;
   row: string | undefined;
+  /** The redo that makes the row again. */
+  redo: string | undefined;
   rowsFile: string | undefined;
   posts: Post[];
   delivered: Post[];

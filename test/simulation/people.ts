@@ -17,6 +17,7 @@ import "../../src/cli/help/tree.ts";
 import "../../src/connect/services.ts";
 import "../../src/cli/terminal/prompts.ts";
 import "../../src/client/batch/batch.ts";
+import "../../src/client/batch/redo.ts";
 import "../../src/client/ledger/repeat.ts";
 import "../../src/client/batch/rows/rows.ts";
 import "../../src/client/request/images.ts";
@@ -96,6 +97,8 @@ export type Command =
       file: string;
       retryUnknown: boolean;
       retryFailed: boolean;
+      /** `--redo`. */
+      redo?: string | undefined;
       maxCredits: number | undefined;
       jobs: number;
       prints?: Prints;
@@ -364,7 +367,7 @@ export function rowsOf(count: number): { id: string; prompt: string; place: stri
 }
 
 async function batch(command: Command & { type: "batch" }, run: Run): Promise<void> {
-  const { file, shard, retryFailed, retryUnknown, maxCredits, jobs } = command;
+  const { file, shard, retryFailed, retryUnknown, redo, maxCredits, jobs } = command;
   const head = command.hasLengths ? "id,prompt,duration" : "id,prompt";
   const lengthOf = (index: number) => (command.hasLengths ? `,${index % 2 === 0 ? 10 : 5}` : "");
   const lines = rowsOf(command.rows).map(({ id, prompt }, index) => `${id},${prompt}${lengthOf(index)}\n`);
@@ -374,6 +377,7 @@ async function batch(command: Command & { type: "batch" }, run: Run): Promise<vo
     ...(shard ? ["--shard", `${shard.index}/${shard.of}`] : []),
     ...(retryFailed ? ["--retry-failed"] : []),
     ...(retryUnknown ? ["--retry-unknown"] : []),
+    ...(redo === undefined ? [] : ["--redo", redo]),
     ...(maxCredits === undefined ? [] : ["--max-credits", String(maxCredits)]),
     ...flagsOf(command),
   ];

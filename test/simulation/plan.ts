@@ -213,6 +213,22 @@ const pairs: readonly ((first: CommandAct, random: Random, computers: number) =>
     const next = { ...first, name: `${first.name}'`, gapMs: 1_000, waits: true, mishaps: [] };
     return [{ ...first, mishaps: [fails] }, next];
   },
+  // Rows that are made again, which is killed, and then the same line or one without --redo.
+  (first, random) => {
+    if (first.command.type !== "batch") return [first];
+    const command = { ...first.command, shard: undefined, redo: undefined };
+    const redo = { ...command, redo: random.pick(["r1", "all"]) };
+    const on = random.pick([...momentous, "write", "name", "sync"] as const);
+    const nth = random.between(1, mostCalls[on]);
+    const killed: Mishap = { on, nth, isAfter: random.next() < 0.5, what: "killed", ms: 0 };
+    const next = { ...first, gapMs: random.pick([1_000, 40 * 24 * hourMs]), waits: true, starts: [], mishaps: [] };
+    return [
+      { ...first, command, starts: [fineStart], mishaps: [] },
+      { ...next, name: `${first.name}'`, command: redo, mishaps: [killed] },
+      { ...next, name: `${first.name}"`, command: random.next() < 0.5 ? redo : command },
+      { ...next, name: `${first.name}+`, command: redo },
+    ];
+  },
   // A video that is not finished when it is downloaded first.
   (first, random) => {
     const media = Array.from({ length: random.between(1, 4) }, () => "is not finished yet");
@@ -419,6 +435,7 @@ function commandOf(kind: string, random: Random, range: number): Command {
       file: `${work}/${random.pick(["shots.csv", "shots.csv", "shots.csv", "shots.csv", "shots.csv", "shots.csv", "link.csv", "hard.csv"])}`,
       retryUnknown: chance(0.1),
       retryFailed: chance(0.2),
+      redo: chance(0.3) ? random.pick(["r1", "all"]) : undefined,
       maxCredits: chance(0.3) ? random.pick([10, 15, 25, 40]) : undefined,
       jobs: random.between(1, 3),
       prints: printsOf(random),

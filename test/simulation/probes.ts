@@ -52,6 +52,7 @@ export const probeNames = [
   "half of a journal's line is written",
   "a lock or a lease cannot be removed",
   "a rename crosses devices",
+  "a row is made again",
 ] as const;
 
 export type Probe = (typeof probeNames)[number];

@@ -103,6 +103,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         kind: kindOf(line),
         noWait: line.no_wait === true,
         row: line.row as string | undefined,
+        redo: line.redo as string | undefined,
         rowsFile: command.type === "batch" ? "shots.csv" : undefined,
         posts: [],
         delivered: [],
@@ -358,7 +359,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         reach("a deleted generation is started again");
       const isSameLine = (other: Attempt) => isSame(other, mine) || (!isOfOwnRun(other) && isSameLast(other, mine));
       for (const other of earlier)
-        if (isSameLine(other) && !allows(other, mine, now())) {
+        if (isSameLine(other) && !allows(other, mine, now()) && !isRedone(other, mine)) {
           const first = other.posts.at(-1);
           throw new Broken(
             1,
@@ -639,6 +640,20 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       credits,
       isKnown: isKnown && (price !== undefined || before === undefined || credits < before),
     });
+  }
+
+  /**
+   * Whether a redo may make a row again that was started before: once, and only what has been saved. Nobody edits a row here, or types --again, so
+   * that a second redo of a row is a mistake.
+   */
+  function isRedone(other: Attempt, mine: Attempt): boolean {
+    const { redo } = mine;
+    if (redo === undefined || other.redo === redo) return false;
+    const before = attempts.filter((each) => each !== mine && each.redo !== redo && isSame(each, mine));
+    if (before.some((each) => each.redo !== undefined && each.posts.length > 0 && !each.isWithoutResults)) return false;
+    reach("a row is made again");
+    const saved = new Set([...files().values()].map((bytes) => idOfVideo(bytes)));
+    return before.some(({ id = "" }) => saved.has(id) || replaced.has(id));
   }
 
   /** What a process has spent, and what it knows that this start costs, is within its budget. */

@@ -36,12 +36,13 @@ export function commandWords(command: Command): string {
       ].join(" ");
     }
     case "batch": {
-      const { file, rows, shard, retryUnknown, retryFailed, maxCredits, jobs } = command;
+      const { file, rows, shard, retryUnknown, retryFailed, redo, maxCredits, jobs } = command;
       return [
         `vidgen batch ${file} (${rows === 1 ? "1 row" : `${rows} rows`}) --jobs ${jobs}`,
         ...(shard ? [`--shard ${shard.index}/${shard.of}`] : []),
         ...(retryUnknown ? ["--retry-unknown"] : []),
         ...(retryFailed ? ["--retry-failed"] : []),
+        ...(redo === undefined ? [] : [`--redo ${redo}`]),
         ...(maxCredits === undefined ? [] : [`--max-credits ${maxCredits}`]),
         ...printWords(command),
       ].join(" ");

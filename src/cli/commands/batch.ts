@@ -1,5 +1,6 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import type { Batch, BatchPlan } from "../../client/batch/batch.ts";
+import type { RedoOptions } from "../../client/batch/redo.ts";
 import { knownColumns } from "../../client/batch/rows/columns.ts";
 import { formats } from "../../client/batch/rows/file.ts";
 import type { ExpectedCost } from "../../client/generation/cost.ts";
@@ -11,6 +12,7 @@ import type { Session } from "../../connect/session.ts";
 import { findModelSetting } from "../../connect/settings.ts";
 import { readNumber } from "../../connect/values.ts";
 import { asVidgenError, beforePaying, usage, VidgenError } from "../../errors.ts";
+import type { Machine } from "../../io.ts";
 import { defaultModel } from "../../protocol/models.ts";
 import {
   baseUrlOption,
@@ -88,6 +90,11 @@ function declare(program: CommandUnknownOpts) {
     .option("--keep-credits <n>", "stop before fewer than n credits are left in the account")
     .option("--retry-failed", "start refused and failed rows again; each is charged again")
     .option("--retry-unknown", "start rows with an unknown outcome again; they may be charged twice")
+    .option(
+      "--redo <ids>",
+      "make these rows again, such as run,den, or all, and the rows that begin with their frame; each is charged again",
+    )
+    .option("--again", "with --redo: make rows again that --redo has already made; each is charged again")
     .option("-y, --yes", "do not ask before starting")
     .option("--dry-run", "print the plan and send nothing")
     .optionsGroup("Running:")
@@ -107,6 +114,7 @@ function declare(program: CommandUnknownOpts) {
       "vidgen batch animals.csv --prompt 'a {animal} in {place}' --each model=wan-2.5,ray-3 -o '{animal}-{model}.mp4'",
       "vidgen batch shots.csv --shard 2/8 -o clips/",
       "vidgen batch shots.csv -o 'clips/{n}.mp4' --join film.mp4",
+      "vidgen batch shots.csv -o 'clips/{n}.mp4' --join film.mp4 --redo run,den",
       "vidgen batch status shots.csv",
     ],
   });
@@ -132,11 +140,13 @@ async function prepare(file: string, flags: BatchFlags, context: BatchContext): 
   if (options.results?.trim() === "") throw usage("--results is empty.");
   const limits = readLimits(options);
   const shard = readShard(options.shard);
+  const redo = readRedo(options, io);
   const results = options.results ?? nameResults(file, shard);
   const { readRows } = await import("../../client/batch/rows/rows.ts");
   const { noteWait } = await import("../terminal/prompts.ts");
   const { keyRows, shardOf } = await import("../../client/batch/row.ts");
   const { openBatch } = await import("../../client/batch/batch.ts");
+  const { checkNames } = await import("../../client/batch/redo.ts");
   const { openServices } = await import("../../connect/services.ts");
   checkJoin(options);
   const style = options.style?.trim();
@@ -156,6 +166,7 @@ async function prepare(file: string, flags: BatchFlags, context: BatchContext): 
     : readRows(file, rowOptions, io));
   for (const note of notes) output.note(note);
   const keyed = keyRows(rows);
+  if (redo) checkNames(redo, keyed);
   const own = shard ? keyed.filter((row) => shardOf(row, shard.of) === shard.index) : keyed;
   const services = await openServices({ ...options, isStarting: true, isDryRun: options.dryRun, output }, io);
   defer(services.close);
@@ -166,7 +177,7 @@ async function prepare(file: string, flags: BatchFlags, context: BatchContext): 
   const source = { file, total: keyed.length, shard: shard ? `${shard.index}/${shard.of}` : null };
   const opened = await openBatch(
     own,
-    { ...pickPlanning(options), results, source, onNote: output.note },
+    { ...pickPlanning(options), redo, results, source, onNote: output.note },
     { service: session.service, io },
   );
   defer(opened.close);
@@ -329,6 +340,17 @@ function readUsd(text: string, flag: string): number {
   const value = Number(text.replace(/^\$/, ""));
   if (/^\$?\d+(\.\d+)?$/.test(text) && value > 0) return value;
   throw usage(`${flag} must be an amount of US dollars, such as 5 or 0.75, not "${text}".`);
+}
+
+/** The rows to make again. Throws `usage` for a list without names, and for --again without --redo. */
+function readRedo({ redo, again }: BatchFlags, { uuid }: Pick<Machine, "uuid">): RedoOptions | undefined {
+  if (redo === undefined) {
+    if (again) throw usage("--again needs --redo with the ids of the rows to make again. Nothing was sent.");
+    return undefined;
+  }
+  const names = redo.split(",").map((name) => name.trim());
+  if (names.includes("")) throw usage("--redo needs ids of rows with commas between them, or all. Nothing was sent.");
+  return { rows: redo.trim() === "all" ? "all" : names, again, name: uuid() };
 }
 
 type Shard = { index: number; of: number };

@@ -7,7 +7,7 @@ import { countsCredits, type ExpectedCost } from "../../client/generation/cost.t
 import { type BatchCounts, isGeneral } from "../../client/generation/events.ts";
 import type { Service } from "../../client/generation/service.ts";
 import type { Entry } from "../../client/ledger/history.ts";
-import { countCredits, countRows, formatExpected, formatNumber } from "../../connect/format.ts";
+import { countCredits, countRows, formatExpected, formatNumber, nameLines } from "../../connect/format.ts";
 import { asVidgenError, type CommandErrorCode, compareSeverity, type ErrorCharge, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { flagWords } from "../command.ts";
@@ -17,7 +17,7 @@ import { quote } from "./text.ts";
 
 /** The plan of a batch, printed before it starts. */
 export function describePlan(
-  { plan, rows, costs }: Pick<Batch, "plan" | "rows" | "costs">,
+  { plan, rows, upToDate, costs }: Pick<Batch, "plan" | "rows" | "upToDate" | "costs">,
   { results, service, cost, budget }: { results: string; service: Service; cost: ExpectedCost; budget: Budget },
 ): string {
   const { done, running, failed, unknown, lost, blocked, to_start, models, remaining_credits, chains } = plan;
@@ -45,8 +45,29 @@ export function describePlan(
   const shown = listSome(unclear.map(describeUnclear));
   const order = to_start === 0 ? [] : listSome(chains.map((lines) => `  in this order: lines ${lines.join(", ")}`));
   const held = listSome(rows.flatMap(describeBlocked));
-  const notes = [...order, ...(limit === undefined ? [] : [limit]), ...shown, ...held];
+  const redone = [...describeRedone(rows, cost), ...describeUpToDate(upToDate)];
+  const notes = [...redone, ...order, ...(limit === undefined ? [] : [limit]), ...shown, ...held];
   return [`${countRows(rows.length)}: ${counts.join(", ")} (${results})`, ...starts, ...total, ...notes].join("\n");
+}
+
+/** The rows that are made again, in this run or because an earlier one was killed, and where their old videos are kept. */
+function describeRedone(rows: readonly PlannedRow[], cost: ExpectedCost): string[] {
+  const redone = rows.filter(({ state }) => state.kind === "new" && state.redo !== undefined);
+  if (redone.length === 0) return [];
+  const isContinued = redone.every(({ state }) => state.kind === "new" && state.redone === undefined);
+  const what = `Made again${cost.kind === "free" ? "" : ", and paid for again"}`;
+  const why = isContinued ? ", as an earlier --redo said" : "";
+  const kept = redone.flatMap(({ line, state }) =>
+    state.kind === "new" && state.kept ? `  line ${line}: the old video becomes ${state.kept.to}` : [],
+  );
+  return [`${what}${why}: ${nameLines(redone.map(({ line }) => line))}.`, ...listSome(kept)];
+}
+
+function describeUpToDate(rows: readonly PlannedRow[]): string[] {
+  if (rows.length === 0) return [];
+  const [are, they] = rows.length === 1 ? ["is", "it was"] : ["are", "they were"];
+  const lines = nameLines(rows.map(({ line }) => line)).replace("line", "Line");
+  return [`${lines} ${are} up to date: ${they} made again before. To make a further one, add --again.`];
 }
 
 /** How many rows the credits are enough for, if not for all. */
@@ -134,7 +155,8 @@ export function createBatchError(
   const rowsDone = `${done} of ${countRows(total)} done`;
   const left = remaining_credits === null || !hasCredits ? "" : ` ${formatNumber(remaining_credits)} credits are left.`;
   const message = `${rowsDone}${others.length > 0 ? `; ${others.join(", ")}` : ""}.${why}${left}`;
-  const { file, command, retryFailed, retryUnknown, dryRun, ...flags } = options.flags;
+  // The line without --redo continues it; with --again, the same line could pay once more.
+  const { file, command, retryFailed, retryUnknown, redo, again, dryRun, ...flags } = options.flags;
   const typed = ["batch", file, ...flagWords(command, flags)];
   const words = `${programName(io.env)} ${typed.map(quote).join(" ")}`;
   const isOpen = running + unsent + to_start > plan.blocked + end.blocked;

@@ -7,7 +7,14 @@ import { type Service, withJournal } from "../generation/service.ts";
 import { addInfo, recordSaved } from "../generation/status.ts";
 import { redactValue } from "../http/redaction.ts";
 import { hasContent } from "../ledger/content.ts";
-import { type AttemptLines, type Entry, type FilmLine, foldEntry, type RunLine } from "../ledger/history.ts";
+import {
+  type AttemptLines,
+  type DatedLine,
+  type Entry,
+  type FilmLine,
+  foldEntry,
+  type RunLine,
+} from "../ledger/history.ts";
 import { differsInPreview } from "../ledger/policy.ts";
 import { scanAttempts } from "../ledger/search.ts";
 import { checkNames, folderOf } from "../save/output-path.ts";
@@ -16,6 +23,7 @@ import { type Costs, createCosts } from "./costs.ts";
 import { checkAlone, holdResults } from "./hold.ts";
 import { createLedger, findUnwritten, mergeAttempts } from "./ledger.ts";
 import { type PlannedRow, type PlanOptions, planRows } from "./plan.ts";
+import { findUnwrittenRedos, readRedos } from "./redo.ts";
 import { checkOrphans, findResults, lockOf, openResults, type Results, readResults } from "./results.ts";
 import { hashRow, type KeyedRow } from "./row.ts";
 import { createFaults } from "./rows/faults.ts";
@@ -65,6 +73,8 @@ export type Batch = {
   costs: Costs;
   /** The keys of rows whose first frame is from an older video than the one that `from` names now. */
   oldFrames: ReadonlySet<string>;
+  /** The rows that are not made again because a redo has already done so. */
+  upToDate: readonly PlannedRow[];
   /**
    * Starts the new rows, and saves the videos of all that run. Rejects, before anything is sent, with `usage` for a bad option, and with `output`
    * when the results file cannot be written.
@@ -114,7 +124,9 @@ export async function openBatch(
     const names = new Set([path, ...own.names]);
     const elsewhere = [...names, ...others].filter((name) => name !== path);
     if (lease) await checkAlone(elsewhere, options.source.shard, leaseOptions);
-    const lines = await findAttempts(own, { rows: named, names, others, journaled }, options, known);
+    const keys = new Set(named.map(({ key }) => key));
+    const files = await readAll(own, { keys, others }, options, known);
+    const lines = findAttempts(files, { keys, names, others, journaled });
     const attempts = lines.map(foldEntry);
     const ledger = createLedger(attempts, lease && results, io);
     const protectedPaths = [
@@ -127,9 +139,11 @@ export async function openBatch(
     const open = attempts.filter(({ status }) => status !== "dismissed");
     checkPreviews(open, path, service);
     const faults = createFaults(rowsName(options.source));
-    const unchecked = await planRows(named, open, { ...options, faults }, io.disk);
+    const redoLines = files.flatMap(({ redos }) => redos);
+    const planning = { ...options, faults, redos: readRedos(redoLines), redo: options.redo };
+    const { rows: unchecked, upToDate } = await planRows(named, open, planning, io.disk);
     const planned = await checkOutputs(unchecked, { ...options, faults }, { service: journaling, io });
-    const unwritten = findUnwritten(lines, own.attempts, new Set(named.map(({ key }) => key)));
+    const unwritten = [...findUnwrittenRedos(own.redos, redoLines), ...findUnwritten(lines, own.attempts, keys)];
     if (lease) await createFolders(planned, io.disk);
     noteOrphans(planned, open, options.onNote);
     const oldFrames = findOldFrames(planned, attempts);
@@ -143,9 +157,10 @@ export async function openBatch(
       costs,
       checkKept: journaling.checkProtected,
       oldFrames: new Set(oldFrames.map(({ key }) => key)),
+      upToDate,
       async run(runOptions) {
         if (!(runOptions.jobs >= 1)) throw usage("jobs must be at least 1.");
-        for (const line of unwritten)
+        for (const line of [...unwritten, ...redoLinesOf(planned, io)])
           await results.append(line).catch((error) => {
             throw beforePaying(error);
           });
@@ -248,7 +263,8 @@ function labelOf({ file, results }: RunLine, redact: Service["redact"]): string 
 }
 
 type AttemptSources = {
-  rows: readonly KeyedRow[];
+  /** The keys of the rows. */
+  keys: ReadonlySet<string>;
   /** Every path of this batch's results file. */
   names: ReadonlySet<string>;
   /** The other results files of the rows file. */
@@ -257,28 +273,45 @@ type AttemptSources = {
   journaled: readonly AttemptLines[];
 };
 
-/** The attempts at these rows: from this results file, other results files, and the journal. */
-async function findAttempts(
+/** This results file, and what the other ones say about these rows. */
+async function readAll(
   own: Results,
-  written: AttemptSources,
+  { keys, others }: Pick<AttemptSources, "keys" | "others">,
   { onNote }: OpenBatchOptions,
   { service, io }: BatchDependencies,
-): Promise<AttemptLines[]> {
-  const { rows, names, others, journaled } = written;
-  const keys = new Set(rows.map(({ key }) => key));
+): Promise<Results[]> {
   const files = [own];
   for (const other of others) {
-    const { source, attempts, ...read } = await readResults(other, io.disk);
+    const { source, attempts, redos, ...read } = await readResults(other, io.disk);
     if (source === undefined || source.service === service.name)
-      files.push({ ...read, source, attempts: attempts.filter(([{ row = "" }]) => keys.has(row)) });
+      files.push({
+        ...read,
+        source,
+        attempts: attempts.filter(([{ row = "" }]) => keys.has(row)),
+        redos: redos.filter(({ rows }) => rows.some(({ row }) => keys.has(row))),
+      });
     else onNote(`${other} has the results of another service, ${source.service}: they are ignored.`);
   }
+  return files;
+}
+
+/** The attempts at these rows: from the results files, and the journal. */
+function findAttempts(files: readonly Results[], { keys, names, others, journaled }: AttemptSources): AttemptLines[] {
   checkOrphans(files, journaled);
   const found = files.flatMap(({ attempts }) => attempts);
   const known = new Set(found.map(([{ attempt }]) => attempt));
   const isOurs = ([{ attempt, batch = "", row = "" }]: AttemptLines) =>
     known.has(attempt) || names.has(batch) || (others.has(batch) && keys.has(row));
   return mergeAttempts([...found, ...journaled.filter(isOurs).reverse()]);
+}
+
+/** The line about the rows that are made again from now on: one for all, so that none of them is forgotten if the process is killed. */
+function redoLinesOf(rows: readonly PlannedRow[], io: Pick<Machine, "date">): DatedLine[] {
+  const redone = rows.flatMap(({ state }) => (state.kind === "new" && state.redone ? state : []));
+  const [first] = redone;
+  if (first?.redo === undefined) return [];
+  const at = io.date().toISOString();
+  return [{ at, kind: "redo", redo: first.redo, rows: redone.flatMap((state) => state.redone ?? []) }];
 }
 
 /** The row as it is written to the results file and the journal: without API keys. */
@@ -369,7 +402,7 @@ function noteOldFrames(rows: readonly PlannedRow[], onNote: OpenBatchOptions["on
   const start = lines.length === 1 ? "still starts" : "still start";
   const shown = `${lines.slice(0, 5).join(", ")}${lines.length > 5 ? " ..." : ""}`;
   onNote(
-    `${what} ${shown} ${start} where an earlier video ended, not the one that \`from\` names now. To redo a row, give it a new id: it is charged again.`,
+    `${what} ${shown} ${start} where an earlier video ended, not the one that \`from\` names now. --redo with the id of a row makes it again, which is charged.`,
   );
 }
 

@@ -7,30 +7,36 @@ import { findSaved } from "../generation/status.ts";
 import { kindOf } from "../save/files.ts";
 import { findOutputPath, isFolder } from "../save/output-path.ts";
 import type { PlannedRow } from "./plan.ts";
+import { findKeptVideo } from "./redo.ts";
 import { readError } from "./results.ts";
 import type { Faults } from "./rows/faults.ts";
 
 type CheckDependencies = { service: Service; io: Pick<Io, "date" | "disk"> };
 
-/** Throws `usage` for rows whose output file exists, unless it is the row's own video. */
+/**
+ * Throws `usage` for rows whose output file exists, unless it is the row's own video. The video of a row that is made again is to be renamed,
+ * also with `overwrite`.
+ */
 export async function checkOutputs(
   rows: PlannedRow[],
   { overwrite, faults }: { overwrite?: boolean | undefined; faults: Faults },
   { service, io }: CheckDependencies,
 ): Promise<PlannedRow[]> {
-  if (overwrite) return rows;
   const checked: PlannedRow[] = [];
   const today = io.date().toISOString().slice(0, 10);
   const isListed = createListing(io.disk);
+  const taken = new Set(rows.flatMap(({ outputPath }) => outputPath ?? []));
   const checkRow = async (row: PlannedRow) => {
     const { state, outputPath } = row;
+    const old = state.kind === "new" ? state.old : undefined;
+    if (overwrite && old === undefined) return void checked.push(row);
     const file =
       outputPath === undefined ? undefined : await findOutput(outputPath, row, { today, isListed, disk: io.disk });
     const isWritten = state.kind === "new" || state.kind === "running";
-    if (!isWritten || file === undefined || (await kindOf(file, io.disk)) === "none") {
-      checked.push(row);
-      return;
-    }
+    if (!isWritten || file === undefined || (await kindOf(file, io.disk)) === "none") return void checked.push(row);
+    const kept = old && (await findKeptVideo(file, old, { taken, disk: io.disk }));
+    if (state.kind === "new" && kept) return void checked.push({ ...row, state: { ...state, kept } });
+    if (overwrite) return void checked.push(row);
     const id = state.kind === "running" ? state.attempt.id : undefined;
     const saved = id === undefined || outputPath === undefined ? undefined : await findSaved(service, id, outputPath);
     if (id !== undefined && saved !== undefined)

@@ -2,8 +2,9 @@ import type { Disk } from "../../io.ts";
 import { shorten } from "../../protocol/text.ts";
 import { stopsOthers } from "../ledger/attempt.ts";
 import { hasContent } from "../ledger/content.ts";
-import type { Entry } from "../ledger/history.ts";
+import type { Entry, RedoneRow } from "../ledger/history.ts";
 import { isStarted, type StartedEntry } from "../ledger/policy.ts";
+import { type KeptVideo, markRedone, type RedoOptions, type Redos, type RowAttempts, type RowRedo } from "./redo.ts";
 import { hashRow, type KeyedRow } from "./row.ts";
 import type { Faults } from "./rows/faults.ts";
 import { findDeciding, groupByRow, kindOfRow, leftAlone } from "./status.ts";
@@ -14,16 +15,35 @@ export type RowState =
   | { kind: "done"; id: string; file: string | undefined; isFound?: boolean }
   /** Started and not done: it is polled, and its video saved. */
   | { kind: "running"; attempt: StartedEntry }
-  /** Will be started; `dismissed` are the attempts that may have been charged and are ignored from now on. */
-  | { kind: "new"; dismissed: Entry[] }
+  | NewState
   /** May have been charged, was charged and is lost, or was refused or failed: not started again. */
   | { kind: "unknown" | "lost" | "failed"; attempt: Entry }
   /** Not started, because a row that it depends on is not started again. */
   | { kind: "blocked"; by: KeyedRow };
 
+/** Will be started. */
+export type NewState = {
+  kind: "new";
+  /** The attempts that may have been charged and are ignored from now on. */
+  dismissed: Entry[];
+  /** The redo that makes the row again: see `RedoLine`. `redone` is set if it begins in this run: it is written to the results file first. */
+  redo?: string | undefined;
+  redone?: RedoneRow;
+  /** The attempt at the row that the redo replaces, and its video if that is in the way of the new one. */
+  old?: Entry | undefined;
+  kept?: KeptVideo | undefined;
+};
+
 export type PlannedRow = KeyedRow & { state: RowState };
 
-export type PlanOptions = { retryFailed?: boolean | undefined; retryUnknown?: boolean | undefined };
+export type PlanOptions = {
+  retryFailed?: boolean | undefined;
+  retryUnknown?: boolean | undefined;
+  redo?: RedoOptions | undefined;
+};
+
+/** The rows with their states, and those that `redo` names although a redo has already made them. */
+export type RowsPlan = { rows: PlannedRow[]; upToDate: PlannedRow[] };
 
 /**
  * Decides about each row by its attempts. Throws `usage` with all faults, such as a row whose request differs from
@@ -32,21 +52,38 @@ export type PlanOptions = { retryFailed?: boolean | undefined; retryUnknown?: bo
 export async function planRows(
   rows: readonly KeyedRow[],
   attempts: readonly Entry[],
-  { faults, ...options }: PlanOptions & { faults: Faults },
+  { faults, redos, redo, ...options }: PlanOptions & { faults: Faults; redos: Redos },
   disk: Disk,
-): Promise<PlannedRow[]> {
+): Promise<RowsPlan> {
   const byRow = groupByRow(attempts);
+  const isReplaced = ({ attempt }: Entry) => redos.replaced.has(attempt);
+  const attemptsOf = ({ key }: KeyedRow): RowAttempts => {
+    const all = byRow.get(key) ?? [];
+    return { current: findDeciding(all.filter((each) => !isReplaced(each))), all };
+  };
   const planned: PlannedRow[] = [];
   const lines = new Map<string, number>();
   for (const row of rows) {
     const other = lines.get(row.key);
     if (other !== undefined) faults.add(`the id "${shorten(row.key)}" is also the id of line ${other}`, row);
     lines.set(row.key, row.line);
-    const known = byRow.get(row.key) ?? [];
+    const all = byRow.get(row.key) ?? [];
+    const known = all.filter((each) => !isReplaced(each));
     const state = await decideState(row, known, options, disk);
-    const earlier = findDeciding(known);
-    if (earlier && !isSame(row, earlier) && state.kind !== "new") faults.add(changedFault(row, earlier), row);
+    if (state.kind === "new") {
+      state.redo = redos.newest.get(row.key)?.redo;
+      state.old = findDeciding(all.filter(isReplaced));
+    }
     planned.push({ ...row, state });
+  }
+  const isEdited = (row: KeyedRow, attempt: Entry) => !isSame(row, attempt);
+  const upToDate = redo === undefined ? [] : markRedone(planned, redo, { redos, attemptsOf, isEdited, faults });
+  for (const row of planned) {
+    const { current } = attemptsOf(row);
+    const begun = redos.newest.get(row.key);
+    if (current && row.state.kind !== "new" && isEdited(row, current)) faults.add(changedFault(row, current), row);
+    const isUnstarted = current === undefined || kindOfRow(current) === "missing";
+    if (begun && isUnstarted && begun.request !== row.hash) faults.add(editedFault(row, begun), row);
   }
   const byKey = new Map(planned.map((row) => [row.key, row]));
   for (const { source, line } of planned)
@@ -54,7 +91,7 @@ export async function planRows(
       faults.add("the row that it begins from is in another shard", { line });
   faults.throwIfAny();
   blockRows(planned, byKey);
-  return planned;
+  return { rows: planned, upToDate };
 }
 
 /** Blocks the rows whose first frame will be missing. */
@@ -106,5 +143,9 @@ async function isDone({ outputPath }: KeyedRow, { state, place, file, content }:
 
 function changedFault({ id = "" }: KeyedRow, earlier: Entry): string {
   const outcome = earlier.id === undefined ? `attempt ${earlier.attempt}` : `generation ${earlier.id}`;
-  return `"${shorten(id)}" is a different request from line ${earlier.line} of an earlier run, which was started at ${earlier.at.slice(0, 16)}Z (${outcome}); give this row another id`;
+  return `"${shorten(id)}" is a different request from line ${earlier.line} of an earlier run, which was started at ${earlier.at.slice(0, 16)}Z (${outcome}); give this row another id, or make it again with --redo`;
+}
+
+function editedFault({ id = "" }: KeyedRow, { at }: RowRedo): string {
+  return `"${shorten(id)}" is a different request from the one that is being made again since ${at.slice(0, 16)}Z; change it back until that has ended`;
 }

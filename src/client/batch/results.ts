@@ -10,6 +10,7 @@ import {
   type FilmLine,
   groupLines,
   parseLine,
+  type RedoLine,
   type RunLine,
 } from "../ledger/history.ts";
 import { type FileIdentity, findRealPath } from "../ledger/identity.ts";
@@ -27,6 +28,7 @@ export type Results = {
   attempts: AttemptLines[];
   /** The films that were joined from its videos, oldest first. */
   films: FilmLine[];
+  redos: (RedoLine & { at: string })[];
   /** Lines about attempts whose intent is missing: somebody removed that line. */
   orphans: { path: string; number: number; attempt: string }[];
 };
@@ -125,6 +127,7 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
   const charged: Results["orphans"] = [];
   const names = new Set<string>();
   const films: FilmLine[] = [];
+  const redos: Results["redos"] = [];
   let source: RunLine | undefined;
   let number = 0;
   let tornNumber: number | undefined;
@@ -148,6 +151,7 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
         );
       else if (tornNumber !== undefined) throw unreadableError(path, tornNumber);
       else if (line?.kind === "film") films.push(line);
+      else if (line?.kind === "redo") redos.push(line);
       else {
         const attempt = line && attemptOf(line);
         if (line === undefined || attempt === undefined) throw unreadableError(path, number);
@@ -165,7 +169,7 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
   }
   const attempts = groupLines(lines.reverse()).reverse();
   const known = new Set(attempts.map(attemptName));
-  return { source, names, attempts, films, orphans: charged.filter(({ attempt }) => !known.has(attempt)) };
+  return { source, names, attempts, films, redos, orphans: charged.filter(({ attempt }) => !known.has(attempt)) };
 }
 
 /** In a results file, unlike in the journal, lines about an id have the attempt too. */

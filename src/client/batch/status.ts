@@ -4,6 +4,7 @@ import { isGeneral } from "../generation/events.ts";
 import { type State, type Status, statusOf, stopsOthers } from "../ledger/attempt.ts";
 import { type Entry, foldEntry, type RunLine } from "../ledger/history.ts";
 import { mergeAttempts } from "./ledger.ts";
+import { readRedos } from "./redo.ts";
 import { checkOrphans, findResults, lockOf, type Results, readResults } from "./results.ts";
 
 /** The number of rows in each state. */
@@ -65,7 +66,8 @@ export async function readStatus(paths: readonly string[], io: HolderIo): Promis
   const counts: RowCounts = { done: 0, running: 0, failed: 0, unknown: 0, lost: 0, missing: 0 };
   const open: OpenRow[] = [];
   const double_rows: string[] = [];
-  const byRow = groupByRow(entries.filter(({ status }) => status !== "dismissed"));
+  const { replaced } = readRedos(read.flatMap(({ redos }) => redos));
+  const byRow = groupByRow(entries.filter(({ status, attempt }) => status !== "dismissed" && !replaced.has(attempt)));
   for (const [row, known] of byRow) {
     const attempt = findDeciding(known);
     if (attempt === undefined) continue;

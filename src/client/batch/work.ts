@@ -18,7 +18,8 @@ import { recordOf } from "../ledger/history.ts";
 import { chargedOf } from "../ledger/price.ts";
 import { type Costs, costOf } from "./costs.ts";
 import type { Ledger } from "./ledger.ts";
-import type { PlannedRow } from "./plan.ts";
+import type { NewState, PlannedRow } from "./plan.ts";
+import { keepVideo } from "./redo.ts";
 import { hashRow } from "./row.ts";
 import type { RowsFile } from "./rows-file.ts";
 import { kindOfRow, leftAlone } from "./status.ts";
@@ -120,8 +121,8 @@ export function createWork(
     /** Starts a row. Rejects when another process has taken over the results file: then nothing was sent. */
     async start(row: PlannedRow, source: Source | undefined): Promise<RowStart> {
       const { key, line, state, record, outputPath } = row;
-      const dismissed = state.kind === "new" ? state.dismissed : [];
-      const batch = { path: results, row: key, line, rowsFile: rowsFile?.identity, dismissed };
+      const { dismissed = [], redo, kept }: Partial<NewState> = state.kind === "new" ? state : {};
+      const batch = { path: results, row: key, line, rowsFile: rowsFile?.identity, dismissed, redo };
       let attempt = "";
       let takenOver: { error: unknown } | undefined;
       const onSending = async (name: string) => {
@@ -144,6 +145,8 @@ export function createWork(
         const hasFrame = source !== undefined;
         if (hashRow(recordOf(request), hasFrame) !== hashRow(record, hasFrame))
           throw usage("An image has changed since the file was checked. Nothing was sent.");
+        // If killed here, the next run starts the row.
+        if (kept) await keepVideo(kept, service);
         return start(service, request, { ...options, ...sending, outputPath, batch, from: source?.id });
       };
       const begun = await begin().catch(asVidgenError);

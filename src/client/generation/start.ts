@@ -51,6 +51,8 @@ export type StartedRow = {
   rowsFile?: FileIdentity | undefined;
   /** Earlier attempts at the row that may have been charged and are dismissed. */
   dismissed: Entry[];
+  /** The redo that makes the row again: see `RedoLine`. */
+  redo?: string | undefined;
 };
 
 /** A generation that the service accepted now. */
@@ -290,6 +292,7 @@ function intentLine(
     batch: batch?.path,
     row: batch?.row,
     line: batch?.line,
+    redo: batch?.redo,
     rows_file: batch?.rowsFile,
     mcp: wanted.mcp,
     is_preview: wanted.isPreview,

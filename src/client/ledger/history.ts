@@ -11,6 +11,7 @@ import type { Version } from "./version.ts";
 export type JournalLine =
   | RunLine
   | FilmLine
+  | RedoLine
   | IntentLine
   /** `credits` is the stated cost. Without it only the drop of the balance is known, which may include what others spent. */
   | {
@@ -94,6 +95,8 @@ export type IntentLine = Partial<Take> & {
   row?: string | undefined;
   /** The line of the row in its file. */
   line?: number | undefined;
+  /** The redo that makes the row again: see `RedoLine`. */
+  redo?: string | undefined;
   /** The rows file. */
   rows_file?: FileIdentity | undefined;
   /** Whether an AI agent started it, through `vidgen mcp`. */
@@ -153,6 +156,22 @@ export type FilmLine = Content & {
   seconds: number;
 };
 
+/** Rows of a batch are made again, although they have a video; in the results file only, as one line before the first of them is started. */
+export type RedoLine = {
+  kind: "redo";
+  /** A UUID. */
+  redo: string;
+  rows: RedoneRow[];
+};
+
+export type RedoneRow = {
+  row: string;
+  /** The hash of its request: see `hashRow`. */
+  request: string;
+  /** All earlier attempts at the row, which no longer decide its state. */
+  replaces: string[];
+};
+
 /** `inode` is set once the file has content, to detect a file that another program put there. */
 export type PartLine = Version & { kind: "part"; file: string; inode?: number | undefined } & (
     | { attempt: string }
@@ -171,6 +190,7 @@ export type DatedLine = JournalLine & { at: string };
 const requiredFields: Record<JournalLine["kind"], readonly string[]> = {
   batch: ["file", "service", "results"],
   film: ["file", "clips", "sha256"],
+  redo: ["redo"],
   intent: ["attempt", "base_url", "account"],
   accepted: ["attempt", "id"],
   refused: ["attempt", "reason"],
@@ -218,12 +238,18 @@ function readLine(line: unknown): DatedLine | undefined {
     if (![line.rows, line.total].every(Number.isSafeInteger)) return undefined;
     if (line.shard !== null && typeof line.shard !== "string") return undefined;
   }
+  if (line.kind === "redo" && !(Array.isArray(line.rows) && line.rows.every(isRedoneRow))) return undefined;
   if (line.kind === "unfinished") {
     if (!Number.isSafeInteger(line.end) || !Array.isArray(line.lines)) return undefined;
     line.lines = line.lines.map(readLine);
     if ((line.lines as unknown[]).includes(undefined)) return undefined;
   }
   return line as DatedLine;
+}
+
+function isRedoneRow(value: unknown): value is RedoneRow {
+  if (!isRecord(value) || typeof value.row !== "string" || typeof value.request !== "string") return false;
+  return Array.isArray(value.replaces) && value.replaces.every((attempt) => typeof attempt === "string");
 }
 
 function readNewer({ attempt, id, at }: Record<string, unknown>): DatedLine | undefined {
@@ -291,14 +317,13 @@ export function createGrouping(): (line: DatedLine) => AttemptLines | undefined 
   const ofAttempts = createPendingLines();
   const ofIds = createPendingLines();
   return (line) => {
-    if (line.kind === "unfinished" || line.kind === "batch" || line.kind === "film") return undefined;
     if (line.kind === "intent") return [line, ...ofAttempts.take(line.attempt).reverse()];
     if ("attempt" in line) {
       // Earlier lines about this id belong to this attempt.
       if ("id" in line && line.id !== undefined)
         for (const each of ofIds.take(line.id)) ofAttempts.add(line.attempt, each);
       ofAttempts.add(line.attempt, line);
-    } else ofIds.add(line.id, line);
+    } else if ("id" in line) ofIds.add(line.id, line);
     return undefined;
   };
 }

@@ -576,3 +576,50 @@ test("--style is added to each prompt, and a batch that was made without it is n
   expect(starts(world).map(({ prompt }) => prompt)).toEqual([...prompts, "a red fox"]);
   expect(await batch("--style", " ")).toMatchObject({ code: 2, stderr: expect.stringContaining("--style is empty") });
 });
+
+test("--redo says what is paid for again, keeps the old video, and is up to date after that", async () => {
+  const { world, clip, batch } = await createBatch();
+  await batch();
+  const old = readFileSync(clip("owl"));
+  const plan = await batch("--redo", "owl", "--dry-run", "--json");
+  expect(JSON.parse(plan.stdout)).toMatchObject({ done: 2, to_start: 1 });
+  expect(readFileSync(clip("owl"))).toEqual(old);
+  const run = await batch("--redo", "owl");
+  expect(run).toMatchObject({ code: 0, stdout: `${clip("owl")}\n` });
+  expect(run.stderr).toContain(
+    `Made again, and paid for again: line 3.\n  line 3: the old video becomes ${clip("owl.take-1")}\n`,
+  );
+  expect(readFileSync(clip("owl.take-1"))).toEqual(old);
+  const next = await batch("--redo", "owl");
+  expect(next).toMatchObject({ code: 0, stdout: "" });
+  expect(next.stderr).toContain("Line 3 is up to date: it was made again before. To make a further one, add --again.");
+  expect(starts(world)).toHaveLength(4);
+  await batch("--redo", "all", "--again");
+  expect(starts(world)).toHaveLength(7);
+});
+
+test("the line that continues a redo has neither --redo nor --again, which could pay once more", async () => {
+  const { world, batch } = await createBatch(["fox,a red fox"]);
+  await batch();
+  world.faults = [pressWhilePolled];
+  const run = await batch("--redo", "fox", "--again");
+  expect(run.stderr).toMatch(/Continue with: vidgen batch /);
+  expect(run.stderr).not.toMatch(/with: .*(--redo|--again)/);
+});
+
+test.each([
+  [["--redo", "ow"], /no row has the id "ow"\. Did you mean owl\? Nothing was sent\./],
+  [["--redo", ""], /--redo needs ids of rows/],
+  [["--redo", "owl,,fox"], /--redo needs ids of rows/],
+  [["--again"], /--again needs --redo/],
+])("%j is refused before anything is sent", async (flags, text) => {
+  const { world, batch } = await createBatch();
+  const run = await batch(...flags);
+  expect(run).toMatchObject({ code: 2, stderr: expect.stringMatching(text) });
+  expect(world.requests).toEqual([]);
+});
+
+test("--redo all is refused where a row has that id", async () => {
+  const { batch } = await createBatch(["all,a fox", "owl,an owl"]);
+  expect(await batch("--redo", "all")).toMatchObject({ code: 2, stderr: expect.stringContaining('the id "all"') });
+});

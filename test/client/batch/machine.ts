@@ -35,11 +35,14 @@ export type ServiceOptions = {
   capacity?: number;
   renderMs?: () => number;
   fault?: Fault;
+  /** What its videos hold, besides the boxes of an .mp4; by default their prompt. */
+  contentOf?: (generation: { id: string; prompt: string }) => string;
 };
 
 /** A service with an account, as the interface describes it, for as many clients as want it. */
 export function createService(options: ServiceOptions = {}) {
   const { capacity = Number.POSITIVE_INFINITY, renderMs = () => 60_000, price = () => 10 } = options;
+  const { contentOf = ({ prompt }) => prompt } = options;
   const clock = createVirtualClock();
   const generations: Generation[] = [];
   const service = {
@@ -85,7 +88,7 @@ export function createService(options: ServiceOptions = {}) {
     const found = generations.find(({ id }) => url.endsWith(`=${id}`) || url.endsWith(`/${id}.mp4`));
     if (!found) return Response.json({ error: "no such generation" }, { status: 404 });
     const { id, prompt, endsAt, request } = found;
-    if (url.endsWith(".mp4")) return new Response(tinyMp4(prompt).slice());
+    if (url.endsWith(".mp4")) return new Response(tinyMp4(contentOf(found)).slice());
     service.polls++;
     if (endsAt > clock.now()) return Response.json({ id, status: "processing" });
     const charged = options.usd && { cost: options.usd(request) };
@@ -140,6 +143,8 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
     folder,
     journal: join(folder, "journal.jsonl"),
     isAlive: options.isAlive ?? runs,
+    /** How much later its next process runs. */
+    laterMs: 0,
     rowsFile: join(folder, "shots.csv"),
     results: join(folder, "shots.csv.results.jsonl"),
     /** Rows of these prompts, each saved as its line in the folder. */
@@ -166,7 +171,7 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
         ...systemMachine,
         ...clock,
         disk: options.disk ?? systemMachine.disk,
-        date: () => clock.date(),
+        date: () => new Date(clock.date().getTime() + machine.laterMs),
         processes,
         unsettled: new Set<string>(),
         sleep: alive(clock.sleep),

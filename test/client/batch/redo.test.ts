@@ -1,0 +1,179 @@
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import type { Row } from "../../../src/client/batch/row.ts";
+import { createMachine, createService, type Machine, type ServiceOptions } from "./machine.ts";
+
+const keepFrame = async (video: string) => ({ path: readFileSync(video, "latin1"), isNearlyOneColor: false });
+
+/** Rows `a`, `b` from `a`, `c` from `b`, and `d` alone; each prompt can be changed. */
+function filmOf(machine: Machine, prompts: Partial<Record<string, string>> = {}): Row[] {
+  return ["a", "b", "c", "d"].map((id, i) => {
+    const outputPath = join(machine.folder, `${id}.mp4`);
+    const row = machine.row(prompts[id] ?? `shot ${id}`, { id, line: i + 2, outputPath });
+    if (id === "a" || id === "d") return row;
+    return { ...row, from: i - 1, load: async (frame) => ({ ...row.record, imageUrl: frame }) };
+  });
+}
+
+async function createFilm(options: ServiceOptions = {}) {
+  const service = createService({ contentOf: ({ id }) => id, ...options });
+  const machine = createMachine(service);
+  await machine.run(filmOf(machine), { keepFrame });
+  return { service, machine };
+}
+
+let names = 0;
+const redoOf = (...rows: string[]) => ({ redo: { rows, name: `redo-${++names}` }, keepFrame });
+const again = (...rows: string[]) => ({ redo: { rows, again: true, name: `redo-${++names}` }, keepFrame });
+const idIn = (machine: Machine, name: string) =>
+  /gen-\d+/.exec(readFileSync(join(machine.folder, name), "latin1"))?.[0];
+const madeSince = (service: ReturnType<typeof createService>, count = 4) =>
+  service.generations.slice(count).map(({ prompt }) => prompt);
+
+test("a row is made again with all that begin with its frame; ids stay, the old videos keep their bytes, and a second line pays nothing", async () => {
+  const { service, machine } = await createFilm();
+  const before = ["a", "b", "c", "d"].map((id) => idIn(machine, `${id}.mp4`));
+  const { batch } = await machine.run(filmOf(machine), redoOf("b"));
+  expect(batch.plan).toMatchObject({ done: 2, to_start: 2 });
+  expect(madeSince(service)).toEqual(["shot b", "shot c"]);
+  expect(["b.take-1.mp4", "c.take-1.mp4"].map((name) => idIn(machine, name))).toEqual([before[1], before[2]]);
+  expect(["a.mp4", "b.mp4", "c.mp4"].map((name) => idIn(machine, name))).toEqual([before[0], "gen-5", "gen-6"]);
+  expect(service.generations.at(-1)?.request).toMatchObject({ imageUrl: expect.stringContaining("gen-5") });
+  const second = await machine.run(filmOf(machine), redoOf("b"));
+  expect(second.batch.plan).toMatchObject({ done: 4, to_start: 0 });
+  expect(second.batch.upToDate.map(({ key }) => key)).toEqual(["b"]);
+  expect(service.starts).toBe(6);
+  expect(await machine.status()).toMatchObject({ rows: 4, done: 4, double_rows: [] });
+});
+
+test("--again makes a further one, whose name is the next free one", async () => {
+  const { service, machine } = await createFilm();
+  await machine.run(filmOf(machine), redoOf("c"));
+  await machine.run(filmOf(machine), again("c"));
+  expect(madeSince(service)).toEqual(["shot c", "shot c"]);
+  expect(["c.mp4", "c.take-1.mp4", "c.take-2.mp4"].map((name) => idIn(machine, name))).toEqual([
+    "gen-6",
+    expect.stringMatching(/gen-[1-4]/),
+    "gen-5",
+  ]);
+});
+
+test("a row that was edited since is a further redo with the same id; without --redo it is refused", async () => {
+  const { service, machine } = await createFilm();
+  await machine.run(filmOf(machine), redoOf("d"));
+  const edited = filmOf(machine, { d: "another shot d" });
+  await expect(machine.run(edited, { keepFrame })).rejects.toThrow(/"d" is a different request .* with --redo/);
+  await machine.run(edited, redoOf("d"));
+  await machine.run(edited, redoOf("d"));
+  expect(madeSince(service)).toEqual(["shot d", "another shot d"]);
+});
+
+test("killed, any line with the row continues it, and a row edited meanwhile is refused until it has ended", async () => {
+  const { service, machine } = await createFilm();
+  const killed = machine.run(filmOf(machine), redoOf("a"));
+  await service.clock.sleep(90_000);
+  machine.kill();
+  void killed;
+  expect(madeSince(service)).toEqual(["shot a", "shot b"]);
+  machine.laterMs = 40 * 24 * 3600_000;
+  for (const id of ["b", "c"])
+    await expect(machine.run(filmOf(machine, { [id]: "edited" }), redoOf(id))).rejects.toThrow(/different request/);
+  const { batch } = await machine.run(filmOf(machine), again("a", "c"));
+  expect(batch.plan).toMatchObject({ done: 2, running: 1, to_start: 1 });
+  await machine.run(filmOf(machine), { keepFrame });
+  expect(madeSince(service)).toEqual(["shot a", "shot b", "shot c"]);
+  expect(
+    readdirSync(machine.folder)
+      .filter((name) => name.endsWith(".mp4"))
+      .sort(),
+  ).toEqual(["a.mp4", "a.take-1.mp4", "b.mp4", "b.take-1.mp4", "c.mp4", "c.take-1.mp4", "d.mp4"].sort());
+});
+
+test("while rows are being made again, a row that they begin with is not", async () => {
+  const { service, machine } = await createFilm();
+  const killed = machine.run(filmOf(machine), redoOf("b"));
+  await service.clock.sleep(30_000);
+  machine.kill();
+  void killed;
+  await expect(machine.run(filmOf(machine), redoOf("a"))).rejects.toThrow(
+    "line 3: is not finished, and begins with the frame of line 2; run the same line without --redo first",
+  );
+  await machine.run(filmOf(machine), redoOf("b"));
+  await machine.run(filmOf(machine), redoOf("a"));
+  expect(madeSince(service)).toEqual(["shot b", "shot c", "shot a", "shot b", "shot c"]);
+});
+
+test("what failed or may have been charged is not made again by the same line", async () => {
+  const { service, machine } = await createFilm();
+  service.fault = (prompt) => (prompt === "shot d" ? new Response("oops", { status: 502 }) : undefined);
+  await machine.run(filmOf(machine), redoOf("d"));
+  service.fault = undefined;
+  for (const options of [redoOf("d"), again("d"), { keepFrame }]) {
+    const { batch } = await machine.run(filmOf(machine), options);
+    expect(batch.plan).toMatchObject({ unknown: 1, to_start: 0 });
+  }
+  await machine.run(filmOf(machine), { ...redoOf("d"), retryUnknown: true });
+  await machine.run(filmOf(machine), redoOf("d"));
+  expect(madeSince(service)).toEqual(["shot d"]);
+});
+
+test("after a redo that failed, an edited row is made once", async () => {
+  const { service, machine } = await createFilm();
+  const first = filmOf(machine, { d: "d [fail]" });
+  await machine.run(first, redoOf("d"));
+  expect((await machine.run(first, again("d"))).batch.plan).toMatchObject({ failed: 1, to_start: 0 });
+  const edited = filmOf(machine, { d: "better d" });
+  await machine.run(edited, redoOf("d"));
+  await machine.run(edited, redoOf("d"));
+  expect(madeSince(service)).toEqual(["d [fail]", "better d"]);
+  expect(idIn(machine, "d.take-1.mp4")).toMatch(/gen-[1-4]/);
+});
+
+test("with the results file gone, a finished redo is still up to date", async () => {
+  const { service, machine } = await createFilm();
+  await machine.run(filmOf(machine), redoOf("d"));
+  rmSync(machine.results);
+  const { batch } = await machine.run(filmOf(machine), redoOf("d"));
+  expect(batch.upToDate).toHaveLength(1);
+  expect(service.starts).toBe(5);
+});
+
+test("with another results file, the redo is known there too", async () => {
+  const { service, machine } = await createFilm();
+  const killed = machine.run(filmOf(machine), redoOf("d"));
+  await service.clock.sleep(1_000);
+  machine.kill();
+  void killed;
+  const results = join(machine.folder, "other.jsonl");
+  await machine.run(filmOf(machine), { ...redoOf("d"), results });
+  rmSync(machine.results);
+  await machine.run(filmOf(machine), { ...redoOf("d"), results });
+  expect(madeSince(service)).toEqual(["shot d"]);
+});
+
+test("another program's file is not taken for the old video, and is never renamed or replaced", async () => {
+  const { service, machine } = await createFilm();
+  writeFileSync(join(machine.folder, "d.mp4"), "mine");
+  await expect(machine.run(filmOf(machine), redoOf("d"))).rejects.toThrow(/already exists/);
+  expect(service.starts).toBe(4);
+  expect(existsSync(join(machine.folder, "d.take-1.mp4"))).toBe(false);
+});
+
+test("--overwrite keeps the old video too", async () => {
+  const { machine } = await createFilm();
+  await machine.run(filmOf(machine), { ...redoOf("d"), overwrite: true });
+  expect([idIn(machine, "d.mp4"), idIn(machine, "d.take-1.mp4")]).toEqual([
+    "gen-5",
+    expect.stringMatching(/gen-[1-4]/),
+  ]);
+});
+
+test("a redo whose line cannot be read stops the batch", async () => {
+  const { service, machine } = await createFilm();
+  await machine.run(filmOf(machine), redoOf("d"));
+  const text = readFileSync(machine.results, "utf8");
+  writeFileSync(machine.results, text.replace('"replaces":[', '"replaces":["x",1,'));
+  await expect(machine.run(filmOf(machine), redoOf("d"))).rejects.toThrow(/Cannot read line \d+/);
+  expect(service.starts).toBe(5);
+});
