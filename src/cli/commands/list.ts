@@ -1,7 +1,7 @@
 import { basename, resolve } from "node:path";
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { statuses, stopsOthers } from "../../client/ledger/attempt.ts";
-import { listAttempts } from "../../client/ledger/attempts.ts";
+import { findUnfollowed, listAttempts } from "../../client/ledger/attempts.ts";
 import type { Entry } from "../../client/ledger/history.ts";
 import type { Journal } from "../../client/ledger/journal.ts";
 import { creditsOf } from "../../client/ledger/price.ts";
@@ -9,7 +9,6 @@ import { readEntries, readRecent } from "../../client/ledger/search.ts";
 import { dismiss } from "../../client/save/claim.ts";
 import { createTargets } from "../../client/save/target.ts";
 import { countCredits, formatAge, formatNumber, formatUsd } from "../../connect/format.ts";
-import { localBaseUrl } from "../../connect/local.ts";
 import { readTime } from "../../connect/values.ts";
 import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
@@ -19,6 +18,18 @@ import { localOption, withDetails, withSuggestions } from "../command.ts";
 import type { Context } from "../context.ts";
 import { findLast, findNamed, isNamedBy, minTyped, namesOf, tooShortError } from "../generations.ts";
 import { findByFile, isSavedFile, last } from "../saved-file.ts";
+import {
+  distinctStarts,
+  findListedPrice,
+  isLocal,
+  isNotSubmitted,
+  type ListedPrice,
+  type Spent,
+  type SumKey,
+  sumBy,
+  sumKeys,
+  sumSpent,
+} from "../spending.ts";
 import { type Output, plainLine } from "../terminal/output.ts";
 import { nearPath } from "../terminal/result.ts";
 import { cutMark } from "../terminal/text.ts";
@@ -46,8 +57,15 @@ function declare(program: CommandUnknownOpts) {
     .addOption(new Option("--status <name>", "only generations with this status").choices(statuses))
     .addOption(modelOption())
     .option("--since <time>", "only generations started within this time, e.g. 7d, 12h, yesterday or 2026-01-31")
-    .option("-L, --limit <number>", "maximum number of generations", "30")
+    .option("-L, --limit <number>", "maximum number of generations (default: 30)")
     .addOption(localOption("local generations only"))
+    .addOption(
+      new Option(
+        "--sum <key>",
+        "what all of them have cost, as far as it was stated, by model, day, label or service",
+      ).choices(sumKeys),
+    )
+    .option("--csv", "with --sum: print comma-separated values")
     .option("--open", "open the saved video of a generation")
     .option("--dismiss <attempt>", "close an attempt with an unknown outcome, after you have checked your account")
     .option("--forget <id>", "remove a generation (also last) or an attempt from the journal")
@@ -60,6 +78,7 @@ function declare(program: CommandUnknownOpts) {
     "vidgen list red fox --since 7d",
     "vidgen list --open last",
     "vidgen list --status unknown",
+    "vidgen list --sum model --since 30d --csv",
   ];
   return withDetails(command, { examples });
 }
@@ -73,36 +92,42 @@ type ListFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Prints the generations started on this machine, newest first, from the journal; with `--open` opens a video. Sends no request. */
 async function list(words: string[], options: ListFlags, { io, output }: Context): Promise<void> {
-  const { open, dismiss, forget, yes } = options;
-  const [first, second] = Object.entries({ open, dismiss, forget }).flatMap(([name, value]) =>
+  const { open, dismiss, forget, yes, sum, csv, limit = "30" } = options;
+  const [first, second] = Object.entries({ open, dismiss, forget, sum }).flatMap(([name, value]) =>
     value === undefined ? [] : name,
   );
   if (second !== undefined) throw usage(`--${first} and --${second} cannot be combined.`);
   const [typed, ...more] = words;
-  if (first !== undefined && more.length > 0) throw usage(`--${first} takes one id.`);
+  if (first !== undefined && sum === undefined && more.length > 0) throw usage(`--${first} takes one id.`);
   if (typed !== undefined && (dismiss !== undefined || forget !== undefined))
     throw usage(`--${first} takes one id, and "${typed}" is another word.`);
+  if (csv && sum === undefined) throw usage("--csv works with --sum only.");
+  if (csv && output.json) throw usage("--csv and --json cannot be combined.");
+  if (sum !== undefined && options.limit !== undefined)
+    throw usage("--sum and --limit cannot be combined: the sums are of all generations. --since limits them.");
   if (yes && forget === undefined) throw usage("--yes works with --forget only.");
   const { findJournal } = await import("../../connect/services.ts");
   const journal = findJournal({ ...io, onNote: output.note });
   if (open) return openSaved(typed ?? last, journal, { io, output });
   if (dismiss !== undefined) return dismissAttempt(dismiss, journal, { io, output });
   if (forget !== undefined) return forgetEntry(forget, { yes, journal, io, output });
-  if (!/^[1-9]\d{0,8}$/.test(options.limit))
-    throw usage(`--limit must be a whole number above 0, not "${options.limit}".`);
+  if (!/^[1-9]\d{0,8}$/.test(limit)) throw usage(`--limit must be a whole number above 0, not "${limit}".`);
   const isMeant = createFilter(words, options, io.date());
-  const entries = await listAttempts({ ...options, limit: Number(options.limit), isMeant }, journal, io);
-  const documents = entries.map(entryDocument);
+  if (sum !== undefined) return printSums(sum, { isMeant, words, options, journal }, { io, output });
+  const entries = await listAttempts({ ...options, limit: Number(limit), isMeant }, journal, io);
+  const unfollowed = await findUnfollowed(entries, journal);
+  const documents = entries.map((entry) => entryDocument(entry, unfollowed));
   const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
   // Redacted before it is cut: half of a key would not be recognised.
   const show = (text: string) => output.redact(plainLine(text));
   await output.result(
-    (await formatEntries(entries, { width, mark: cutMark(io.env), date: io.date, show })).join("\n"),
+    (await formatEntries(entries, { width, mark: cutMark(io.env), date: io.date, show, unfollowed })).join("\n"),
     documents,
   );
   if (entries.some(({ status }) => status === "unknown")) output.note(unclearNote);
   if (entries.length === 0) output.note(emptyNote(words, options));
-  else if (width !== undefined && !output.json) output.note(await summarize(entries, journal, Number(options.limit)));
+  else if (width !== undefined && !output.json) output.note(await summarize(entries, journal, Number(limit)));
+  if (unfollowed.size > 0) output.note(unfollowedNote);
 }
 
 /** Creates a filter from the words and flags. An id or the name of a saved file also counts as a word. Throws `usage` for an invalid time. */
@@ -157,16 +182,8 @@ function emptyNote(words: readonly string[], { status, local, model, since }: Li
 
 /** Such as "3 generations: 20 credits, $0.40, 1 of unknown cost; 960 credits left". */
 async function summarize(entries: readonly Entry[], journal: Pick<Journal, "scan">, limit: number): Promise<string> {
-  const prices = entries.map(findListedPrice);
-  const sumOf = (unit: "credits" | "usd") =>
-    prices.reduce((sum, price) => sum + (typeof price === "object" ? (price[unit] ?? 0) : 0), 0);
-  const [credits, usd, unknown] = [sumOf("credits"), sumOf("usd"), prices.filter((price) => price === "?").length];
-  const costs = [
-    credits > 0 ? countCredits(credits) : "",
-    usd > 0 ? formatUsd(usd) : "",
-    unknown > 0 ? `${formatNumber(unknown)} of unknown cost` : "",
-  ].filter(Boolean);
-  const count = entries.length === 1 ? "1 generation" : `${formatNumber(entries.length)} generations`;
+  const costs = describeSpent(sumSpent(distinctStarts(entries)));
+  const count = countGenerations(entries.length);
   const shown = entries.length < limit ? count : `The newest ${count} (-L shows more)`;
   const recent = await readRecent(journal);
   const services = [...new Set(entries.filter((entry) => !isLocal(entry)).map(({ base_url }) => base_url))];
@@ -177,7 +194,69 @@ async function summarize(entries: readonly Entry[], journal: Pick<Journal, "scan
     const where = services.length > 1 ? ` at ${new URL(service).host}` : "";
     return newest?.remaining_credits === undefined ? [] : `${countCredits(newest.remaining_credits)} left${where}`;
   });
-  return [`${shown}${costs.length > 0 ? `: ${costs.join(", ")}` : ""}`, ...left].join("; ");
+  return [`${shown}${costs}`, ...left].join("; ");
+}
+
+function countGenerations(count: number): string {
+  return count === 1 ? "1 generation" : `${formatNumber(count)} generations`;
+}
+
+/** Such as ": 20 credits, $0.40, 1 of unknown cost"; "" if nothing was charged. */
+function describeSpent({ credits, cost, unknown }: Spent): string {
+  const costs = [
+    credits ? countCredits(credits) : "",
+    cost ? formatUsd(cost) : "",
+    unknown > 0 ? `${formatNumber(unknown)} of unknown cost` : "",
+  ].filter(Boolean);
+  return costs.length > 0 ? `: ${costs.join(", ")}` : "";
+}
+
+type SumOptions = {
+  isMeant(entry: Entry): boolean;
+  words: readonly string[];
+  options: ListFlags;
+  journal: Journal;
+};
+
+/** Prints what the generations have cost. A cost that was not stated is never guessed: such generations are counted apart. */
+async function printSums(
+  by: SumKey,
+  { isMeant, words, options, journal }: SumOptions,
+  { io, output }: Pick<Context, "io" | "output">,
+): Promise<void> {
+  const { status, csv } = options;
+  const entries = await listAttempts({ status, limit: Number.POSITIVE_INFINITY, isMeant }, journal, io);
+  const rows = sumBy(entries, by);
+  const total = sumSpent(distinctStarts(entries));
+  const show = (text: string) => output.redact(plainLine(text));
+  const cells = rows.map(({ key, generations, credits, cost, unknown }) =>
+    [key ?? "", generations, credits ?? "", cost ?? "", unknown].map((cell) => show(String(cell))),
+  );
+  const header = [by, "generations", "credits", "cost", "unknown"];
+  const text = csv ? formatCsv([header, ...cells]) : await formatSums(header, cells, io);
+  await output.result(text, { by, rows, total });
+  if (rows.length === 0) output.note(emptyNote(words, options));
+  else output.note(`${countGenerations(total.generations)}${describeSpent(total)}`);
+}
+
+/** RFC 4180. */
+function formatCsv(rows: readonly (readonly string[])[]): string {
+  const quoted = (cell: string) => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
+  return rows.map((row) => row.map(quoted).join(",")).join("\n");
+}
+
+async function formatSums(
+  header: readonly string[],
+  rows: readonly (readonly string[])[],
+  { stdout, env }: Pick<Io, "stdout" | "env">,
+): Promise<string> {
+  if (!stdout.isTTY || rows.length === 0) return rows.map((row) => row.join("\t")).join("\n");
+  const { formatTable } = await import("../terminal/table.ts");
+  const columns = header.map((name, index) => ({
+    header: name === "cost" ? "USD" : name.toUpperCase(),
+    cells: rows.map((row) => row[index] ?? ""),
+  }));
+  return formatTable(columns, stdout.columns ?? 80, { mark: cutMark(env) }).join("\n");
 }
 
 /** Opens a saved video in the default player, and prints its path. Throws `output` if the file is gone. */
@@ -210,6 +289,9 @@ async function openSaved(
 const unclearNote =
   "Attempts that are unknown may have been charged: the service sent no usable response. Check your account for a generation from that time;\n" +
   "`vidgen wait <id>` fetches it, `vidgen list --dismiss <attempt>` closes the attempt.";
+
+const unfollowedNote =
+  "No command on this machine follows what is marked processing!: `vidgen wait --all -o ./` waits for it and saves it.";
 
 async function dismissAttempt(typed: string, journal: Journal, { io, output }: Pick<Context, "io" | "output">) {
   await watchLease(await findEntry(typed, journal, io), journal, { io, output });
@@ -298,13 +380,15 @@ type Layout = {
   mark: ReturnType<typeof cutMark>;
   date: Io["date"];
   show(text: string): string;
+  /** The attempts that no process follows. */
+  unfollowed: ReadonlySet<string>;
 };
 
 /** One line per entry: at a terminal a table of its width with short ids, for a script the whole entry with tabs in between. */
-async function formatEntries(entries: Entry[], { width, mark, date, show }: Layout): Promise<string[]> {
+async function formatEntries(entries: Entry[], { width, mark, date, show, unfollowed }: Layout): Promise<string[]> {
   const cells = entries.map((entry) => {
     const { attempt, id = `(${shortenId(attempt)})`, base_url, request, file, reason = "" } = entry;
-    const status = isNotSubmitted(entry) ? "not submitted" : statusText(entry);
+    const status = isNotSubmitted(entry) ? "not submitted" : statusText(entry, unfollowed);
     const service = isLocal(entry) ? "local" : new URL(base_url).host;
     const age = formatAge(entry, { date });
     return [
@@ -346,12 +430,13 @@ async function formatEntries(entries: Entry[], { width, mark, date, show }: Layo
 }
 
 /** An entry as `--json` shows it. */
-function entryDocument(entry: Entry): object {
+function entryDocument(entry: Entry, unfollowed: ReadonlySet<string>): object {
   const { request, reason, content, ...shown } = entry;
   return {
     ...omit(shown, ["place", "path", "typed", "parts", "told", "paused", "state"]),
     credits: creditsOf(entry, { isLocal: isLocal(entry) }),
     ...(isNotSubmitted(entry) && { cost: 0 }),
+    ...(entry.status === "processing" && { followed: !unfollowed.has(entry.attempt) }),
     sha256: content?.sha256,
     size: content?.size,
     model: request.model,
@@ -360,36 +445,14 @@ function entryDocument(entry: Entry): object {
   };
 }
 
-/** The cost of a start, if its service has stated it. */
-type ListedPrice = { credits?: number; usd?: number } | "free" | "?" | "-";
-
-/** A failed generation may have got its credits back. A provider of the local service is paid in USD. */
-function findListedPrice(entry: Entry): ListedPrice {
-  const { status, id, cost, credits, is_preview } = entry;
-  if (cost !== undefined) return { usd: cost };
-  if (status === "unsent" || (status === "refused" && id === undefined) || isNotSubmitted(entry)) return "-";
-  if (isLocal(entry) && is_preview === false) return "?";
-  if (isLocal(entry) && credits === 0) return "free";
-  if (credits === undefined || status === "failed") return "?";
-  return { credits };
-}
-
-/** Whether it failed before an engine of the local service got it: then it has a code, and nothing was charged. */
-function isNotSubmitted({ status, code, cost, base_url }: Entry): boolean {
-  return status === "failed" && code !== undefined && cost === undefined && isLocal({ base_url });
-}
-
-function statusText({ status }: Entry): string {
-  return status === "unknown" ? "unknown!" : status;
+/** A status with a mark asks the user to do something. */
+function statusText({ status, attempt }: Entry, unfollowed: ReadonlySet<string>): string {
+  return status === "unknown" || unfollowed.has(attempt) ? `${status}!` : status;
 }
 
 function formatPrice(price: ListedPrice): string {
   if (typeof price === "string") return price;
   return price.usd === undefined ? String(price.credits) : formatUsd(price.usd);
-}
-
-function isLocal({ base_url }: Pick<Entry, "base_url">): boolean {
-  return base_url === localBaseUrl;
 }
 
 /** Every command accepts the beginning of a UUID. */

@@ -71,10 +71,12 @@ const attempt = object({
   ...price,
   remaining_credits: number.optional(),
   took_ms: number.optional(),
+  followed: z.boolean().optional(),
   file: text.optional(),
   size: number.optional(),
   sha256: text.optional(),
 });
+const spent = { generations: whole, credits: number.nullable(), cost: number.nullable(), unknown: whole };
 const statedPrice = object({ base_url: text, ...price, at: text });
 const row = object({ row: text, line: whole, ...end, error: errorFields.nullable().optional() });
 const openRow = object({ row: text, line: whole, attempt: text, id: textOrNull, status: text, file: textOrNull });
@@ -122,7 +124,10 @@ export const results: Readonly<Record<string, z.core.$ZodType>> = {
   wait: z.union([waited, z.array(waited)]),
   cancel: z.union([cancelled, z.array(cancelled)]),
   delete: z.union([deleted, z.array(deleted)]),
-  list: z.array(attempt),
+  list: z.union([
+    z.array(attempt),
+    object({ by: text, rows: z.array(object({ key: textOrNull, ...spent })), total: object(spent) }),
+  ]),
   models: z.array(
     z.union([
       object({

@@ -49,6 +49,16 @@ async function withFinalState(dated: Dated, leaseOf: Journal["leaseOf"]): Promis
   return isUnknown ? { ...entry, state: "unknown", status: "unknown" } : entry;
 }
 
+/** The attempts among these that are running and that no process follows, by their names. Writes nothing. */
+export async function findUnfollowed(
+  entries: readonly Entry[],
+  journal: Pick<Journal, "leaseOf">,
+): Promise<ReadonlySet<string>> {
+  const running = entries.filter(({ status }) => status === "processing");
+  const leases = await Promise.all(running.map(({ attempt }) => journal.leaseOf(attempt).catch(() => "unsure")));
+  return new Set(running.flatMap(({ attempt }, index) => (leases[index] === "dead" ? attempt : [])));
+}
+
 /**
  * The generations that may have cost money, whose result was not delivered, and that no process follows:
  * the same command would resume them. Reads as far back as a start does, and writes nothing.

@@ -1,4 +1,4 @@
-import { appendFileSync, mkdirSync, readFileSync, statSync } from "node:fs";
+import { appendFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import stringWidth from "string-width";
 import { describe, expect, test } from "vitest";
@@ -15,7 +15,7 @@ test("shows what was started, newest first: id, status, model, age, cost, file, 
   expect(code).toBe(0);
   const [first = "", second = ""] = stdout.split("\n");
   const host = "api.video.example";
-  expect(first.split("\t")).toEqual([id, "processing", "veo-3.1", "0 s", "10", "", host, "an owl"]);
+  expect(first.split("\t")).toEqual([id, "processing!", "veo-3.1", "0 s", "10", "", host, "an owl"]);
   const saved = [expect.any(String), "completed", "wan-2.5", "3 h", "10", file, host, "a fox"];
   expect(second.split("\t")).toEqual(saved);
 });
@@ -63,7 +63,7 @@ test.each([20, 40, 80, 200])(
     if (columns === 200) expect(lines[0]).toMatch(/AGE +COST +FILE/);
     expect(lines[2]).toMatch(new RegExp(`^${id.slice(0, 8)} {2}process.*…$`));
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(columns);
-    if (columns === 40) expect(lines[1]).toMatch(/completed {3}an owl$/);
+    if (columns === 40) expect(lines[1]).toMatch(/completed {4}an owl$/);
     if (columns === 80) expect(lines[1]).toMatch(/ {2}…\S*\/owl\.mp4 {2}an owl$/);
   },
 );
@@ -405,4 +405,101 @@ test("--local lists what the local service made, and not what another service on
   await world.vidgen("generate", "a fox", "--base-url", "http://127.0.0.1:8787");
   expect(JSON.parse((await world.vidgen("list", "--json")).stdout)).toMatchObject([{ status: "refused" }]);
   expect(JSON.parse((await world.vidgen("list", "--local", "--json")).stdout)).toEqual([]);
+});
+
+describe("--sum", () => {
+  /** Two models on two days, a row of a batch, one whose cost nobody has stated, and one that was not sent. */
+  async function createSpent() {
+    const world = await createWorld();
+    await world.vidgen("generate", "a fox");
+    await world.io.sleep(24 * 3600_000);
+    await world.vidgen("generate", "an owl", "-m", "veo-3.1");
+    writeFileSync(join(world.folder, "shots.txt"), "a hare\n");
+    await world.vidgen("batch", join(world.folder, "shots.txt"), "-o", join(world.folder, "{slug}.mp4"));
+    await world.vidgen("generate", "[fail] a bear");
+    world.faults.push(onStart(() => Promise.reject(failure("ECONNREFUSED", false)) as never));
+    await world.vidgen("generate", "not sent");
+    const sumsBy = async (...argv: string[]) =>
+      JSON.parse((await world.vidgen("list", "--json", "--sum", ...argv)).stdout);
+    return { world, sumsBy };
+  }
+
+  test("adds up what was stated, and counts apart what was not", async () => {
+    const { sumsBy } = await createSpent();
+    const total = { generations: 4, credits: 30, cost: null, unknown: 1 };
+    expect(await sumsBy("model")).toEqual({
+      by: "model",
+      rows: [
+        { key: "wan-2.5", generations: 3, credits: 20, cost: null, unknown: 1 },
+        { key: "veo-3.1", generations: 1, credits: 10, cost: null, unknown: 0 },
+      ],
+      total,
+    });
+    expect((await sumsBy("label")).rows).toEqual([
+      { key: null, generations: 3, credits: 20, cost: null, unknown: 1 },
+      { key: "shots.txt", generations: 1, credits: 10, cost: null, unknown: 0 },
+    ]);
+    const days = await sumsBy("day");
+    expect(days.rows.map(({ generations }: { generations: number }) => generations)).toEqual([3, 1]);
+    expect(days.rows[0].key > days.rows[1].key).toBe(true);
+    expect((await sumsBy("service")).rows).toEqual([{ key: baseUrl, ...total }]);
+    expect((await sumsBy("model", "--since", "12h")).total).toMatchObject({ generations: 3, credits: 20 });
+  });
+
+  test("prints tabs for a script, a table at a terminal, and --csv with a header", async () => {
+    const { world } = await createSpent();
+    const run = await world.vidgen("list", "--sum", "model");
+    expect(run.stdout).toBe("wan-2.5\t3\t20\t\t1\nveo-3.1\t1\t10\t\t0\n");
+    expect(run.stderr).toContain("4 generations: 30 credits, 1 of unknown cost");
+    expect((await world.vidgen("list", "--sum", "model", "--csv")).stdout).toBe(
+      "model,generations,credits,cost,unknown\nwan-2.5,3,20,,1\nveo-3.1,1,10,,0\n",
+    );
+    Object.assign(world, { isTerminal: true, columns: 80 });
+    expect((await world.vidgen("list", "--sum", "model")).stdout).toMatch(/^MODEL +GENERATIONS +CREDITS +UNKNOWN/);
+  });
+
+  test("sums all generations, however many there are, and one with two attempts of one key once", async () => {
+    const world = await createWorld();
+    await world.vidgen("generate", "a fox");
+    const journal = join(world.home, "journal.jsonl");
+    const lines = readFileSync(journal, "utf8").split("\n").slice(0, 2);
+    const [intent, accepted] = lines.map((line) => JSON.parse(line));
+    const copies = Array.from({ length: 50 }, (_, i) => [
+      { ...intent, attempt: `a-${i}`, part: undefined },
+      { ...accepted, attempt: `a-${i}`, id: `copy-${i}` },
+      { ...intent, attempt: `b-${i}`, part: undefined, resend_of: `a-${i}` },
+      { ...accepted, attempt: `b-${i}`, id: `copy-${i}` },
+    ]);
+    appendFileSync(
+      journal,
+      copies
+        .flat()
+        .map((line) => `${JSON.stringify(line)}\n`)
+        .join(""),
+    );
+    const { stdout } = await world.vidgen("list", "--sum", "model", "--json");
+    expect(JSON.parse(stdout).total).toMatchObject({ generations: 51, credits: 510 });
+  });
+
+  test.each([
+    ["--csv"],
+    ["--sum", "model", "--limit", "3"],
+    ["--sum", "model", "--csv", "--json"],
+    ["--sum", "model", "--open"],
+    ["--sum", "prompt"],
+  ])("%j is a usage error", async (...argv) => {
+    const world = await createWorld();
+    expect(await world.vidgen("list", ...argv)).toMatchObject({ code: 2, stdout: "" });
+  });
+});
+
+test("what runs and is followed by no process is marked, with the command that saves it", async () => {
+  const world = await createWorld();
+  await world.vidgen("generate", "a fox", "--no-wait");
+  const run = await world.vidgen("list");
+  expect(run.stdout).toContain("\tprocessing!\t");
+  expect(run.stderr).toContain("`vidgen wait --all -o ./` waits for it and saves it");
+  expect(JSON.parse((await world.vidgen("list", "--json")).stdout)).toMatchObject([{ followed: false }]);
+  await world.vidgen("wait", "--all", "-o", `${world.folder}/`);
+  expect((await world.vidgen("list")).stderr).not.toContain("processing!");
 });

@@ -1,0 +1,87 @@
+import { basename } from "node:path";
+import { type Entry, keyOf } from "../client/ledger/history.ts";
+import { localBaseUrl } from "../connect/local.ts";
+
+/** The cost of a start, if its service has stated it; "-" if nothing can have been charged. */
+export type ListedPrice = { credits?: number; usd?: number } | "free" | "?" | "-";
+
+/** A failed generation may have got its credits back. A provider of the local service is paid in USD. */
+export function findListedPrice(entry: Entry): ListedPrice {
+  const { status, id, cost, credits, is_preview } = entry;
+  if (cost !== undefined) return { usd: cost };
+  if (status === "unsent" || (status === "refused" && id === undefined) || isNotSubmitted(entry)) return "-";
+  if (isLocal(entry) && is_preview === false) return "?";
+  if (isLocal(entry) && credits === 0) return "free";
+  if (credits === undefined || status === "failed") return "?";
+  return { credits };
+}
+
+/** Whether it failed before an engine of the local service got it: then it has a code, and nothing was charged. */
+export function isNotSubmitted({ status, code, cost, base_url }: Entry): boolean {
+  return status === "failed" && code !== undefined && cost === undefined && isLocal({ base_url });
+}
+
+export function isLocal({ base_url }: Pick<Entry, "base_url">): boolean {
+  return base_url === localBaseUrl;
+}
+
+/** The stated costs of some generations; a unit is `null` if no service has stated a cost in it. */
+export type Spent = {
+  generations: number;
+  credits: number | null;
+  /** In US dollars. */
+  cost: number | null;
+  /** How many may have been charged with a cost that nobody has stated. */
+  unknown: number;
+};
+
+export function sumSpent(entries: readonly Entry[]): Spent {
+  const prices = entries.map(findListedPrice).filter((price) => price !== "-");
+  const sumOf = (unit: "credits" | "usd") => {
+    const stated = prices.flatMap((price) => {
+      if (price === "free") return unit === "credits" ? 0 : [];
+      return typeof price === "string" ? [] : (price[unit] ?? []);
+    });
+    // Without the rounding, 0.1 + 0.2 dollars would be 0.30000000000000004.
+    return stated.length === 0 ? null : Math.round(stated.reduce((sum, price) => sum + price, 0) * 1e6) / 1e6;
+  };
+  const unknown = prices.filter((price) => price === "?").length;
+  return { generations: prices.length, credits: sumOf("credits"), cost: sumOf("usd"), unknown };
+}
+
+/** What `list --sum` can group by. The label of a row of a batch is the name of its rows file, as at the service. */
+const keys = {
+  model: ({ request }) => request.model,
+  day: ({ at }) => at.slice(0, 10),
+  label: ({ rows_file, batch }) => basename(rows_file?.path ?? batch ?? "") || null,
+  service: (entry) => (isLocal(entry) ? "local" : entry.base_url),
+} satisfies Record<string, (entry: Entry) => string | null>;
+
+export type SumKey = keyof typeof keys;
+
+export const sumKeys = Object.keys(keys) as SumKey[];
+
+/** The sums of each day, newest first, or of each model, label or service, the dearest first; `key` is `null` for what has none. */
+export function sumBy(entries: readonly Entry[], by: SumKey): (Spent & { key: string | null })[] {
+  const groups = new Map<string | null, Entry[]>();
+  for (const entry of distinctStarts(entries)) {
+    const key = keys[by](entry);
+    groups.set(key, [...(groups.get(key) ?? []), entry]);
+  }
+  const sums = [...groups]
+    .map(([key, group]) => ({ key, ...sumSpent(group) }))
+    .filter(({ generations }) => generations > 0);
+  if (by === "day") return sums.sort((a, b) => (b.key ?? "").localeCompare(a.key ?? ""));
+  return sums.sort((a, b) => (b.credits ?? 0) - (a.credits ?? 0) || (b.cost ?? 0) - (a.cost ?? 0));
+}
+
+/** Attempts with one Idempotency-Key are one start: the one that has a generation counts, else the newest. */
+export function distinctStarts(entries: readonly Entry[]): Entry[] {
+  const starts = new Map<string, Entry>();
+  for (const entry of entries) {
+    const name = `${entry.base_url} ${keyOf(entry)}`;
+    const known = starts.get(name);
+    if (known === undefined || (known.id === undefined && entry.id !== undefined)) starts.set(name, entry);
+  }
+  return [...starts.values()];
+}
