@@ -1,6 +1,6 @@
 import { resolve, sep } from "node:path";
 import type { Batch } from "../client/batch/batch.ts";
-import type { PlannedRow } from "../client/batch/plan.ts";
+import type { PlannedRow } from "../client/batch/row-state.ts";
 import { type Ffmpeg, requireFfmpeg } from "../client/film/ffmpeg.ts";
 import {
   checkFilmFree,

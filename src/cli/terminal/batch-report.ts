@@ -1,7 +1,7 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { Batch } from "../../client/batch/batch.ts";
 import type { Budget, Costs } from "../../client/batch/costs.ts";
-import type { PlannedRow } from "../../client/batch/plan.ts";
+import type { PlannedRow } from "../../client/batch/row-state.ts";
 import type { RunEnd } from "../../client/batch/run.ts";
 import { countsCredits, type ExpectedCost } from "../../client/generation/cost.ts";
 import { type BatchCounts, isGeneral } from "../../client/generation/events.ts";

@@ -6,9 +6,9 @@ import type { Service } from "../generation/service.ts";
 import { findSaved } from "../generation/status.ts";
 import { kindOf } from "../save/files.ts";
 import { findOutputPath, isFolder } from "../save/output-path.ts";
-import type { PlannedRow } from "./plan.ts";
-import { findKeptVideo } from "./redo.ts";
+import { findKeptVideo } from "./kept-video.ts";
 import { readError } from "./results.ts";
+import type { PlannedRow } from "./row-state.ts";
 import type { Faults } from "./rows/faults.ts";
 
 type CheckDependencies = { service: Service; io: Pick<Io, "date" | "disk"> };

@@ -2,39 +2,14 @@ import type { Disk } from "../../io.ts";
 import { shorten } from "../../protocol/text.ts";
 import { stopsOthers } from "../ledger/attempt.ts";
 import { hasContent } from "../ledger/content.ts";
-import type { Entry, RedoneRow } from "../ledger/history.ts";
-import { isStarted, type StartedEntry } from "../ledger/policy.ts";
-import { type KeptVideo, markRedone, type RedoOptions, type Redos, type RowAttempts, type RowRedo } from "./redo.ts";
+import type { Entry } from "../ledger/history.ts";
+import { isStarted } from "../ledger/policy.ts";
+import { markRedone, type RedoOptions, type RowAttempts } from "./redo.ts";
+import type { Redos, RowRedo } from "./redo-lines.ts";
 import { hashRow, type KeyedRow } from "./row.ts";
+import type { PlannedRow, RowState } from "./row-state.ts";
 import type { Faults } from "./rows/faults.ts";
 import { findDeciding, groupByRow, kindOfRow, leftAlone } from "./status.ts";
-
-/** What a run does with a row. */
-export type RowState =
-  /** `isFound` if the video is in its file although neither the journal nor the results file says so. */
-  | { kind: "done"; id: string; file: string | undefined; isFound?: boolean }
-  /** Started and not done: it is polled, and its video saved. */
-  | { kind: "running"; attempt: StartedEntry }
-  | NewState
-  /** May have been charged, was charged and is lost, or was refused or failed: not started again. */
-  | { kind: "unknown" | "lost" | "failed"; attempt: Entry }
-  /** Not started, because a row that it depends on is not started again. */
-  | { kind: "blocked"; by: KeyedRow };
-
-/** Will be started. */
-export type NewState = {
-  kind: "new";
-  /** The attempts that may have been charged and are ignored from now on. */
-  dismissed: Entry[];
-  /** The redo that makes the row again: see `RedoLine`. `redone` is set if it begins in this run: it is written to the results file first. */
-  redo?: string | undefined;
-  redone?: RedoneRow;
-  /** The attempt at the row that the redo replaces, and its video if that is in the way of the new one. */
-  old?: Entry | undefined;
-  kept?: KeptVideo | undefined;
-};
-
-export type PlannedRow = KeyedRow & { state: RowState };
 
 export type PlanOptions = {
   retryFailed?: boolean | undefined;

@@ -1,16 +1,10 @@
-import { extname, resolve } from "node:path";
 import { usage } from "../../errors.ts";
-import type { Disk } from "../../io.ts";
 import { findSimilar } from "../../protocol/models.ts";
 import { shorten } from "../../protocol/text.ts";
-import { record, type Service } from "../generation/service.ts";
-import { type Content, hasContent } from "../ledger/content.ts";
-import type { DatedLine, Entry, RedoLine, RedoneRow } from "../ledger/history.ts";
-import { kindOf, outputError, renameNew } from "../save/files.ts";
-import { hasInfo } from "../save/info.ts";
-import { infoPath } from "../save/output-path.ts";
-import type { PlannedRow } from "./plan.ts";
+import type { Entry } from "../ledger/history.ts";
+import type { Redos } from "./redo-lines.ts";
 import type { KeyedRow } from "./row.ts";
+import type { PlannedRow } from "./row-state.ts";
 import type { Faults } from "./rows/faults.ts";
 import { kindOfRow } from "./status.ts";
 
@@ -22,37 +16,6 @@ export type RedoOptions = {
   /** The name of this redo in the results file. */
   name: string;
 };
-
-type DatedRedo = RedoLine & { at: string };
-
-/** What the results files say about the redos of rows. */
-export type Redos = {
-  /** The attempts that no longer decide the state of their row. */
-  replaced: ReadonlySet<string>;
-  /** The newest redo of each row, by key. */
-  newest: ReadonlyMap<string, RowRedo>;
-};
-
-export type RowRedo = RedoneRow & { redo: string; at: string };
-
-/** Later redos of a row replace more attempts. Their times may be from clocks that were wrong. */
-export function readRedos(lines: readonly DatedRedo[]): Redos {
-  const replaced = new Set<string>();
-  const newest = new Map<string, RowRedo>();
-  for (const { redo, at, rows } of lines) {
-    for (const row of rows) {
-      for (const attempt of row.replaces) replaced.add(attempt);
-      if (row.replaces.length >= (newest.get(row.row)?.replaces.length ?? 0)) newest.set(row.row, { ...row, redo, at });
-    }
-  }
-  return { replaced, newest };
-}
-
-/** The redos of other results files that are missing in this one. */
-export function findUnwrittenRedos(own: readonly DatedRedo[], others: readonly DatedRedo[]): DatedLine[] {
-  const written = new Set(own.map(({ redo }) => redo));
-  return others.filter(({ redo }) => !written.has(redo));
-}
 
 /** Throws `usage` for a name that no row has. */
 export function checkNames({ rows: names }: Pick<RedoOptions, "rows">, rows: readonly Pick<KeyedRow, "key">[]): void {
@@ -146,39 +109,4 @@ function hasEnded(row: PlannedRow, { current }: RowAttempts): boolean {
 /** Whether a row has a video that was handed over. Its file may be gone. */
 function isMade({ state }: PlannedRow, current: Entry | undefined): current is Entry {
   return current !== undefined && (state.kind === "done" || current.state === "delivered");
-}
-
-/** The old video of a row, and the free path where it is kept. */
-export type KeptVideo = { id: string; content: Content; from: string; to: string };
-
-/** Where to keep the video of an earlier attempt; `undefined` if the file is another one. `taken` are the output paths of rows. */
-export async function findKeptVideo(
-  file: string,
-  { id, content }: Pick<Entry, "id" | "content">,
-  { taken, disk }: { taken: ReadonlySet<string>; disk: Disk },
-): Promise<KeptVideo | undefined> {
-  if (id === undefined || content === undefined || !(await hasContent(file, content, disk))) return undefined;
-  const extension = extname(file);
-  const name = file.slice(0, file.length - extension.length);
-  for (let n = 1; ; n++) {
-    const to = `${name}.take-${n}${extension}`;
-    if (taken.has(to)) continue;
-    // A killed process may have created the second name already.
-    if ((await kindOf(to, disk)) === "none" || (await hasContent(to, content, disk)))
-      return { id, content, from: file, to };
-  }
-}
-
-/** Renames the old video of a row, and its info file, before the row is started again. Does nothing the second time. Throws `output`. */
-export async function keepVideo({ id, content, from, to }: KeptVideo, service: Service): Promise<void> {
-  const { disk } = service.io;
-  try {
-    if (!(await hasContent(from, content, disk))) return;
-    await record(service, { kind: "delivered", id, file: resolve(to), ...content });
-    if (await hasInfo(from, id, disk)) await renameNew(infoPath(from), infoPath(to), disk);
-    if (await hasContent(to, content, disk)) await disk.rm(from);
-    else await renameNew(from, to, disk);
-  } catch (error) {
-    throw outputError(error, to);
-  }
 }

@@ -1,7 +1,7 @@
 import { asVidgenError, VidgenError } from "../../errors.ts";
 import type { RetryIo } from "../http/retry.ts";
 import { type Budget, type Costs, checkBudget, mustRunAlone } from "./costs.ts";
-import type { PlannedRow } from "./plan.ts";
+import type { PlannedRow } from "./row-state.ts";
 import { createSlots } from "./slots.ts";
 import type { CollectedRow, createWork, RowEnd, RunningRow, Source } from "./work.ts";
 

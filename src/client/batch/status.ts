@@ -4,7 +4,7 @@ import { isGeneral } from "../generation/events.ts";
 import { type State, type Status, statusOf, stopsOthers } from "../ledger/attempt.ts";
 import { type Entry, foldEntry, type RunLine } from "../ledger/history.ts";
 import { mergeAttempts } from "./ledger.ts";
-import { readRedos } from "./redo.ts";
+import { readRedos } from "./redo-lines.ts";
 import { checkOrphans, findResults, lockOf, type Results, readResults } from "./results.ts";
 
 /** The number of rows in each state. */

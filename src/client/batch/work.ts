@@ -17,10 +17,10 @@ import { type State, statusOf } from "../ledger/attempt.ts";
 import { recordOf } from "../ledger/history.ts";
 import { chargedOf } from "../ledger/price.ts";
 import { type Costs, costOf } from "./costs.ts";
+import { keepVideo } from "./kept-video.ts";
 import type { Ledger } from "./ledger.ts";
-import type { NewState, PlannedRow } from "./plan.ts";
-import { keepVideo } from "./redo.ts";
 import { hashRow } from "./row.ts";
+import type { NewState, PlannedRow } from "./row-state.ts";
 import type { RowsFile } from "./rows-file.ts";
 import { kindOfRow, leftAlone } from "./status.ts";
 
