@@ -1,14 +1,16 @@
+import type { Budget } from "../client/batch/costs.ts";
 import type { ChooseOptions } from "../client/generation/choose.ts";
 import type { Service } from "../client/generation/service.ts";
 import type { Choice, Earlier } from "../client/ledger/policy.ts";
 import { formatAge, formatExpected } from "../connect/format.ts";
 import type { Project } from "../connect/project.ts";
-import { asVidgenError } from "../errors.ts";
+import { asVidgenError, type VidgenError } from "../errors.ts";
 import { findWarnings } from "../protocol/fields.ts";
 import type { StartRequest } from "../protocol/schema.ts";
 import type { Context } from "./context.ts";
 import type { StartFlags } from "./making.ts";
 import { describeProject } from "./project.ts";
+import type { Output } from "./terminal/output.ts";
 import { earlierDocument } from "./terminal/result.ts";
 
 type DryRunOptions = Pick<StartFlags, "local" | "engine" | "baseUrl"> &
@@ -17,6 +19,7 @@ type DryRunOptions = Pick<StartFlags, "local" | "engine" | "baseUrl"> &
     at: string | undefined;
     outputPath: string | undefined;
     earlier: Earlier;
+    budget: Budget;
     /** The generation whose request is repeated. */
     parent?: string | undefined;
     project: Project | undefined;
@@ -42,9 +45,16 @@ export async function printDryRun(
   const url = local ? "{local service}" : (session?.service.baseUrl ?? "{base_url}");
   const news = requests.filter((_, index) => isNew(choices?.[index]));
   const cost = await describeCosts(news, session?.service);
+  const [only] = requests.length === 1 ? news : [];
+  const { checkSingle } = await import("../client/batch/spending.ts");
+  const overrun = only && session && (await checkSingle(only, options.budget, session.service));
   const parts = [];
   for (const [index, request] of requests.entries())
-    parts.push(await describeDryStart(request, choices?.[index], { ...options, url }, context));
+    parts.push(
+      overrun
+        ? describeRefusal(overrun, output)
+        : await describeDryStart(request, choices?.[index], { ...options, url }, context),
+    );
   const documents = parts.map(({ document }) => document);
   const text = [cost, ...parts.map((part) => part.text)].join("\n\n");
   await output.result(text, requests.length === 1 ? documents[0] : documents);
@@ -122,8 +132,12 @@ async function describeChoice(
     choice.key === undefined
       ? ""
       : " Only if the service says that it recognizes the key of that attempt, the request would be sent again with it: then it cannot be charged twice.";
-  const text = `Would send nothing, and end with ${error.exit}: ${error.message}${resend}`;
-  return { text, document: output.errorDocument(error) };
+  return describeRefusal(error, output, resend);
+}
+
+function describeRefusal(error: VidgenError, { errorDocument }: Pick<Output, "errorDocument">, more = ""): Described {
+  const text = `Would send nothing, and end with ${error.exit}: ${error.message}${more}`;
+  return { text, document: errorDocument(error) };
 }
 
 function isImage(value: unknown): value is string {

@@ -1,13 +1,14 @@
+import type { Budget } from "../client/batch/costs.ts";
 import { handOverId } from "../client/generation/attempt.ts";
 import { expectCost } from "../client/generation/cost.ts";
-import { listEntries, type Service } from "../client/generation/service.ts";
+import type { Service } from "../client/generation/service.ts";
 import { openTakes, type PaidStartOptions } from "../client/generation/start.ts";
 import { hasContent } from "../client/ledger/content.ts";
 import type { Entry } from "../client/ledger/history.ts";
 import { type Earlier, isTakeDone } from "../client/ledger/policy.ts";
 import { chargedOf } from "../client/ledger/price.ts";
 import type { Session } from "../connect/session.ts";
-import { asVidgenError, beforePaying, type VidgenError } from "../errors.ts";
+import { asVidgenError, beforePaying, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import type { StartRequest } from "../protocol/schema.ts";
 import type { Context } from "./context.ts";
@@ -21,7 +22,7 @@ export type Takes = {
   session: Session;
   requests: readonly StartRequest[];
   how: PaidStartOptions & { earlier: Earlier };
-  maxCredits: number | undefined;
+  budget: Budget;
   /** The user has already said yes. */
   isConfirmed: boolean;
 };
@@ -31,8 +32,8 @@ type TakeResult = {
   outcome: Outcome | Promise<Outcome>;
   /** Why it was not started. */
   failure?: VidgenError;
-  /** The same, if the budget is the reason. */
-  overrun?: VidgenError | undefined;
+  /** Whether the budget is the reason. */
+  isOverBudget?: boolean;
 };
 
 /**
@@ -50,13 +51,18 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
   defer(run.release);
   const news = requests.filter((_, index) => run.positions[index]?.attempt === undefined);
   await confirmTakes(news, takes, context).catch(stop);
-  const budget = await openBudget(run.name, takes, io).catch(stop);
+  const { openSpending } = await import("../client/batch/spending.ts");
+  const limits = takes.budget;
+  // What earlier processes spent in this run counts too.
+  const isOwn = (entry: Entry) => entry.run === run.name;
+  const spending = await openSpending(session.service, limits, { isOwn, signal: io.signal }).catch(stop);
   const follow = ({ attempt, document: extra, credits }: FollowedStart) =>
     followOne(
       attempt,
       { outputPath: how.outputPath, extra, credits, output },
       { session, reporter, io, resume: options },
     );
+  const outcomes: TakeResult["outcome"][] = [];
   const makeTake = async (index: number, request: StartRequest): Promise<TakeResult> => {
     const { position, attempt: made } = run.positions[index] ?? { position: index + 1 };
     const take = { run: run.name, position, count: requests.length };
@@ -66,26 +72,34 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
     const first = how.outputPath?.includes("{model}") ? sameModel.length + 1 : position;
     let overrun: VidgenError | undefined;
     const check = () => {
-      overrun = budget?.check(request);
+      overrun ??= spending?.check(request);
       if (overrun) throw overrun;
     };
     let id = made?.id;
     try {
       if (made && (await hasResult(made, options, io)))
         return { outcome: await printEarlier(made, session.service, context) };
+      if (!made && (await spending?.mustWait(request))) {
+        await Promise.all(outcomes);
+        if (await spending?.mustWait(request)) overrun = unpricedError(request);
+      }
       const started = await start({ session, request, how: { ...how, take, first, check } }, context);
       id = started.attempt.id;
-      if (started.accepted) budget?.started(request, started.accepted);
+      if (started.accepted) spending?.started(request, started.accepted);
       return { outcome: options.wait ? follow(started) : await endWithId(started, session, context) };
     } catch (thrown) {
+      const error = asVidgenError(thrown);
       // The thrown copy also says that nothing was charged, but the earlier takes were.
-      const failure = overrun ?? asVidgenError(thrown);
+      const failure = error.code === "credits" && overrun ? overrun : error;
       const label = `${index + 1} of ${requests.length}${hasModels ? ` (${model})` : ""}`;
       const failed = failedOutcome(failure, { id: failure.id ?? id, label }, output);
-      return { outcome: { ...failed, document: { model, ...failed.document } }, failure, overrun };
+      return {
+        outcome: { ...failed, document: { model, ...failed.document } },
+        failure,
+        isOverBudget: failure === overrun,
+      };
     }
   };
-  const outcomes: TakeResult["outcome"][] = [];
   let hasFailed = false;
   /** What the service refuses for one model may work with another. */
   const refusedModels = new Set<string>();
@@ -97,12 +111,12 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
       left++;
       continue;
     }
-    const { outcome, failure, overrun } = await makeTake(index, request);
+    const { outcome, failure, isOverBudget } = await makeTake(index, request);
     outcomes.push(outcome);
     if (isNew && failure && isUnstarted(failure)) left++;
     if (failure?.code === "rejected") refusedModels.add(request.model);
     else hasFailed ||= failure !== undefined;
-    budgetError ??= overrun;
+    if (isOverBudget) budgetError ??= failure;
   }
   if (left > 0) output.note(`${left} of ${requests.length} ${left === 1 ? "was" : "were"} not started.`);
   // The same command would stop at an unclear or lost attempt.
@@ -115,7 +129,7 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
     const stopped = failed.find(isStopped);
     if (stopped) return { next: stopped.error.next };
     if (budgetError?.hint !== undefined) return { next: [] };
-    if (budgetError) return { hint: `Raise --max-credits, then run ${same} to get the rest.`, next: [] };
+    if (budgetError) return { hint: `Raise ${flagsOf(limits)}, then run ${same} to get the rest.`, next: [] };
     const hint = `Run ${same} to get the rest: what is running or finished is not paid for again.`;
     return { hint, next: output.sameLine() };
   };
@@ -133,17 +147,21 @@ async function confirmTakes(
   await askToStart(news.length, await expectCost(session.service, news), io);
 }
 
-/** The budget of `--max-credits`, including what earlier processes spent in this run. */
-async function openBudget(run: string, { session: { service }, maxCredits }: Takes, { date }: Io) {
-  if (maxCredits === undefined) return undefined;
-  const { createCosts, checkBudget } = await import("../client/batch/costs.ts");
-  const entries = await listEntries(service);
-  const earlier = entries.filter((entry) => entry.run === run).reverse();
-  const costs = createCosts(earlier, entries, { account: service.account, now: date() });
-  return {
-    started: costs.started,
-    check: (request: StartRequest) => checkBudget(request, { maxCredits }, costs),
-  };
+/** The limits that were given, for a message. */
+function flagsOf({ maxCredits, maxCost }: Budget): string {
+  const flags = { "--max-credits": maxCredits, "--max-cost": maxCost };
+  return Object.entries(flags)
+    .flatMap(([flag, limit]) => (limit === undefined ? [] : flag))
+    .join(" or ");
+}
+
+/** The error if the price of a start stays unknown, because this command does not wait for the generation that would show it. */
+function unpricedError({ model }: StartRequest): VidgenError {
+  return new VidgenError(
+    "credits",
+    `The price of ${model}, or of one that still runs, is unknown: nothing more is started before that has ended.`,
+    { hint: "Wait for it with `vidgen wait --all`, then run the same command to get the rest." },
+  );
 }
 
 /** Whether an error means that nothing was started and nothing charged. */

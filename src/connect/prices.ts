@@ -1,10 +1,9 @@
 import { createApi } from "../client/http/api.ts";
 import { askOnce } from "../client/http/ask.ts";
 import type { Entry } from "../client/ledger/history.ts";
-import { listPrices, priceFieldsOf, type StatedPrice } from "../client/ledger/price.ts";
+import { listPrices, priceFieldsOf, readListedPrices, type StatedPrice } from "../client/ledger/price.ts";
 import { readRecent } from "../client/ledger/search.ts";
 import type { Io } from "../io.ts";
-import { isRecord } from "../protocol/json.ts";
 import { localBaseUrl } from "./local.ts";
 import { findJournal, resolveService } from "./services.ts";
 
@@ -53,9 +52,5 @@ async function fetchPrices(
 ): Promise<[string, ModelPrice][]> {
   const { models } = createApi({ baseUrl, apiKey, fetch: io.fetch });
   const { reply } = await askOnce(models, { baseUrl, signal: io.signal, limitMs }, io);
-  const data = isRecord(reply?.json) && Array.isArray(reply.json.data) ? reply.json.data : [];
-  return data.flatMap((model): [string, ModelPrice][] => {
-    const isPriced = isRecord(model) && model.owned_by === "vidgen" && typeof model.credits === "number";
-    return isPriced ? [[String(model.id), { base_url: baseUrl, credits: Number(model.credits) }]] : [];
-  });
+  return [...readListedPrices(reply?.json)].map(([model, credits]) => [model, { base_url: baseUrl, credits }]);
 }

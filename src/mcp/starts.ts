@@ -1,7 +1,8 @@
-import { type Budget, type Costs, checkBudget, createCosts } from "../client/batch/costs.ts";
+import type { Budget } from "../client/batch/costs.ts";
+import { openSpending, type Spending } from "../client/batch/spending.ts";
 import { close } from "../client/generation/attempt.ts";
 import { findCharged } from "../client/generation/cost.ts";
-import { listEntries } from "../client/generation/service.ts";
+import { findBalance } from "../client/generation/service.ts";
 import { type PaidStartOptions, start as startGeneration } from "../client/generation/start.ts";
 import type { StartedEntry } from "../client/ledger/policy.ts";
 import type { Charge } from "../client/ledger/price.ts";
@@ -38,7 +39,9 @@ export type ToolStart = {
   session: Session;
 };
 
-type CreateStartsOptions = Pick<Budget, "maxCredits"> & {
+type CreateStartsOptions = {
+  /** What the session may spend. */
+  budget: Budget;
   services: Pick<Services, "journal" | "open">;
   /** Aborts when the server ends; a request in flight gets 10 s more for its id. */
   ending: AbortSignal;
@@ -46,35 +49,36 @@ type CreateStartsOptions = Pick<Budget, "maxCredits"> & {
 
 /**
  * Returns a function that starts generations for an agent, one at a time, so that the cost of each is known. The same request
- * within 24 hours returns the same generation. Throws `unknown` if it may have been charged, `credits` at the budget, or as a start does.
+ * within 24 hours returns the same generation. Throws `unknown` if it may have been charged, `credits` at the budget, `pending` if a price is known
+ * only when another generation has ended, or as a start does.
  */
-export function createStarts({ services, maxCredits, ending }: CreateStartsOptions, io: Io) {
+export function createStarts({ services, budget, ending }: CreateStartsOptions, io: Io) {
   const inTurn = createMutex();
-  /** The costs at each service. */
-  const costs = new Map<string, Costs>();
+  /** What the session has spent at each service. */
+  const spendings = new Map<string, Spending | undefined>();
 
-  async function costsAt({ service }: Session): Promise<Costs> {
-    const known = costs.get(service.baseUrl);
-    if (known) return known;
-    const entries = maxCredits === undefined ? [] : await listEntries(service);
-    const created = createCosts([], entries, { account: service.account, now: io.date() });
-    costs.set(service.baseUrl, created);
-    return created;
+  async function spendingAt({ service }: Session, signal: AbortSignal): Promise<Spending | undefined> {
+    if (!spendings.has(service.baseUrl))
+      spendings.set(service.baseUrl, await openSpending(service, budget, { signal }));
+    return spendings.get(service.baseUrl);
   }
 
   async function prepare(request: StartRequest, { again, parent, from, cancelled }: ToolStartOptions) {
     const session = await services.open(parent?.base_url);
-    const costs = await costsAt(session);
-    const check = () => {
-      const overrun = checkBudget(request, { maxCredits }, costs);
-      if (overrun) throw overrun;
-    };
     const signal = AbortSignal.any([cancelled, ending]);
     signal.throwIfAborted();
+    const spending = await spendingAt(session, signal);
+    const mustWait = await spending?.mustWait(request);
+    const check = () => {
+      if (mustWait) throw waitForPriceError(request);
+      const overrun = spending?.check(request);
+      if (overrun) throw overrun;
+    };
     const onSending = () => {
       if (cancelled.aborted) throw beforePaying(cancelledError());
     };
-    const sending = { sendSignal: ending, abandon: io.abandon, balance: costs.balance, onSending };
+    const balance = session.isLocal ? undefined : () => findBalance(session.service);
+    const sending = { sendSignal: ending, abandon: io.abandon, balance, onSending };
     const earlier = again ? "again" : "reuse";
     const how: PaidStartOptions = {
       earlier,
@@ -86,17 +90,17 @@ export function createStarts({ services, maxCredits, ending }: CreateStartsOptio
       check,
       ...sending,
     };
-    return { session, costs, how };
+    return { session, spending, how };
   }
 
   async function start(request: StartRequest, options: ToolStartOptions): Promise<ToolStart> {
-    const { session, costs, how } = await prepare(request, options).catch((error) => {
+    const { session, spending, how } = await prepare(request, options).catch((error) => {
       throw beforePaying(error);
     });
     const { model } = request;
     const outcome = await startGeneration(session.service, request, how);
     if (outcome.kind !== "accepted" && outcome.kind !== "resumed") {
-      if (outcome.kind === "unknown") costs.unknown(request);
+      if (outcome.kind === "unknown") spending?.unknown(request);
       throw session.isLocal ? explainLocalCredits(outcome.error) : outcome.error;
     }
     const { attempt } = outcome;
@@ -108,7 +112,7 @@ export function createStarts({ services, maxCredits, ending }: CreateStartsOptio
         return { id, status, model, resumed: true, started_at, remaining_credits, ...charged, session };
       }
       const { generation, remaining_credits = null } = outcome.started;
-      costs.started(request, outcome.started);
+      spending?.started(request, outcome.started);
       const { status } = generation;
       return { id, status, model, resumed: false, started_at, remaining_credits, ...charged, session };
     } finally {
@@ -117,6 +121,13 @@ export function createStarts({ services, maxCredits, ending }: CreateStartsOptio
   }
 
   return (request: StartRequest, options: ToolStartOptions) => inTurn(() => start(request, options));
+}
+
+/** The error while a generation runs whose end may show a price that the budget needs. */
+function waitForPriceError({ model }: StartRequest): VidgenError {
+  const message = `The price of ${model}, or of a generation that still runs, is unknown, and the session has a budget. Nothing was sent.`;
+  const hint = "Call get_video until each running generation is completed, then call this again.";
+  return new VidgenError("pending", message, { hint });
 }
 
 function cancelledError(): VidgenError {

@@ -108,3 +108,33 @@ test("calls at the same time open the local service once", async () => {
   expect(answers.map(({ value }) => value.code)).toEqual(["not_found", "not_found", "not_found"]);
   expect([await leave(), printed.stderr]).toEqual([0, ""]);
 });
+
+test("vidgen mcp --max-cost: the first start of each kind runs alone, and a session costs no more", async () => {
+  const world = await createWorld();
+  world.faults.push((request) => {
+    const id = new URL(request.url).searchParams.get("id");
+    if (id === null) return undefined;
+    return Response.json({ id, status: "completed", video_url: "https://media.video.example/1.mp4", cost: 0.4 });
+  });
+  const { call, leave } = await connectAgent(world, "--max-cost", "1");
+  const first = await call("generate_video", fox);
+  expect((await call("generate_video", { prompt: "two" })).value).toMatchObject({
+    code: "pending",
+    message: expect.stringContaining("Nothing was sent"),
+  });
+  await call("get_video", { id: first.value.id });
+  expect((await call("generate_video", { prompt: "two" })).value).toMatchObject({ resumed: false });
+  expect((await call("generate_video", { prompt: "three" })).value).toMatchObject({ code: "credits" });
+  expect((await call("generate_video", { prompt: "two" })).value).toMatchObject({ resumed: true });
+  expect(starts(world)).toBe(2);
+  await leave();
+});
+
+test("vidgen mcp --max-credits is used in place of the variable", async () => {
+  const world = await createWorld();
+  world.env.VIDGEN_MCP_MAX_CREDITS = "100";
+  const { call, leave } = await connectAgent(world, "--max-credits", "15");
+  for (const prompt of ["one", "two"]) await call("generate_video", { prompt });
+  expect(starts(world)).toBe(1);
+  await leave();
+});

@@ -30,6 +30,7 @@ import "../../src/cli/terminal/event-lines.ts";
 import "../../src/cli/terminal/table.ts";
 import "../../src/cli/usage-error.ts";
 import "../../src/client/batch/costs.ts";
+import "../../src/client/batch/spending.ts";
 import "../../src/client/batch/results.ts";
 import "../../src/client/batch/row.ts";
 import "../../src/client/generation/choose.ts";
@@ -440,7 +441,7 @@ async function mcp({ calls, isAtOnce, maxCredits }: Command & { type: "mcp" }, r
   const service = openService({ baseUrl: serviceUrl, apiKey: run.key, journal: { ...journal, append }, onNote }, io);
   const session = { service, isLocal: false } as unknown as Session;
   const services: Pick<Services, "journal" | "open"> = { journal, open: async () => session };
-  const start = createStarts({ services, maxCredits, ending: process.signal }, io);
+  const start = createStarts({ services, budget: { maxCredits }, ending: process.signal }, io);
   const ask = async ({ prompt, again, cancels, cancelsAtIntent, waits }: AgentCall) => {
     run.earlier = again ? "again" : "reuse";
     const cancelled = new AbortController();

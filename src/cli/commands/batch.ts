@@ -6,6 +6,7 @@ import { formats } from "../../client/batch/rows/file.ts";
 import type { ExpectedCost } from "../../client/generation/cost.ts";
 import type { GenerationEvent } from "../../client/generation/events.ts";
 import type { Service } from "../../client/generation/service.ts";
+import { readBudget } from "../../connect/budget.ts";
 import { withEngine } from "../../connect/engines.ts";
 import type { Services } from "../../connect/services.ts";
 import type { Session } from "../../connect/session.ts";
@@ -326,20 +327,13 @@ async function confirm({ to_start }: BatchPlan, { yes, cost }: ConfirmOptions, c
   await askToStart(to_start, cost, context.io);
 }
 
-function readLimits({ jobs, maxCredits, keepCredits, maxCost, ...times }: BatchFlags) {
+function readLimits({ jobs, keepCredits, ...flags }: BatchFlags) {
   return {
-    ...readTimes(times),
+    ...readTimes(flags),
+    ...readBudget(flags),
     jobs: readNumber(jobs, "--jobs", { least: 1 }),
-    maxCredits: maxCredits === undefined ? undefined : readNumber(maxCredits, "--max-credits", { least: 1 }),
     keepCredits: keepCredits === undefined ? undefined : readNumber(keepCredits, "--keep-credits", { least: 0 }),
-    maxCost: maxCost === undefined ? undefined : readUsd(maxCost, "--max-cost"),
   };
-}
-
-function readUsd(text: string, flag: string): number {
-  const value = Number(text.replace(/^\$/, ""));
-  if (/^\$?\d+(\.\d+)?$/.test(text) && value > 0) return value;
-  throw usage(`${flag} must be an amount of US dollars, such as 5 or 0.75, not "${text}".`);
 }
 
 /** The rows to make again. Throws `usage` for a list without names, and for --again without --redo. */

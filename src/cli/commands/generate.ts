@@ -1,11 +1,14 @@
 import { join } from "node:path";
 import type { Command, CommandUnknownOpts } from "@commander-js/extra-typings";
+import type { Budget } from "../../client/batch/costs.ts";
 import { findBalance } from "../../client/generation/service.ts";
 import type { Earlier, StartedEntry } from "../../client/ledger/policy.ts";
 import { createFolder } from "../../client/save/files.ts";
+import { readBudget } from "../../connect/budget.ts";
 import { checkEngineTimeout, withEngine, withEngineFlag } from "../../connect/engines.ts";
 import { localBaseUrl } from "../../connect/local.ts";
 import { findJournal } from "../../connect/services.ts";
+import type { Session } from "../../connect/session.ts";
 import { findBaseUrl, findModelSetting, findOutputSetting } from "../../connect/settings.ts";
 import { readNumber } from "../../connect/values.ts";
 import { beforePaying, usage } from "../../errors.ts";
@@ -100,7 +103,8 @@ export function withStartFlags<Words extends unknown[]>(bare: Command<Words>) {
     .addOption(openOption())
     .addOption(eventsOption())
     .optionsGroup("Money:")
-    .option("--max-credits <n>", "with -n, start no more once these generations would cost more than n credits")
+    .option("--max-credits <n>", "start nothing that would cost more than n credits, of several all together")
+    .option("--max-cost <usd>", "the same in US dollars, at the provider of --engine")
     .option("--again", "start a new generation instead of resuming an interrupted run")
     .option(
       "--reuse",
@@ -187,6 +191,7 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
   const { openServices } = await import("../../connect/services.ts");
   const { localImages, readAllImages } = await import("../../client/request/images.ts");
   const times = readTimes(options);
+  const budget = readBudget(options);
   const starts = readStarts(options, context.command);
   const earlier = chooseEarlier(options);
   // The `again` command has already read the project, the prompt and the line.
@@ -211,7 +216,8 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
   const typedLine = isConfirmed ? { typed: line.hash } : { typed: line.hash, untyped: line.untyped };
   if (options.dryRun) {
     const { printDryRun } = await import("../dry-run.ts");
-    const dry = { ...options, at: parent?.base_url, outputPath, earlier, parent: parent?.id, project: taken.project };
+    const at = parent?.base_url;
+    const dry = { ...options, at, outputPath, earlier, budget, parent: parent?.id, project: taken.project };
     return printDryRun(requests, { ...dry, ...typedLine }, context);
   }
   const services = await openServices({ ...options, isStarting: true, output }, io);
@@ -225,9 +231,19 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
   const { signal, abandon } = io;
   const named = { parent: parent?.id, from: frame?.id, ...typedLine };
   const sending = { earlier, ...named, noWait: !options.wait, balance, signal, abandon };
-  const maxCredits =
-    options.maxCredits === undefined ? undefined : readNumber(options.maxCredits, "--max-credits", { least: 1 });
-  return { session, requests, how: { ...saving, ...times, ...sending }, maxCredits, isConfirmed };
+  const how = { ...saving, ...times, ...sending };
+  const check = requests.length === 1 ? await checkOf(requests[0] as StartRequest, budget, session, signal) : undefined;
+  return { session, requests, how: { ...how, check }, budget, isConfirmed };
+}
+
+/** The check of a single start against its limits. */
+async function checkOf(request: StartRequest, budget: Budget, { service }: Session, signal: AbortSignal) {
+  if (Object.values(budget).every((limit) => limit === undefined)) return undefined;
+  const { checkSingle } = await import("../../client/batch/spending.ts");
+  const overrun = await checkSingle(request, budget, service, signal);
+  return () => {
+    if (overrun) throw overrun;
+  };
 }
 
 /** The generation that is repeated, the typed command line, and what it takes from vidgen.json. */
@@ -280,18 +296,11 @@ type Starts = { models: readonly string[]; count: number };
 /** The largest number of generations that one command starts. */
 const maxStarts = 20;
 
-function readStarts(
-  { count: typed, set = [], reuse, open, maxCredits }: GenerateFlags,
-  command: CommandUnknownOpts,
-): Starts {
+function readStarts({ count: typed, set = [], reuse, open }: GenerateFlags, command: CommandUnknownOpts): Starts {
   const count = typed === undefined ? 1 : readNumber(typed, "-n", { least: 1, most: maxStarts });
   const models = readModels(readFieldFlags(command));
   const starts = { models, count };
-  if (!isSeveral(starts)) {
-    if (maxCredits !== undefined)
-      throw usage("--max-credits needs -n with a number above 1: it limits what several generations cost.");
-    return starts;
-  }
+  if (!isSeveral(starts)) return starts;
   const flag = models.length > 1 ? "Several models" : "-n";
   const total = models.length * count;
   if (total > maxStarts)

@@ -1,4 +1,5 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import { readBudget } from "../../connect/budget.ts";
 import { withEngine } from "../../connect/engines.ts";
 import { checkUsableUrl } from "../../connect/settings.ts";
 import { readNumber } from "../../connect/values.ts";
@@ -16,9 +17,11 @@ function declare(program: CommandUnknownOpts) {
     .helpGroup("Run a service:")
     .summary("make videos for AI agents (MCP)")
     .description(
-      "Runs a Model Context Protocol server on stdin and stdout, for AI agents. Its tools are generate_video, repeat_video, get_video, save_video, cancel_video, delete_video, list_videos, list_models and get_credits. A repeated call is not charged again. VIDGEN_MCP_MAX_CREDITS limits what a session may spend.",
+      "Runs a Model Context Protocol server on stdin and stdout, for AI agents. Its tools are generate_video, repeat_video, get_video, save_video, cancel_video, delete_video, list_videos, list_models and get_credits. A repeated call is not charged again. --max-credits and --max-cost limit what a session may spend.",
     )
     .option("--dir <folder>", "where videos are saved and images are read (default: the current folder)")
+    .option("--max-credits <n>", "the most credits that a session may spend (default: VIDGEN_MCP_MAX_CREDITS)")
+    .option("--max-cost <usd>", "the same in US dollars, at the provider of --engine")
     .addOption(localOption("use the local service: no account, no credits"))
     .addOption(engineOption())
     .addOption(engineTimeoutOption())
@@ -27,7 +30,7 @@ function declare(program: CommandUnknownOpts) {
     examples: [
       "claude mcp add vidgen -- vidgen mcp",
       "vidgen mcp --dir ~/videos",
-      "VIDGEN_MCP_MAX_CREDITS=500 vidgen mcp",
+      "vidgen mcp --max-credits 500",
       "vidgen mcp --local",
     ],
   });
@@ -42,7 +45,8 @@ async function mcp({ dir, ...given }: McpFlags, context: Context): Promise<void>
   if (local && baseUrl !== undefined) throw usage("--local and --base-url cannot be combined.");
   if (baseUrl !== undefined) await checkUsableUrl(baseUrl, "--base-url", io);
   const limit = io.env.VIDGEN_MCP_MAX_CREDITS;
-  const maxCredits = limit ? readNumber(limit, "VIDGEN_MCP_MAX_CREDITS", { least: 1 }) : undefined;
+  const byDefault = limit ? readNumber(limit, "VIDGEN_MCP_MAX_CREDITS", { least: 1 }) : undefined;
+  const { maxCredits = byDefault, maxCost } = readBudget(given);
   const { openFolder } = await import("../../mcp/folder.ts");
   const { openServices } = await import("../../connect/services.ts");
   const { createStarts } = await import("../../mcp/starts.ts");
@@ -54,7 +58,7 @@ async function mcp({ dir, ...given }: McpFlags, context: Context): Promise<void>
   const services = await openServices({ ...how, output }, io);
   defer(services.close);
   const ending = new AbortController();
-  const start = createStarts({ services, maxCredits, ending: ending.signal }, io);
+  const start = createStarts({ services, budget: { maxCredits, maxCost }, ending: ending.signal }, io);
   const tools = createTools({ ...where, services, start, folder }, io);
   await serve({ tools, ending, redact: output.redact, onNote: output.note }, io);
 }

@@ -151,7 +151,7 @@ export async function openBatch(
     noteOldFrames(oldFrames, options.onNote);
     noteOtherAccounts(planned, service.account, options.onNote);
     noteWarnings(planned, options.onNote, service);
-    const costs = createCosts(attempts, entries, { account: service.account, now: io.date() });
+    const costs = createCosts(attempts, entries, service);
     return {
       plan: sumUp(planned, costs),
       rows: planned,

@@ -1,15 +1,17 @@
 import { VidgenError } from "../../errors.ts";
 import type { AcceptedStart, StartRequest } from "../../protocol/schema.ts";
+import type { Service } from "../generation/service.ts";
 import { stopsOthers } from "../ledger/attempt.ts";
 import { type Entry, isPaidBy } from "../ledger/history.ts";
-import { isComparable, kindOfRequest, readBalance, readPrices } from "../ledger/price.ts";
+import { isComparable, kindOfRequest, readBalance, readPrices, readUsdPrices } from "../ledger/price.ts";
 
+/** What the starts of a command may spend: of one generation, of a run of several, of all runs of a batch, or of an agent's session. */
 export type Budget = {
-  /** The maximum number of credits that all runs of a batch may spend. */
+  /** The maximum number of credits. */
   maxCredits?: number | undefined;
   /** The minimum number of credits to leave on the account. */
   keepCredits?: number | undefined;
-  /** The maximum cost of all runs of a batch in USD. */
+  /** The maximum cost in USD. */
   maxCost?: number | undefined;
 };
 
@@ -40,15 +42,19 @@ type StatedCost = Pick<Entry, "credits" | "balance_fell" | "remaining_credits">;
 export type Costs = ReturnType<typeof createCosts>;
 
 /**
- * The costs of all runs of a batch: credits are stated when a generation starts, USD when it ends.
+ * The costs of the starts of a command: credits are stated when a generation starts, USD when it ends.
  * If the service never states credits, each drop of the balance between two replies counts as spent. `earlier` has the entries of earlier runs,
- * oldest first; `entries` has the journal's entries of the service, newest first. Balances of other accounts are ignored.
+ * oldest first; `entries` has the journal's entries of the service, newest first. Balances of other accounts are ignored. `listed` has the
+ * prices in credits by model that the service lists.
  */
 export function createCosts(
   earlier: readonly Entry[],
   entries: readonly Entry[],
-  { account, now }: { account: string; now: Date },
+  service: Pick<Service, "account" | "engine" | "isFree" | "io">,
+  listed: ReadonlyMap<string, number> = new Map(),
 ) {
+  const { account, isFree } = service;
+  const now = service.io.date();
   const kinds = new Map<string, KindCosts>();
   const kindNamed = (name: string): KindCosts => {
     const kind = kinds.get(name) ?? { unstated: 0, dropped: 0, withoutDrop: 0, isCostUnknown: false, running: 0 };
@@ -57,6 +63,9 @@ export function createCosts(
   };
   const kindOf = (request: StartRequest) => kindNamed(kindOfRequest(request));
   for (const [name, { credits }] of readPrices(entries, account)) kindNamed(name).price = credits;
+  for (const [name, cost] of readUsdPrices(entries, service)) kindNamed(name).maxUsd = cost;
+  const priceOf = (request: StartRequest) =>
+    isFree(request.model) ? 0 : (kindOf(request).price ?? listed.get(request.model));
   let [stated, charged, accepted] = [0, 0, 0];
   /** `undefined` once a completed generation had no stated price. */
   let usd: number | undefined = 0;
@@ -151,10 +160,12 @@ export function createCosts(
     spent: () => [...kinds.values()].reduce((sum, kind) => sum + spentOn(kind), stated),
     /** Whether `spent` is exact. */
     isExact: () => [...kinds.values()].every(({ unstated }) => unstated === 0),
+    /** Whether it is a free preview, which no budget stops. */
+    isFree: ({ model }: StartRequest) => isFree(model),
     /** The stated price of this kind of request, in credits. */
-    price: (request: StartRequest) => kindOf(request).price,
+    price: priceOf,
     /** The expected maximum cost of the next start in credits: the stated price, else the largest drop of the balance. */
-    bound: (request: StartRequest) => boundOf(kindOf(request)),
+    bound: (request: StartRequest) => priceOf(request) ?? boundOf(kindOf(request)),
     /** Whether starts were accepted and none had a stated cost: then waiting for a price is useless. */
     statesNoCredits: () => accepted > 0 && [...kinds.values()].every(({ price }) => price === undefined),
     /** The last known balance, less what may have been charged since. */
@@ -171,8 +182,8 @@ export function createCosts(
       usd === undefined
         ? undefined
         : [...kinds.values()].reduce((sum, { running, maxUsd = 0 }) => sum + running * maxUsd, usd),
-    /** The highest known price of a similar request in USD. */
-    priceUsd: (request: StartRequest) => kindOf(request).maxUsd,
+    /** The highest known price of this kind of request in USD. */
+    priceUsd: (request: StartRequest) => (isFree(request.model) ? 0 : kindOf(request).maxUsd),
   };
 }
 
@@ -193,7 +204,7 @@ export function costOf({ cost, is_preview }: Entry): number | undefined {
 }
 
 /**
- * Whether a row must wait until nothing else runs: its price, or that of a running row, is unknown, so that a budget could be exceeded.
+ * Whether a start must wait until nothing else runs: its price, or that of a running one, is unknown, so that a budget could be exceeded.
  * If the service never states credits, there is nothing to wait for.
  */
 export function mustRunAlone(
@@ -210,6 +221,7 @@ export function mustRunAlone(
 
 /** The error if a start would exceed the budget. A request without a known price is started to learn it. */
 export function checkBudget(request: StartRequest, budget: Budget, costs: Costs): VidgenError | undefined {
+  if (costs.isFree(request)) return undefined;
   const { maxCredits, keepCredits, maxCost } = budget;
   const overrun = maxCost === undefined ? undefined : checkCost(request, maxCost, costs);
   if (overrun) return overrun;
@@ -248,7 +260,7 @@ function checkCost(request: StartRequest, maxCost: number, costs: Costs): Vidgen
     return new VidgenError(
       "credits",
       "The service did not state what a video cost in USD. --max-cost cannot be kept: nothing more is started.",
-      { hint: "Run the batch without --max-cost, or limit it with --max-credits." },
+      { hint: "Run it without --max-cost, or limit it with --max-credits." },
     );
   const next = costs.priceUsd(request) ?? 0;
   if (usd < maxCost && usd + next <= maxCost) return undefined;

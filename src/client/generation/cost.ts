@@ -1,6 +1,5 @@
 import type { StartRequest } from "../../protocol/schema.ts";
-import type { Entry } from "../ledger/history.ts";
-import { type Charge, chargedOf, kindOfRequest, readPrices } from "../ledger/price.ts";
+import { type Charge, chargedOf, kindOfRequest, readPrices, readUsdPrices } from "../ledger/price.ts";
 import { findEntry, listRecent, type Service } from "./service.ts";
 
 /** The expected total cost of starts. `amount` is the sum of the known prices; `unpriced` has the models of the other starts, if there are any. */
@@ -37,16 +36,6 @@ function sumOf(
   const amount = known.reduce((sum, price) => sum + price, 0);
   const unpriced = new Set(priced.flatMap(({ model, price }) => (price === undefined ? model : [])));
   return unpriced.size === 0 ? { kind, amount } : { kind, amount, unpriced: [...unpriced] };
-}
-
-/** The newest cost in US dollars of each kind of request, with the same engine. */
-function readUsdPrices(entries: readonly Entry[], { engine = [] }: Pick<Service, "engine">): Map<string, number> {
-  const bills = new Map<string, number>();
-  for (const { request, cost, engine: maker = [] } of entries) {
-    const kind = kindOfRequest(request);
-    if (cost !== undefined && maker.join(" ") === engine.join(" ") && !bills.has(kind)) bills.set(kind, cost);
-  }
-  return bills;
 }
 
 /** Whether a start costs credits. At the local service only previews do, unless they are free. */

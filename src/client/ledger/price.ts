@@ -1,4 +1,5 @@
 import type { VidgenError } from "../../errors.ts";
+import { isRecord } from "../../protocol/json.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
 import { type Entry, isPaidBy } from "./history.ts";
 
@@ -70,6 +71,30 @@ export function readPrices(entries: readonly Entry[], account: string): Map<stri
       prices.set(kind, { request, at, credits });
   }
   return prices;
+}
+
+/** The newest cost in US dollars of each kind of request, with the same engine. */
+export function readUsdPrices(
+  entries: readonly Entry[],
+  { engine = [] }: { engine?: readonly string[] | undefined },
+): Map<string, number> {
+  const prices = new Map<string, number>();
+  for (const { request, cost, engine: maker = [] } of entries) {
+    const kind = kindOfRequest(request);
+    if (cost !== undefined && maker.join(" ") === engine.join(" ") && !prices.has(kind)) prices.set(kind, cost);
+  }
+  return prices;
+}
+
+/** The prices in credits by model in the list of a `vidgen serve`. */
+export function readListedPrices(json: unknown): Map<string, number> {
+  const data = isRecord(json) && Array.isArray(json.data) ? json.data : [];
+  return new Map(
+    data.flatMap((model): [string, number][] => {
+      const isPriced = isRecord(model) && model.owned_by === "vidgen" && typeof model.credits === "number";
+      return isPriced ? [[String(model.id), Number(model.credits)]] : [];
+    }),
+  );
 }
 
 /** A service's stated price of a kind of request: in credits, or in USD as the engine's provider charged. */

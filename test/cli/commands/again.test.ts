@@ -584,8 +584,6 @@ describe("-n", () => {
     [["-n", "2", "-o", "-"], /-n needs a folder/],
     [["-n", "2", "--reuse"], /-n and --reuse cannot be combined/],
     [["-n", "2", "--open"], /-n and --open cannot be combined/],
-    [["--max-credits", "5"], /--max-credits needs -n/],
-    [["--max-credits", "5", "-n", "1"], /--max-credits needs -n with a number above 1/],
     [["--seed", "x"], /--seed must be a whole number/],
   ])("%j is a usage error", async (flags, message) => {
     const world = await createWorld();

@@ -1,0 +1,127 @@
+import { VidgenError } from "../../errors.ts";
+import type { AcceptedStart, StartRequest } from "../../protocol/schema.ts";
+import { countsCredits } from "../generation/cost.ts";
+import { listEntries, type Service } from "../generation/service.ts";
+import { askOnce } from "../http/ask.ts";
+import type { Entry } from "../ledger/history.ts";
+import { priceFieldsOf, readListedPrices } from "../ledger/price.ts";
+import { type Budget, type Costs, checkBudget, costOf, createCosts, mustRunAlone } from "./costs.ts";
+
+/** The budget of starts that are followed elsewhere: a run of several generations, or the session of an agent. */
+export type Spending = {
+  /** Reads from the journal what has ended since, and returns whether a start must wait until nothing else of the budget runs. */
+  mustWait(request: StartRequest): Promise<boolean>;
+  /** The error if a start would exceed the budget. */
+  check(request: StartRequest): VidgenError | undefined;
+  /** Counts an accepted start. */
+  started(request: StartRequest, accepted: AcceptedStart): void;
+  /** Counts a start that may have been charged. */
+  unknown(request: StartRequest): void;
+};
+
+/** Opens a budget; `undefined` without a limit. `isOwn` says which earlier attempts have spent a part of it. */
+export async function openSpending(
+  service: Service,
+  budget: Budget,
+  { isOwn = () => false, signal }: { isOwn?: (entry: Entry) => boolean; signal: AbortSignal },
+): Promise<Spending | undefined> {
+  if (!isLimited(budget)) return undefined;
+  const entries = await listEntries(service);
+  const own = entries.filter(isOwn);
+  const costs = createCosts(own.toReversed(), entries, service, await fetchPrices(service, budget, signal));
+  const running = new Map(own.filter(isRunning).map(({ id = "", request }) => [id, request]));
+  const readEnds = async () => {
+    for (const entry of running.size === 0 ? [] : await listEntries(service)) {
+      const { id = "", state } = entry;
+      const request = running.get(id);
+      if (request === undefined || isRunning(entry)) continue;
+      running.delete(id);
+      if (state === "failed") costs.failed(request, entry.cost);
+      else costs.completed(request, costOf(entry));
+    }
+  };
+  return {
+    async mustWait(request) {
+      await readEnds();
+      const others = [...running.values()];
+      return others.length > 0 && mustRunAlone(request, others, budget, costs);
+    },
+    check: (request) => checkBudget(request, budget, costs),
+    started(request, accepted) {
+      running.set(accepted.generation.id, request);
+      costs.started(request, accepted);
+    },
+    unknown: costs.unknown,
+  };
+}
+
+/**
+ * The error if the start of a single generation would exceed the budget, or if its price is unknown: no other start can make it known first.
+ * With `signal`, the service is asked for its prices first.
+ */
+export async function checkSingle(
+  request: StartRequest,
+  budget: Budget,
+  service: Service,
+  signal?: AbortSignal,
+): Promise<VidgenError | undefined> {
+  if (!isLimited(budget)) return undefined;
+  const costs = createCosts([], await listEntries(service), service, await fetchPrices(service, budget, signal));
+  return findUnpriced(request, budget, { service, costs }) ?? checkBudget(request, budget, costs);
+}
+
+function findUnpriced(
+  request: StartRequest,
+  { maxCredits, maxCost }: Budget,
+  { service, costs }: { service: Service; costs: Costs },
+): VidgenError | undefined {
+  if (costs.isFree(request)) return undefined;
+  const { model } = request;
+  const fields = priceFieldsOf(request).map(([name, value]) => `${name} ${value}`);
+  const kind = [model, ...fields].join(", ");
+  const refuse = (unit: string, flag: string, hint: string) =>
+    new VidgenError(
+      "credits",
+      `The price of ${kind} in ${unit} is unknown, so ${flag} cannot be kept. Nothing was sent.`,
+      {
+        hint,
+      },
+    );
+  const learn = "Start one without the limit, or several (-n 2) with it: of these the first runs alone.";
+  if (maxCredits !== undefined && !countsCredits(service, model))
+    return refuse("credits", `--max-credits ${maxCredits}`, "An engine costs US dollars, or nothing: use --max-cost.");
+  if (maxCredits !== undefined && costs.price(request) === undefined)
+    return refuse(
+      "credits",
+      `--max-credits ${maxCredits}`,
+      `It becomes known when the service states it at a start of the same model, length, resolution and sound. ${learn}`,
+    );
+  if (maxCost === undefined || costs.priceUsd(request) !== undefined) return undefined;
+  return refuse(
+    "US dollars",
+    `--max-cost ${maxCost}`,
+    `It becomes known when a video of the same model, length, resolution and sound has ended, if its provider states the cost. ${learn}`,
+  );
+}
+
+function isLimited({ maxCredits, maxCost }: Budget): boolean {
+  return maxCredits !== undefined || maxCost !== undefined;
+}
+
+function isRunning({ id, state }: Entry): boolean {
+  return id !== undefined && (state === "running" || state === "unknown" || state === "lost");
+}
+
+/** A short limit, so that an unresponsive service does not delay a start. */
+const limitMs = 2_000;
+
+/** The prices in credits that a `vidgen serve` lists by model; empty for other services. Rejects only with the signal's reason. */
+async function fetchPrices(
+  { api, io, isLocal }: Service,
+  { maxCredits }: Budget,
+  signal: AbortSignal | undefined,
+): Promise<Map<string, number>> {
+  if (maxCredits === undefined || isLocal || signal === undefined) return new Map();
+  const { reply } = await askOnce(api.models, { baseUrl: api.baseUrl, signal, limitMs }, io);
+  return readListedPrices(reply?.json);
+}
