@@ -1,4 +1,5 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import { commandLine, type Shell } from "../shell.ts";
 
 /**
  * Joins each value that begins with a dash to its flag, as in --style="-quiet forest". As a separate word, commander would read the value as global
@@ -28,10 +29,10 @@ function isDashedText(word: string): boolean {
 }
 
 /** commander's code for an error, and the command that was typed. */
-type ParseFailure = { code?: string | undefined; name?: string | undefined; quote(word: string): string };
+type ParseFailure = { code?: string | undefined; name?: string | undefined; shell: Shell };
 
 /** What to type if an argument that begins with a dash, such as a prompt, was read as flags. `undefined` without one. */
-export function dashHint(argv: readonly string[], { code, name, quote }: ParseFailure): string | undefined {
+export function dashHint(argv: readonly string[], { code, name, shell }: ParseFailure): string | undefined {
   const end = argv.indexOf("--");
   const words = end === -1 ? argv : argv.slice(0, end);
   const dashed =
@@ -40,6 +41,6 @@ export function dashHint(argv: readonly string[], { code, name, quote }: ParseFa
     words.find((word) => name !== undefined && code === "commander.unknownOption" && /^-\p{L}{3}/u.test(word));
   if (dashed === undefined) return undefined;
   const others = words.filter((word) => word !== dashed && word !== name);
-  const line = ["vidgen", name ?? "generate", ...others.map(quote), "--", quote(dashed)].join(" ");
+  const line = commandLine(["vidgen", name ?? "generate", ...others, "--", dashed], shell);
   return `An argument that begins with a dash goes after --: ${line}`;
 }

@@ -10,6 +10,7 @@ import { type Field, type FieldTexts, fields, findValueFault, isImageField } fro
 import { defaultModel, findModel, guessModel, type Model, maxLocalSeconds, models } from "../protocol/models.ts";
 import { buildRequest, checkImage, hasOwnImage, type RequestInput, readSettings } from "../protocol/request.ts";
 import { shorten } from "../protocol/text.ts";
+import { commandLine, pipeLine, type ShellIo, shellOf } from "../shell.ts";
 import type { Context } from "./context.ts";
 import { fieldAttributes } from "./field-flags.ts";
 import { programName } from "./terminal/output.ts";
@@ -24,7 +25,6 @@ import {
   withoutCurlyQuotes,
 } from "./terminal/prompts.ts";
 import { checkOutputPath, noteOutputPath } from "./terminal/result.ts";
-import { quote } from "./terminal/text.ts";
 
 /** The input from the command line; `initialModel` is selected first. */
 type KnownInput = Omit<RequestInput, "texts"> & { texts: FieldTexts; initialModel: string };
@@ -67,7 +67,7 @@ export async function askForInput(known: KnownInput, options: AskInputOptions, c
   const answer = isPathAsked ? await askOutputPath(check, io) : undefined;
   const outputPath = answer ?? options.outputPath ?? options.defaultPath;
   const flags = options.flags({ ...fieldAttributes(input), ...(answer === undefined ? {} : { output: answer }) });
-  const command = commandLine(input.texts.prompt, [...flags, ...(output.json ? ["--json"] : [])], io.env);
+  const command = generateLine(input.texts.prompt, [...flags, ...(output.json ? ["--json"] : [])], io);
   await noteOutputPath(answer, output, io);
   const place = options.isSaved ? formatRow("Save to", describeOutput(outputPath)) : "";
   const { starts } = options;
@@ -201,12 +201,13 @@ function describeModel(model: string): string {
 }
 
 /** The command line that does the same without questions. */
-export function commandLine(prompt: string, flags: readonly string[], env: Io["env"]): string {
-  const command = `${programName(env)} generate`;
-  const join = (words: readonly string[]) => words.map(quote).join(" ");
+export function generateLine(prompt: string, flags: readonly string[], io: ShellIo): string {
+  const command = `${programName(io.env)} generate`;
+  const shell = shellOf(io);
   // As an argument `-` means stdin, and `@` a file.
-  if (prompt === "-" || prompt.startsWith("@")) return `printf %s ${quote(prompt)} | ${command} - ${join(flags)}`;
-  return `${command} ${join(prompt.startsWith("-") ? [...flags, "--", prompt] : [prompt, ...flags])}`;
+  if (prompt === "-" || prompt.startsWith("@"))
+    return pipeLine(prompt, `${command} - ${commandLine(flags, shell)}`, shell);
+  return `${command} ${commandLine(prompt.startsWith("-") ? [...flags, "--", prompt] : [prompt, ...flags], shell)}`;
 }
 
 const serviceDefault = "service default";

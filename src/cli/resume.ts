@@ -1,9 +1,9 @@
 import { type NextCommand, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
+import { commandLine, type ShellIo, shellOf } from "../shell.ts";
 import { defaultTimeout } from "./command.ts";
 import { programWords } from "./next.ts";
 import { programName } from "./terminal/output.ts";
-import { quote } from "./terminal/text.ts";
 
 export type ResumeHintOptions = {
   local?: boolean;
@@ -19,16 +19,16 @@ export type ResumeHintOptions = {
 };
 
 /** The hint with the command that resumes these generations, or with "--all" all open ones. */
-export function resumeHint(ids: string[] | "--all", options: ResumeHintOptions, io: Pick<Io, "env">): string {
+export function resumeHint(ids: string[] | "--all", options: ResumeHintOptions, io: ShellIo): string {
   return `Resume with: ${waitCommand(ids, options, io)}`;
 }
 
 /** The command that waits for these generations at the service of the options, and saves them. */
-export function waitCommand(ids: string[] | "--all", options: ResumeHintOptions, io: Pick<Io, "env">): string {
-  return `${programName(io.env)} ${waitWords(ids, options).map(quote).join(" ")}`;
+export function waitCommand(ids: string[] | "--all", options: ResumeHintOptions, io: ShellIo): string {
+  return `${programName(io.env)} ${commandLine(waitWords(ids, options), shellOf(io))}`;
 }
 
-type ProgramIo = Pick<Io, "env" | "program">;
+type ProgramIo = ShellIo & Pick<Io, "program">;
 
 /** The same command for a program. */
 export function waitNext(ids: string[] | "--all", options: ResumeHintOptions, io: ProgramIo): NextCommand[] {

@@ -1,4 +1,5 @@
 import type { Io } from "../io.ts";
+import { exportLine, type ShellIo, shellOf } from "../shell.ts";
 import { programName } from "./terminal/output.ts";
 import { askChoice } from "./terminal/prompts.ts";
 
@@ -16,9 +17,10 @@ export async function askService(question: string, io: Io): Promise<ServiceChoic
 }
 
 /** The command that generates with a provider. */
-export function describeProviders({ env }: Pick<Io, "env">): string {
+export function describeProviders(io: ShellIo): string {
+  const { env } = io;
   const name = programName(env);
-  const key = env.OPENROUTER_API_KEY ? [] : ["  export OPENROUTER_API_KEY=<key>"];
+  const key = env.OPENROUTER_API_KEY ? [] : [`  ${exportLine("OPENROUTER_API_KEY", "<key>", shellOf(io))}`];
   return [
     "With OpenRouter, whose key stays in a variable:",
     ...key,

@@ -2,37 +2,42 @@ import { CommanderError, type CommandUnknownOpts, type Option } from "@commander
 import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { findSimilar } from "../protocol/models.ts";
+import { commandLine, quote, quoteText, type Shell, type ShellIo, shellOf } from "../shell.ts";
 import { flagWords, missingPrompt } from "./command.ts";
 import { dashHint } from "./dashes.ts";
 import { commandOf } from "./program.ts";
 import { last } from "./saved-file.ts";
 import { withoutCurlyQuotes } from "./terminal/prompts.ts";
-import { quote } from "./terminal/text.ts";
 import { hintFor } from "./words.ts";
 
-type TypedCommand = { argv: readonly string[]; program: CommandUnknownOpts | undefined; io: Pick<Io, "disk"> };
+type TypedCommand = {
+  argv: readonly string[];
+  program: CommandUnknownOpts | undefined;
+  io: ShellIo & Pick<Io, "disk">;
+};
 
 /** A usage error, or commander's own, with a hint that says what to type next. */
 export async function explainUsage(error: unknown, { argv, program, io }: TypedCommand): Promise<VidgenError> {
   const name = commandOf(argv);
+  const shell = shellOf(io);
   const help = name === undefined ? "See `vidgen --help` for the commands." : `See \`vidgen ${name} --help\`.`;
   if (error instanceof CommanderError && program !== undefined) {
-    const line = withTwoDashes(argv, program);
+    const line = withTwoDashes(argv, program, shell);
     if (line !== undefined) return usage(sentenceOf(error).sentence, `Long flags have two dashes: ${line}`);
-    return explainParsing(error, { argv, program, io, dash: dashHint(argv, { code: error.code, name, quote }), help });
+    return explainParsing(error, { argv, program, io, dash: dashHint(argv, { code: error.code, name, shell }), help });
   }
   const known = asVidgenError(error);
   if (known.hint !== undefined && known.message !== missingPrompt) return known;
-  return known.with({ hint: dashHint(argv, { name, quote }) ?? (known.hint === undefined ? help : undefined) });
+  return known.with({ hint: dashHint(argv, { name, shell }) ?? (known.hint === undefined ? help : undefined) });
 }
 
 /** The line with a second dash for long flags with only one, as in `-local`; `undefined` if there is none. */
-function withTwoDashes(argv: readonly string[], program: CommandUnknownOpts): string | undefined {
+function withTwoDashes(argv: readonly string[], program: CommandUnknownOpts, shell: Shell): string | undefined {
   const commands = [program, ...program.commands, ...program.commands.flatMap((each) => each.commands)];
   const flags = new Set(["--help", ...commands.flatMap(({ options }) => options.map(({ long }) => long))]);
   const isShort = (word: string) => /^-\w/.test(word) && flags.has(`-${word.split("=", 1)[0]}`);
   if (!argv.some(isShort)) return undefined;
-  return ["vidgen", ...argv.map((word) => quote(isShort(word) ? `-${word}` : word))].join(" ");
+  return commandLine(["vidgen", ...argv.map((word) => (isShort(word) ? `-${word}` : word))], shell);
 }
 
 /** `dash` is what to type for an argument that begins with one. */
@@ -42,20 +47,21 @@ type Parsing = Omit<TypedCommand, "program"> & { program: CommandUnknownOpts; da
 async function explainParsing(error: CommanderError, parsing: Parsing): Promise<VidgenError> {
   const { argv, program, io, dash, help } = parsing;
   const { code } = error;
+  const shell = shellOf(io);
   const command = findParsed(program);
   const takesPrompt = command.registeredArguments.at(-1)?.name() === "prompt";
-  if (code === "commander.excessArguments" && takesPrompt) return tooManyPrompts(command, argv);
+  if (code === "commander.excessArguments" && takesPrompt) return tooManyPrompts(command, argv, shell);
   if (code === "commander.excessArguments" && isGroup(command)) return unknownSubcommand(command);
   const { sentence, similar } = sentenceOf(error);
   const words = code === "commander.unknownCommand" ? operandsOf(command.args) : [];
   const isEarly = dash === undefined && code === "commander.unknownOption" && command === program;
-  const hint = isEarly ? await flagsAfterCommand(argv, program, io) : findHint(words);
+  const hint = isEarly ? await flagsAfterCommand(argv, program, io) : findHint(words, shell);
   if (hint !== undefined) return usage(sentence, hint);
   const longer = findLonger(code, command);
   const guess = longer.length === 0 ? similar : `Did you mean ${longer.join(" or ")}?`;
   if (guess !== undefined) return usage(`${sentence} ${guess}`, dash ?? help);
   if (!(await isPrompt(words, program, io))) return usage(sentence, dash ?? help);
-  const line = lineOf("generate", words, command.args.slice(words.length));
+  const line = lineOf("generate", { words, flags: command.args.slice(words.length) }, shell);
   return usage(sentence, `To generate a video from this prompt: ${line}`);
 }
 
@@ -66,10 +72,10 @@ function sentenceOf({ message }: CommanderError): { sentence: string; similar: s
 }
 
 /** The hint for words that do not begin with a command; also for two words quoted as one, such as "rm df27". */
-function findHint([word = "", ...rest]: readonly string[]): string | undefined {
+function findHint([word = "", ...rest]: readonly string[], shell: Shell): string | undefined {
   const [first = "", second = "", ...others] = word.split(/\s+/);
   const isPair = rest.length === 0 && second !== "" && others.length === 0;
-  return hintFor(word, rest) ?? (isPair ? hintFor(first, [second]) : undefined);
+  return hintFor(word, rest, shell) ?? (isPair ? hintFor(first, [second], shell) : undefined);
 }
 
 /** The words before the first flag. */
@@ -114,8 +120,9 @@ function isLikeId(word: string): boolean {
 async function flagsAfterCommand(
   argv: readonly string[],
   program: CommandUnknownOpts,
-  io: Pick<Io, "disk">,
+  io: TypedCommand["io"],
 ): Promise<string | undefined> {
+  const shell = shellOf(io);
   const all = [program, ...program.commands].flatMap(({ options }) => options);
   const flags: string[] = [];
   let at = 0;
@@ -132,12 +139,12 @@ async function flagsAfterCommand(
   const named = program.commands.find((each) => each.name() === rest[0]);
   if (named) {
     const [name = "", ...others] = rest;
-    return `Flags come after \`${name}\`: ${["vidgen", name, ...[...others, ...flags].map(quote)].join(" ")}`;
+    return `Flags come after \`${name}\`: ${commandLine(["vidgen", name, ...others, ...flags], shell)}`;
   }
   const operands = operandsOf(rest);
   if (!(await isPrompt(operands, program, io)))
-    return `Flags come after the command: vidgen <command> ${flags.map(quote).join(" ")}`;
-  const line = lineOf("generate", operands, [...rest.slice(operands.length), ...flags]);
+    return `Flags come after the command: vidgen <command> ${commandLine(flags, shell)}`;
+  const line = lineOf("generate", { words: operands, flags: [...rest.slice(operands.length), ...flags] }, shell);
   return `Flags come after \`generate\`: ${line}`;
 }
 
@@ -178,7 +185,7 @@ function findParsed(command: CommandUnknownOpts): CommandUnknownOpts {
 }
 
 /** For more than one argument: a prompt without quotes, a value with a space in it, or several prompts. */
-function tooManyPrompts(command: CommandUnknownOpts, argv: readonly string[]): VidgenError {
+function tooManyPrompts(command: CommandUnknownOpts, argv: readonly string[], shell: Shell): VidgenError {
   const before = command.registeredArguments.length - 1;
   const name = [command.name(), ...command.args.slice(0, before)].join(" ");
   const { text, flags, cut } = joinCutValues(argv.slice(argv.indexOf(command.name()) + 1 + before), command);
@@ -190,10 +197,13 @@ function tooManyPrompts(command: CommandUnknownOpts, argv: readonly string[]): V
     );
   if (cut !== undefined)
     return usage(
-      `Too many arguments: ${quote(cut.rest.join(" "))} follows ${cut.flag} ${cut.value}.`,
-      `Quote a value that has a space in it: ${lineOf(name, prompts, flags)}`,
+      `Too many arguments: ${quote(cut.rest.join(" "), shell)} follows ${cut.flag} ${cut.value}.`,
+      `Quote a value that has a space in it: ${lineOf(name, { words: prompts, flags }, shell)}`,
     );
-  return usage("Too many arguments.", `Quote the prompt: ${lineOf(name, prompts, flagWords(command, command.opts()))}`);
+  return usage(
+    "Too many arguments.",
+    `Quote the prompt: ${lineOf(name, { words: prompts, flags: flagWords(command, command.opts()) }, shell)}`,
+  );
 }
 
 type CutValue = { flag: string; value: string; rest: string[] };
@@ -219,12 +229,12 @@ function joinCutValues(words: readonly string[], command: CommandUnknownOpts) {
   return { text, flags, cut };
 }
 
+type LineParts = { words: readonly string[]; flags: readonly string[] };
+
 /** The command line that generates a video from these words. */
-function lineOf(name: string, words: readonly string[], flags: readonly string[]): string {
-  const text = withoutCurlyQuotes(words.join(" "));
-  // Windows has only double quotes.
-  const prompt = /["$`\\!%]/.test(text) ? quote(text) : `"${text}"`;
-  return [`vidgen ${name}`, prompt, ...flags.map(quote)].join(" ");
+function lineOf(name: string, { words, flags }: LineParts, shell: Shell): string {
+  const prompt = quoteText(withoutCurlyQuotes(words.join(" ")), shell);
+  return [`vidgen ${name}`, prompt, ...flags.map((flag) => quote(flag, shell))].join(" ");
 }
 
 /** The flags that a shortened name may mean, such as --aspect for --aspect-ratio; commander finds only similar names. */

@@ -1,4 +1,4 @@
-import { quote } from "./terminal/text.ts";
+import { commandLine, type Shell } from "../shell.ts";
 
 /** The hint for a word that is not a command of vidgen. */
 export type Hint = {
@@ -126,14 +126,14 @@ export const hints: readonly Hint[] = [
 ];
 
 /** The hint for a word, in one sentence that ends with a command; `rest` are the words after it. */
-export function hintFor(word: string, rest: readonly string[] = []): string | undefined {
+export function hintFor(word: string, rest: readonly string[] = [], shell: Shell = "posix"): string | undefined {
   const hint = hints.find(({ typed }) => typed.includes(word.toLowerCase()));
-  return hint && `${hint.says}: ${fillIn(hint.line, rest)}`;
+  return hint && `${hint.says}: ${fillIn(hint.line, rest, shell)}`;
 }
 
-function fillIn(line: string, rest: readonly string[]): string {
+function fillIn(line: string, rest: readonly string[], shell: Shell): string {
   return line.replace(/ (<id>|<rows>|\[id\]|\[words\])/, (place, name: string) => {
-    if (rest.length > 0 && fits(name, rest)) return ` ${rest.map(quote).join(" ")}`;
+    if (rest.length > 0 && fits(name, rest)) return ` ${commandLine(rest, shell)}`;
     return name.startsWith("[") ? "" : place;
   });
 }

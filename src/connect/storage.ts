@@ -14,7 +14,7 @@ export function folders(io: StorageIo): { config: string; data: string; state: s
   const { env, home, platform } = io;
   const own = env.VIDGEN_HOME;
   if (own) {
-    if (!isAbsolute(own)) throw relativeError(own);
+    if (!isAbsolute(own)) throw relativeError(own, platform);
     return { config: own, data: own, state: own };
   }
   if (platform === "darwin") {
@@ -39,10 +39,10 @@ export function hasFolder(kind: "config" | "data" | "state", io: StorageIo): boo
   return isAbsolute(folders(io)[kind]);
 }
 
-function relativeError(own: string): VidgenError {
+function relativeError(own: string, platform: string): VidgenError {
   const hint = own.startsWith("~")
     ? 'The shell replaces a ~ only where it is not quoted: VIDGEN_HOME="$HOME/..."'
-    : "Such as VIDGEN_HOME=/home/me/vidgen";
+    : `Such as VIDGEN_HOME=${platform === "win32" ? "C:\\Users\\me\\vidgen" : "/home/me/vidgen"}`;
   return usage(`VIDGEN_HOME must be an absolute path, not ${own}. Nothing was sent.`, hint);
 }
 

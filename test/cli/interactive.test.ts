@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { commandLine } from "../../src/cli/interactive.ts";
+import { generateLine } from "../../src/cli/interactive.ts";
 import { models } from "../../src/protocol/models.ts";
 import { apiKey, baseUrl, createWorld, type World } from "../vidgen.ts";
 
@@ -178,7 +178,7 @@ test.each([
   Object.assign(world.env, { VIDGEN_API_KEY: undefined, VIDGEN_BASE_URL: undefined, OPENROUTER_API_KEY: key });
   const run = await world.vidgen("generate", "--no-color");
   expect(run).toMatchObject({ code, stderr: expect.stringContaining(says) });
-  expect(run.stderr).toContain(key === "" ? "export OPENROUTER_API_KEY=<key>" : "--local --engine openrouter");
+  expect(run.stderr).toContain(key === "" ? "export OPENROUTER_API_KEY='<key>'" : "--local --engine openrouter");
 });
 
 test("without a login the other answer is to log in, and it goes on with what was typed", async () => {
@@ -315,7 +315,7 @@ const prompts = [
 
 test.each(prompts)("a shell reads the command line for the prompt %j as it was meant", (prompt) => {
   const words = ["--model", "wan-2.5", "--aspect-ratio", "16:9", "--set", "a='b c'"];
-  const script = `vidgen() { printf '<%s>' "$@"; test "$2" = - && printf '(%s)' "$(cat)"; }\n${commandLine(prompt, words, {})}`;
+  const script = `vidgen() { printf '<%s>' "$@"; test "$2" = - && printf '(%s)' "$(cat)"; }\n${generateLine(prompt, words, { platform: "linux", env: {}, home: "" })}`;
   const { stdout } = spawnSync("sh", ["-c", script], { encoding: "utf8", input: "" });
   const flags = "<--model><wan-2.5><--aspect-ratio><16:9><--set><a='b c'>";
   const isPiped = prompt === "-" || prompt.startsWith("@");

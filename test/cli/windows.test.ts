@@ -105,3 +105,18 @@ test("--overwrite of a read-only file is refused before anything is paid", async
   expect([code, starts(world)]).toEqual([9, 0]);
   expect(stderr).toContain(`${place} is read-only: Windows does not let another file replace it. Nothing was sent`);
 });
+
+test.each([
+  [undefined, '"a $5 fox"'],
+  ["C:\\Users\\ann\\Documents\\PowerShell\\Modules;C:\\Windows", "'a $5 fox'"],
+])("hints are for the shell there: with PSModulePath %s the prompt is %s", async (PSModulePath, prompt) => {
+  const world = await createWindows();
+  Object.assign(world.io, { home: "C:\\Users\\Ann" });
+  world.env = { ...world.env, PSModulePath };
+  const place = join(world.folder, "my fox.mp4");
+  const late = await world.vidgen("generate", "a fox", "-o", place, "--timeout", "10s");
+  expect(late.stderr).toMatch(/Resume with: vidgen wait \S+ -o "[^"]+my fox\.mp4"/);
+  const taken = await world.vidgen("generate", "a fox", "-n", "2", "-o", place);
+  expect(taken.stderr).toContain('-o "{slug}-{n}.mp4"');
+  expect((await world.vidgen("generate", "a", "$5", "fox")).stderr).toContain(`vidgen generate ${prompt}`);
+});

@@ -112,7 +112,7 @@ function declare(program: CommandUnknownOpts) {
     examples: [
       "vidgen batch shots.csv -o 'clips/{id}.mp4' --jobs 4 --max-credits 2000",
       "vidgen batch shots.csv --dry-run",
-      "vidgen batch animals.csv --prompt 'a {animal} in {place}' --each model=wan-2.5,ray-3 -o '{animal}-{model}.mp4'",
+      `vidgen batch animals.csv --prompt "a {animal} in {place}" --each "model=wan-2.5,ray-3" -o "{animal}-{model}.mp4"`,
       "vidgen batch shots.csv --shard 2/8 -o clips/",
       "vidgen batch shots.csv -o 'clips/{n}.mp4' --join film.mp4",
       "vidgen batch shots.csv -o 'clips/{n}.mp4' --join film.mp4 --redo run,den",

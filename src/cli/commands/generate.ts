@@ -17,6 +17,7 @@ import { defaultModel, guessModel } from "../../protocol/models.ts";
 import type { RequestInput } from "../../protocol/request.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
 import { shorten } from "../../protocol/text.ts";
+import { quote, type ShellIo, shellOf } from "../../shell.ts";
 import { fillNames, isDistinct } from "../../video/naming.ts";
 import {
   baseUrlOption,
@@ -327,17 +328,17 @@ function withNextSeed(request: StartRequest, index: number): StartRequest {
 async function outputFor(
   starts: Starts,
   outputPath: string | undefined,
-  { disk }: Pick<Io, "disk">,
+  io: ShellIo & Pick<Io, "disk">,
 ): Promise<string | undefined> {
   if (outputPath === undefined || !isSeveral(starts)) return outputPath;
   const { models, count } = starts;
   const [flag, name] =
     models.length > 1 ? ["Several models need", "{slug}-{model}-{n}.mp4"] : ["-n needs", "{slug}-{n}.mp4"];
   const { isFolder } = await import("../../client/save/output-path.ts");
-  if (await isFolder(outputPath, disk)) return join(outputPath, name);
+  if (await isFolder(outputPath, io.disk)) return join(outputPath, name);
   const hasModel = count === 1 && outputPath.includes("{model}");
   if (outputPath !== "-" && (isDistinct(outputPath) || hasModel)) return outputPath;
-  throw usage(`${flag} a folder or distinct names, not ${outputPath}: -o clips/ or -o '${name}'`);
+  throw usage(`${flag} a folder or distinct names, not ${outputPath}: -o clips/ or -o ${quote(name, shellOf(io))}`);
 }
 
 /** Throws `usage` if two models have the same name in a path: their letters are those of a file name, and cut. */

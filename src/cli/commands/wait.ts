@@ -7,6 +7,7 @@ import { localBaseUrl } from "../../connect/local.ts";
 import type { Session } from "../../connect/session.ts";
 import { findOutputSetting } from "../../connect/settings.ts";
 import { asVidgenError, usage, type VidgenError } from "../../errors.ts";
+import { quote, shellOf } from "../../shell.ts";
 import { isDistinct } from "../../video/naming.ts";
 import {
   baseUrlOption,
@@ -179,7 +180,9 @@ async function waitForAll(found: LocatedGeneration[], waitContext: WaitContext):
   const { output: outputPath } = options;
   const { isFolder } = await import("../../client/save/output-path.ts");
   if (outputPath !== undefined && !isDistinct(outputPath) && !(await isFolder(outputPath, io.disk)))
-    throw usage("Several videos need a folder or distinct names: -o folder/ or -o '{slug}-{id}.mp4'");
+    throw usage(
+      `Several videos need a folder or distinct names: -o folder/ or -o ${quote("{slug}-{id}.mp4", shellOf(io))}`,
+    );
   if (found.length === 0) output.note("Nothing to wait for.");
   const follow = async (located: LocatedGeneration, index: number): Promise<Outcome> => {
     const { id, open } = located;

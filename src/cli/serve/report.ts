@@ -1,6 +1,7 @@
 import type { EngineCheck } from "../../connect/engines.ts";
 import type { Io } from "../../io.ts";
 import { isLoopback, isPlainHttp, remoteWays } from "../../protocol/url.ts";
+import { exportLine, type Shell, shellOf } from "../../shell.ts";
 import type { Context } from "../context.ts";
 import { checkLine } from "./engines.ts";
 
@@ -40,7 +41,7 @@ export async function printAddress(
     for (const secret of [api_key ?? "", webhook_secret]) output.hide(secret);
     logEvent("listening", urls);
     if (!output.json) output.note("The API key is not in this log: --json prints it on stdout.");
-  } else if (!output.json && !output.quiet) io.stderr.write(exportLines(base_url, api_key));
+  } else if (!output.json && !output.quiet) io.stderr.write(exportLines(base_url, api_key, shellOf(io)));
   if (api_key === null)
     output.note(
       "An earlier process created the account and its API key, which is not shown again. To create another key, run this with the same database: vidgen serve --owner-key",
@@ -67,10 +68,11 @@ export async function printAddress(
   if (!logEvent) output.note("Press Ctrl-C to stop.");
 }
 
-function exportLines(baseUrl: string, apiKey: string | null): string {
-  const key = apiKey === null ? "" : `export VIDGEN_API_KEY=${apiKey}\n`;
-  const allow = isPlainHttp(baseUrl) ? `export VIDGEN_ALLOW_HTTP=${baseUrl}\n` : "";
-  return `export VIDGEN_BASE_URL=${baseUrl}\n${allow}${key}`;
+function exportLines(baseUrl: string, apiKey: string | null, shell: Shell): string {
+  const lines = [exportLine("VIDGEN_BASE_URL", baseUrl, shell)];
+  if (isPlainHttp(baseUrl)) lines.push(exportLine("VIDGEN_ALLOW_HTTP", baseUrl, shell));
+  if (apiKey !== null) lines.push(exportLine("VIDGEN_API_KEY", apiKey, shell));
+  return `${lines.join("\n")}\n`;
 }
 
 /** Notes what prevents other machines from continuing the work of this one. */

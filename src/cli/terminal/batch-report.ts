@@ -10,10 +10,10 @@ import type { Entry } from "../../client/ledger/history.ts";
 import { countCredits, countRows, formatExpected, formatNumber, nameLines } from "../../connect/format.ts";
 import { asVidgenError, type CommandErrorCode, compareSeverity, type ErrorCharge, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import { commandLine, quote, type ShellIo, shellOf } from "../../shell.ts";
 import { flagWords } from "../command.ts";
 import { programWords } from "../next.ts";
 import { programName } from "./output.ts";
-import { quote } from "./text.ts";
 
 /** The plan of a batch, printed before it starts. */
 export function describePlan(
@@ -134,7 +134,7 @@ export function createBatchError(
   { rows, plan }: Batch,
   ended: BatchEnd,
   options: ReportOptions,
-  io: Pick<Io, "env" | "program" | "signal">,
+  io: ShellIo & Pick<Io, "program" | "signal">,
 ): VidgenError | undefined {
   const { end, counts } = ended;
   const { results, hasCredits, isFree } = options;
@@ -158,7 +158,7 @@ export function createBatchError(
   // The line without --redo continues it; with --again, the same line could pay once more.
   const { file, command, retryFailed, retryUnknown, redo, again, dryRun, ...flags } = options.flags;
   const typed = ["batch", file, ...flagWords(command, flags)];
-  const words = `${programName(io.env)} ${typed.map(quote).join(" ")}`;
+  const words = `${programName(io.env)} ${commandLine(typed, shellOf(io))}`;
   const isOpen = running + unsent + to_start > plan.blocked + end.blocked;
   const isBlocked = wouldStopAgain(end, io);
   const solution = isBlocked ? end.stopped?.hint : undefined;
@@ -173,7 +173,7 @@ export function createBatchError(
     ...(failed > 0
       ? [`Start failed rows again${isFree ? "" : " (each is charged again)"} with: ${words} --retry-failed`]
       : []),
-    `Row details: ${programName(io.env)} batch status ${quote(results)}`,
+    `Row details: ${programName(io.env)} batch status ${quote(results, shellOf(io))}`,
   ];
   const program = programWords(io);
   const sameBatch = { argv: [...program, ...typed], pays: true };

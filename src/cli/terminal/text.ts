@@ -16,7 +16,7 @@ export function wrapWords(text: string, columns: number): string {
 }
 
 /** A command is not wrapped: copied, it would run as two. */
-const words = /(?:(?<=: )|^ *)(?:npx |printf .*\| )?vidgen .*|[^\s`]*`[^`]*`\S*|\S+/g;
+const words = /(?:(?<=: )|^ *)(?:npx |(?:printf|echo|["']).*\| )?vidgen .*|[^\s`]*`[^`]*`\S*|\S+/g;
 
 function wrapLine(line: string, columns: number): string {
   if (line.length <= columns) return line;
@@ -29,9 +29,4 @@ function wrapLine(line: string, columns: number): string {
     else lines.push(`${indent}${word}`);
   }
   return lines.join("\n");
-}
-
-/** Quotes a word for a shell if it needs quotes; zsh expands a word that begins with "=". */
-export function quote(word: string): string {
-  return /^(?!=)[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

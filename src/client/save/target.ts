@@ -3,6 +3,7 @@ import { systemCode, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile, Io } from "../../io.ts";
 import { type Acquired, type Lease, type LeaseIo, readHolder, tryLease, type Watch } from "../../lease.ts";
 import type { WireGeneration } from "../../protocol/schema.ts";
+import { makeFolderLine } from "../../shell.ts";
 import { fillIn, fillWords, type NameParts, type Naming } from "../../video/naming.ts";
 import { type Content, hasContent } from "../ledger/content.ts";
 import type { DatedLine, Entry, PartLine } from "../ledger/history.ts";
@@ -166,7 +167,7 @@ export function createTargets(
     const partPath = partOf({ ...resolved, folder: real }, attempt ?? id ?? "");
     if (path !== undefined) await checkFree(path, overwrite, disk);
     await disk.access(folder, disk.constants.W_OK).catch((error) => {
-      throw withFolderHint(error, path ?? folder);
+      throw withFolderHint(error, path ?? folder, io.platform);
     });
     const acquired = await tryLease(leaseOfPart(partPath), io, watch).catch((error) => {
       throw systemCode(error) === "ENOENT" ? cannotCreateError(path ?? folder, error) : error;
@@ -462,12 +463,11 @@ function replacedError(path: string): VidgenError {
 }
 
 /** Adds a hint if the folder does not exist. */
-function withFolderHint(error: unknown, path: string): unknown {
+function withFolderHint(error: unknown, path: string, platform: string): unknown {
   const folder = dirname(path);
   if (systemCode(error) !== "ENOENT" || folder === ".") return error;
-  // Without the command if a shell would not read the name literally.
-  const command = /^[\w./][\w@%+=:,./-]*$/.test(folder) ? ` (mkdir -p ${folder})` : "";
+  const line = makeFolderLine(folder, platform === "win32" ? "cmd" : "posix");
   return outputError(error, path).with({
-    hint: `Create it first${command}, or end -o with / to have it created.`,
+    hint: `Create it first${line === undefined ? "" : ` (${line})`}, or end -o with / to have it created.`,
   });
 }

@@ -155,7 +155,7 @@ test.each([
   [
     "a provider's key",
     "\u001b[A\r",
-    /export OPENROUTER_API_KEY=<key>\n.*--engine openrouter -o fox\.mp4\n.*\n.*vidgen help real-models\n$/,
+    /export OPENROUTER_API_KEY='<key>'\n.*--engine openrouter -o fox\.mp4\n.*\n.*vidgen help real-models\n$/,
   ],
   ["previews", "\u001b[B\r", /Next: vidgen generate "[^"]*" --local -o fox\.mp4\n$/],
 ])("at a terminal without a service, one answer is %s, which needs no login", async (_, keys, says) => {
