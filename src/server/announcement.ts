@@ -13,11 +13,11 @@ export const localAccount = "local";
 const schema = z.object({
   api_key: z.string(),
   webhook_secret: z.optional(z.string()),
-  /** The number of runs that the database counts: if the database has a lower one, it is a restored copy. */
+  /** The number of runs that the database has counted. A database with a lower number is a restored copy. */
   runs: z.optional(z.number()),
   base_url: z.optional(z.string()),
   media_url: z.optional(z.string()),
-  /** Whether the process has engines besides the preview: no other process can replace it then. */
+  /** Whether the process has engines besides the preview, so that no other process can replace it. */
   has_real_models: z.optional(z.boolean()),
   /** The engines that make the videos, so that other commands can name them. */
   engines: z.optional(
@@ -34,7 +34,7 @@ const schema = z.object({
 export type Announcement = z.infer<typeof schema>;
 
 /** The announcement of a service that is listening. */
-export type Address = { api_key: string; webhook_secret: string; base_url: string; media_url: string };
+export type ServiceAddress = { api_key: string; webhook_secret: string; base_url: string; media_url: string };
 
 /** Reads the announcement in a service folder; `undefined` if the file does not exist. Throws `output` if it cannot be read. */
 export async function readAnnouncement(folder: string): Promise<Announcement | undefined> {

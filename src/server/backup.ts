@@ -30,7 +30,7 @@ export async function saveBackup(folder: string, file: string, io: Io): Promise<
   }
 }
 
-export type RunOptions = {
+export type BeginRunOptions = {
   /** The number of runs in `service.json`. */
   announced: number;
   /** Whether the owner confirms that the database was restored from a copy. */
@@ -44,7 +44,7 @@ export type RunOptions = {
  */
 export async function beginRun(
   { read, count, restore }: Provenance,
-  { announced, isRestored, onNote }: RunOptions,
+  { announced, isRestored, onNote }: BeginRunOptions,
   { date }: Pick<Io, "date">,
 ): Promise<number> {
   const { runs: counted, copiedAt } = await read();
@@ -115,7 +115,7 @@ async function copyRunning(folder: string, target: Target, { fetch, signal }: Io
   return size;
 }
 
-/** The service's own message, such as that its disk is full. */
+/** Returns the service's own message, such as that its disk is full. */
 async function refusalOf(reply: HttpResponse): Promise<string> {
   const said = await reply
     .text()

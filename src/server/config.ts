@@ -7,7 +7,7 @@ import { toUtf8 } from "../protocol/text.ts";
 import { checkRepeats, type EngineSpec, kindNames, readPackage, readServer } from "./engines/spec.ts";
 import type { EngineOrigin } from "./store/generations.ts";
 
-/** Messages for zod that do not repeat the value: it may be a key in the wrong place. */
+/** Messages for zod that do not repeat the value, because it may be a key in the wrong place. */
 const must = (what: string) => ({
   error: ({ input }: { input?: unknown }) => (input === undefined ? "is missing" : `must be ${what}`),
 });
@@ -24,15 +24,17 @@ const time = () =>
 
 const engine = z.strictObject(
   {
-    kind: choice(kindNames).optional().describe("The kind of the engine; found out by its URL when left out."),
-    url: address().optional().describe("The address of the server; a provider has one of its own."),
+    kind: choice(kindNames).optional().describe("The kind of the engine; by default, it is detected from the URL."),
+    url: address().optional().describe("The address of the server; a provider's kind has its own address."),
     models: z
       .array(text("the name of a model"), must("a list of names of models"))
       .min(1, must("a list of at least one model"))
       .optional()
-      .describe("The models that it makes; without them, those that no other engine names."),
-    jobs: whole(1, 1_000).optional().describe("How many videos it makes at once; by default what its kind can."),
-    upstream_model: text().optional().describe("What the model is called there."),
+      .describe("The models that the engine makes; by default, those that no other engine names."),
+    jobs: whole(1, 1_000)
+      .optional()
+      .describe("How many videos the engine makes at once; the default depends on its kind."),
+    upstream_model: text().optional().describe("The name of the model at the server."),
     workflow: text("the name of a file").optional().describe("For comfyui: the file of the workflow."),
     package: text("the name of an npm package").optional().describe("For ai-sdk: the npm package of the provider."),
     key_env: z
@@ -88,7 +90,7 @@ export const configSchema = z
   )
   .meta({ title: "The file of vidgen serve --config" });
 
-type Engine = z.infer<typeof engine>;
+type EngineFields = z.infer<typeof engine>;
 
 /** A file of `serve --config`: its engines, and its other fields as the options of those flags. */
 export type ServeConfig = {
@@ -179,7 +181,7 @@ function hintFor(name: string): string | undefined {
 
 /** Reads an engine as `--engine` does. Paths are relative to the folder of the file. */
 function readEngine(
-  { kind, url, models, jobs, upstream_model, workflow, package: packageName, key_env, key_file }: Engine,
+  { kind, url, models, jobs, upstream_model, workflow, package: packageName, key_env, key_file }: EngineFields,
   label: string,
   folder: string,
 ): EngineSpec {
@@ -217,10 +219,10 @@ export function readOrigin(origin: EngineOrigin): EngineSpec {
   return readEngine(engine.parse(origin), "it", "/");
 }
 
-type Settings = Omit<z.infer<typeof configSchema>, "$schema" | "engines">;
+type ConfigSettings = Omit<z.infer<typeof configSchema>, "$schema" | "engines">;
 
 /** Converts the fields to options of the command line. */
-function optionsOf({ allow_network, credits_per, media, ...settings }: Settings, folder: string) {
+function optionsOf({ allow_network, credits_per, media, ...settings }: ConfigSettings, folder: string) {
   const written = Object.entries(settings).flatMap(([name, value]) => {
     // `false` means that the flag is not given, except for --no-refunds and --no-page.
     if (value === undefined || (value === false && name !== "refunds" && name !== "page")) return [];

@@ -3,7 +3,7 @@ import type { Clock } from "../io.ts";
 export type Loop = {
   /** Begins a step soon, regardless of what the last step resolved with. Resolves when a step that began after the call has ended. */
   wake(): Promise<void>;
-  /** Begins no more steps, and resolves when the current one has ended. */
+  /** Stops the loop, and resolves when the current step has ended. */
   close(): Promise<void>;
 };
 

@@ -11,8 +11,8 @@ export type RetryForeverOptions = {
 };
 
 /**
- * Retries while the database or the media store rejects, such as during a full disk or an outage: giving up would repeat work that is already done.
- * Rejects only when the signal aborts.
+ * Retries while the database or the media store rejects, such as during a full disk or an outage, because giving up would lose work that is already
+ * done. Rejects only when the signal aborts.
  */
 export async function retryForever<Result>(
   work: () => Promise<Result>,

@@ -4,11 +4,11 @@ import { systemReason } from "../errors.ts";
 import type { Io } from "../io.ts";
 import type { Lease } from "../lease.ts";
 import {
-  type Address,
   type Announcement,
   acquireFolder,
   localAccount,
   readAnnouncement,
+  type ServiceAddress,
   writeAnnouncement,
 } from "./announcement.ts";
 import { createKey, defaultCredits, hashKey, prepareLocalAccount } from "./api/accounts.ts";
@@ -30,7 +30,7 @@ import { openStore } from "./store/sqlite/sqlite-store.ts";
 import type { Store } from "./store/store.ts";
 import { watchStore } from "./store/watch.ts";
 
-/** The owner's options have defaults: the preview with its default prices, and refunds. */
+/** The options of the owner are optional here; the defaults are the preview, its default prices, and refunds. */
 type CommonOptions = Partial<Omit<OwnerOptions, "hasPaidPreviews">> &
   Pick<OwnerOptions, "pace" | "onDelivery" | "onNote"> &
   Pick<ListenOptions, "onRequest" | "withReplies"> & {
@@ -55,7 +55,7 @@ type CommonOptions = Partial<Omit<OwnerOptions, "hasPaidPreviews">> &
     metricsAt?: { host: string; port: number } | undefined;
   };
 
-export type OpenOptions = CommonOptions & {
+export type ServiceFolderOptions = CommonOptions & {
   /** The folder of the service's state. */
   folder: string;
   /** Which unfinished generations of an earlier process are resumed. */
@@ -76,7 +76,7 @@ export type RunningService = Pick<Service, "api" | "media" | "settled"> & {
   /** Replaces the engines and prices. */
   updateEngines(given: Pick<OwnerOptions, "engines" | "creditsPer">): Promise<void>;
   kind: "running";
-  address: Address;
+  address: ServiceAddress;
   /** The models whose previews cost the local account nothing. */
   freeModels: readonly string[];
   /** A link that signs in to the page, once and within ten minutes. */
@@ -91,7 +91,7 @@ export type RunningService = Pick<Service, "api" | "media" | "settled"> & {
 
 /** A process of a shared service, listening. The API key is shown only once, by the process that creates it. */
 export type SharedService = Omit<RunningService, "address" | "freeModels"> & {
-  address: Omit<Address, "api_key"> & { api_key: string | null };
+  address: Omit<ServiceAddress, "api_key"> & { api_key: string | null };
 };
 
 /** Another process runs the service of this folder. Its announcement has an address once it listens. */
@@ -111,7 +111,7 @@ function createCloser(...steps: CloseStep[]) {
  * Acquires a service folder, opens its state, listens and resumes unfinished work. Rejects with the system's error if it cannot
  * listen (with the `address` and `port`), and with an error for people if the state cannot be used.
  */
-export async function openService(options: OpenOptions, io: Io): Promise<RunningService | HeldService> {
+export async function openService(options: ServiceFolderOptions, io: Io): Promise<RunningService | HeldService> {
   const { folder } = options;
   const acquired = await acquireFolder(folder, io);
   if (acquired.kind === "held")
@@ -169,7 +169,7 @@ export async function openSharedService(options: SharedOptions, io: Io): Promise
   try {
     const reportProblem = reporter(options);
     const process = randomUUID();
-    // Before the database: if the storage fails later, the key of a new database would never be shown.
+    // Opened before the database: if opening the storage failed afterwards, the key of a new database would never be shown.
     const videos = await options.openVideos(process.slice(0, 8));
     steps.push(videos.close);
     const { openPostgres } = await import("./store/postgres/postgres.ts");
@@ -297,12 +297,12 @@ function reporter({ onNote }: Pick<CommonOptions, "onNote">) {
 }
 
 /** Opens the state of a folder whose lease this process holds. */
-export function openState(options: Pick<OpenOptions, "folder" | "onNote">, lease: Lease): Promise<Store> {
+export function openState(options: Pick<ServiceFolderOptions, "folder" | "onNote">, lease: Lease): Promise<Store> {
   return openStore(join(options.folder, "service.db"), { reportProblem: reporter(options), lease });
 }
 
 /** Keeps the key and the secret in the announcement of an earlier process, and removes its addresses. */
-async function prepareCredentials({ folder, rotate }: OpenOptions) {
+async function prepareCredentials({ folder, rotate }: ServiceFolderOptions) {
   const known = await readAnnouncement(folder);
   const credentials = {
     api_key: (rotate ? undefined : known?.api_key) ?? createKey(),

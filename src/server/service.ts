@@ -93,12 +93,12 @@ export type Service = {
   updateEngines(given: Pick<OwnerOptions, "engines" | "creditsPer">): void;
   /** Reports not ready from now on, and ends the event streams of open pages. */
   endStreams(): void;
-  /** Stops rendering and sending; the next process that opens the store resumes both. */
+  /** Stops generating videos and sending callbacks; the next process that opens the store resumes both. */
   close(): Promise<void>;
 };
 
 export function createService(given: ServiceOptions): Service {
-  // All parts share these two. Their content changes, so a part must not keep what it derives from them.
+  // All parts share these two, whose content changes, so a part must not cache what it derives from them.
   const [engines, creditsPer] = [[...given.engines], new Map(given.creditsPer)];
   const options = { ...given, engines, creditsPer };
   const { store, outbound, sessions, reportProblem } = options;

@@ -10,7 +10,7 @@ import type { DeliveryEvent } from "../../server/callbacks/delivery.ts";
 import type { ServeConfig } from "../../server/config.ts";
 import type { Engine } from "../../server/engines/engine.ts";
 import type { RequestEvent } from "../../server/observe/log.ts";
-import type { OpenOptions, RunningService, SharedService } from "../../server/serve.ts";
+import type { RunningService, ServiceFolderOptions, SharedService } from "../../server/serve.ts";
 import { collectValues, engineTimeoutOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { readAddresses } from "../serve/addresses.ts";
@@ -209,7 +209,8 @@ async function run(options: ServeOptions, given: Context): Promise<void> {
 
 type OpenedService = RunningService | SharedService;
 
-type Log = Pick<OpenOptions, "onRequest" | "onDelivery" | "onEnd" | "onNote"> & Pick<AddressOptions, "logEvent">;
+type Log = Pick<ServiceFolderOptions, "onRequest" | "onDelivery" | "onEnd" | "onNote"> &
+  Pick<AddressOptions, "logEvent">;
 
 /** Logs what happens: lines for people, or with `--log json` only documents. */
 async function createLog(options: ServeOptions, { io, output }: Context): Promise<Log> {
@@ -235,7 +236,7 @@ async function createLog(options: ServeOptions, { io, output }: Context): Promis
 
 async function open(
   options: ServeOptions,
-  given: Pick<OpenOptions, "reload" | "reopen"> & Log & { engines: Engine[] },
+  given: Pick<ServiceFolderOptions, "reload" | "reopen"> & Log & { engines: Engine[] },
   context: Context,
 ): Promise<OpenedService> {
   const { output } = context;
@@ -286,7 +287,7 @@ function readCredits({ credits }: Pick<ServeOptions, "credits">): number | undef
   return credits === undefined ? undefined : readNumber(credits, "--credits", { most: Number.MAX_SAFE_INTEGER });
 }
 
-function readKeep({ keep, keepRecords }: ServeOptions): OpenOptions["keep"] {
+function readKeep({ keep, keepRecords }: ServeOptions): ServiceFolderOptions["keep"] {
   const [videosMs, recordsMs] = [keepTime(keep, "--keep"), keepTime(keepRecords, "--keep-records")];
   if (videosMs !== undefined && recordsMs !== undefined && recordsMs < videosMs)
     throw usage("--keep-records must not be shorter than --keep: removing a record removes its video too.");

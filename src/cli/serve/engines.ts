@@ -4,7 +4,7 @@ import type { Io } from "../../io.ts";
 import { createMutex } from "../../mutex.ts";
 import type { ServeConfig } from "../../server/config.ts";
 import type { Engine } from "../../server/engines/engine.ts";
-import type { OpenOptions, RunningService } from "../../server/serve.ts";
+import type { RunningService, ServiceFolderOptions } from "../../server/serve.ts";
 import type { Context } from "../context.ts";
 
 /** The options of the engines, from flags or from the file of `--config`. */
@@ -64,7 +64,7 @@ export async function openEngines(options: Options, context: Context) {
   return { engines, reopen, ...createReload({ ...options, config: options.config }, { settings, engines }, context) };
 }
 
-type Reload = NonNullable<OpenOptions["reload"]>;
+type Reload = NonNullable<ServiceFolderOptions["reload"]>;
 
 /** Returns what reads the file again, once a service is attached to it. */
 function createReload(

@@ -1,11 +1,11 @@
 import { join } from "node:path";
 import { findServiceFolder } from "../../connect/local.ts";
 import { systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
-import type { HeldService, OpenOptions, RunningService, SharedService } from "../../server/serve.ts";
+import type { HeldService, RunningService, ServiceFolderOptions, SharedService } from "../../server/serve.ts";
 import type { Context } from "../context.ts";
 import { databaseError } from "./database.ts";
 
-type LaunchSettings = Omit<OpenOptions, "folder" | "resume">;
+type LaunchSettings = Omit<ServiceFolderOptions, "folder" | "resume">;
 
 /** Opens the service of this machine's folder. */
 export async function launchOwn(settings: LaunchSettings, { io }: Context): Promise<RunningService> {

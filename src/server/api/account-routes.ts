@@ -12,13 +12,13 @@ import type { Store } from "../store/store.ts";
 import { createKey, defaultCredits, hashKey } from "./accounts.ts";
 import { idempotencyKey, named, type Paths, parameters, refusal, reply, requestBody } from "./openapi/operation.ts";
 
-/** The name of an account, and a key too, on every route that takes one. */
+/** Accepts the name of an account, or a key. */
 const nameOr = (fault: string) => z.string(fault).regex(/^[\w.-]{1,64}$/, fault);
 
 const notAccount = "must be the name of an account";
 const account = nameOr(notAccount);
 
-/** How refusals call fields, and the codes of refusals. */
+/** What refusals call the fields, and the fields' error codes. */
 const names = { name: "an account name" };
 const codes = { name: "account", credits: "account", new: "account", max_running: "limit", max_per_hour: "limit" };
 
@@ -35,7 +35,10 @@ const limitsOf = <Limit extends z.ZodType>(limit: Limit) => ({
 });
 const limits = limitsOf(z.number().nullable());
 
-const disabledAt = z.string().nullable().meta({ description: "Since when it is disabled; null if it is enabled." });
+const disabledAt = z
+  .string()
+  .nullable()
+  .meta({ description: "Since when the account is disabled; null if it is enabled." });
 
 const accountsSchema = named("Accounts", {
   accounts: z.array(
@@ -65,8 +68,11 @@ const accountKeySchema = named("Account", {
   base_url: z
     .string()
     .optional()
-    .meta({ description: "Where its user logs in; absent if the service ends with the command that runs it." }),
-  media_url: z.string().optional().meta({ description: "Where its videos are." }),
+    .meta({
+      description:
+        "The address at which the account's user logs in; absent if the service ends with the command that runs it.",
+    }),
+  media_url: z.string().optional().meta({ description: "The address of the account's videos." }),
   page_url: z.string().optional().meta({
     description: "A link that signs the account in to the page, once and within ten minutes, while it has this key.",
   }),
@@ -171,7 +177,7 @@ export type AccountOptions = {
 /** The routes by which the owner of the service manages its accounts. */
 export function createAccountRoutes(options: AccountOptions): Paths {
   const { store, webhookSecret, linkFor } = options;
-  /** The beginning of the hash of a key shows which of the owner's keys was used. */
+  /** Reports a change, with the beginning of the hash of the owner's key that was used. */
   const note = (c: ApiContext, what: string) => {
     const key = /^Bearer +(\S+)$/i.exec(c.req.header("Authorization") ?? "")?.[1] ?? "";
     options.onNote?.(`Accounts: ${what}; by ${c.var.account} with the key ${hashKey(key).slice(0, keyPrefixLength)}.`);
@@ -198,7 +204,7 @@ export function createAccountRoutes(options: AccountOptions): Paths {
       GET: {
         operationId: "accounts",
         summary: "Lists the accounts",
-        description: "It shows how many keys each account has, and no key.",
+        description: "Shows how many keys each account has, but no key.",
         responses: { 200: reply("Each account, by name", accountsSchema) },
         handle: async (c) => c.json({ accounts: await store.accounts() }),
       },
@@ -219,7 +225,7 @@ export function createAccountRoutes(options: AccountOptions): Paths {
           const creditsOf = (had: number | undefined, isDeleted: boolean) => {
             if (isDeleted)
               throw refuse(409, "account_deleted", `an account ${name} was deleted, and its name is not given again`);
-            // The credits of an account may have been paid for.
+            // Credits of an existing account are never replaced, because they may have been paid for.
             if (had !== undefined && (isNew || credits !== undefined))
               throw refuse(
                 409,
@@ -238,9 +244,11 @@ export function createAccountRoutes(options: AccountOptions): Paths {
       POST: {
         operationId: "addCredits",
         summary: "Adds credits to an account, or takes some away",
-        description: "If no reply came, send it again with the same Idempotency-Key.",
+        description: "If you get no reply, repeat the request with the same Idempotency-Key.",
         parameters: parameters("header", {
-          "Idempotency-Key": idempotencyKey.meta({ description: "With the same key again, nothing is changed." }),
+          "Idempotency-Key": idempotencyKey.meta({
+            description: "A repeated request with the same key changes nothing.",
+          }),
         }),
         requestBody: requestBody(creditsSchema, { account: "ci", amount: 500 }),
         responses: {
@@ -322,7 +330,7 @@ export function createAccountRoutes(options: AccountOptions): Paths {
         operationId: "deleteAccount",
         summary: "Deletes an account",
         description:
-          "Its keys and its page sessions end, and it starts nothing from now on. Its waiting generations end without being submitted, and get their credits back; those that run are followed to their end. Its videos and its ledger stay, and its name is not given again. Sent again, it ends what still waits.",
+          "Its keys and its page sessions end, and it starts nothing from now on. Its waiting generations end without being submitted, and get their credits back; those that run are followed to their end. Its videos and its ledger stay, and its name cannot be used again. A repeated request ends generations that still wait.",
         requestBody: requestBody(deleteSchema, { account: "ci" }),
         responses: {
           200: reply("What has ended", deletedSchema, { account: "ci", revoked: 1, not_submitted: 0 }),
@@ -385,7 +393,8 @@ export function createAccountRoutes(options: AccountOptions): Paths {
       GET: {
         operationId: "keys",
         summary: "Lists the keys of an account, with their last use",
-        description: "Each key is named by the beginning of its hash, as in the log. The use of a page session counts.",
+        description:
+          "Each key is named by the beginning of its hash, as in the log. The use of a page session counts as a use of its key.",
         parameters: parameters("query", { account: account.meta({ description: "The name of the account." }) }),
         responses: {
           200: reply("Its keys, the oldest first", keysSchema),
@@ -423,7 +432,7 @@ export function createAccountRoutes(options: AccountOptions): Paths {
           }
           const one = await store.removeKeys({ keyHash: hashKey(revoke) });
           const removed = one > 0 ? one : await store.removeKeys({ account: revoke });
-          // The text may be a key.
+          // Does not log `revoke`, which may be a key.
           if (removed > 0)
             note(c, `${removed} of the keys of ${one > 0 ? owner : revoke} ${removed === 1 ? "was" : "were"} revoked`);
           return c.json({ revoked: removed });

@@ -38,8 +38,8 @@ export function hashKey(key: string): string {
 }
 
 /**
- * Creates the local account with its key, and sets its balance: to `credits`, or to at least the default without them. Its earlier keys no longer
- * work.
+ * Creates the local account with its key, and sets its balance to `credits` or, if `credits` is `undefined`, to at least the default. The account's
+ * earlier keys are removed.
  */
 export async function prepareLocalAccount(store: Store, apiKey: string, credits: number | undefined): Promise<void> {
   const creditsOf = (had = 0) => credits ?? Math.max(defaultCredits, had);
@@ -73,8 +73,8 @@ export const requireOwner: MiddlewareHandler<ApiEnv> = async (c, next) => {
 };
 
 /**
- * Gives the owner of the service of a PostgreSQL database a further key, whether or not a process runs it. Rejects with `usage` when no service of this
- * version has used the database.
+ * Creates another key for the owner of the service that uses this PostgreSQL database, whether or not the service is running. Rejects with `usage` when
+ * no service of this version has used the database.
  */
 export async function makeOwnerKey(database: string, io: Io): Promise<string> {
   const { visitPostgres } = await import("../store/postgres/postgres.ts");

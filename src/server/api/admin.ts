@@ -7,9 +7,9 @@ const reloadedSchema = named("Reloaded", {
   engines: z.array(z.string()).meta({ description: "The engines that are used now." }),
   added: z.array(z.string()),
   draining: z.array(z.string()).meta({
-    description: "Engines that the file no longer names. What was submitted to them ends there.",
+    description: "Engines that the file no longer names. They finish what was submitted to them.",
   }),
-  restart: z.array(z.string()).meta({ description: "Fields that have changed, and count after a restart." }),
+  restart: z.array(z.string()).meta({ description: "Changed fields that take effect after a restart." }),
 });
 
 /** The result of reading the owner's file again. */
@@ -23,7 +23,7 @@ export function createReloadRoute({ reload }: ReloadOptions): Route {
     operationId: "reload",
     summary: "Reads the file of --config again",
     description:
-      "A new engine begins to generate videos, a changed number of jobs counts at once, and an engine that is no longer in the file ends what was submitted to it. Only this process reads its file. SIGHUP does the same.",
+      "A new engine is used immediately, a changed number of jobs takes effect immediately, and an engine that is no longer in the file finishes what was submitted to it. Only this process reads its file. SIGHUP does the same.",
     responses: {
       200: reply("What has changed", reloadedSchema, {
         engines: ["http://gpu-2:8091"],

@@ -29,7 +29,7 @@ export type AppOptions = StatusOptions &
     store: Store;
     /** Creates the routes that start a generation. */
     startBy: StartRoutes;
-    /** Without it, there is no /metrics. */
+    /** Without this function, there is no /metrics. */
     readMetrics?: ReadMetrics | undefined;
     /** The routes for health checks. */
     health?: Paths;
@@ -141,7 +141,7 @@ function setRoute(path: string): MiddlewareHandler<ApiEnv> {
   };
 }
 
-/** By default hono answers other methods with 404, and HEAD like GET. */
+/** Refuses other methods with 405. By default, hono answers them with 404, and HEAD like GET. */
 function allow(...methods: string[]): MiddlewareHandler<ApiEnv> {
   return (c, next) => {
     if (methods.includes(c.req.method)) return next();
@@ -153,8 +153,8 @@ function allow(...methods: string[]): MiddlewareHandler<ApiEnv> {
 const hundredYearsMs = 100 * 31_536_000_000;
 
 /**
- * Interface section 5: `Authorization: Bearer <API_KEY>`. Each reply says for how many seconds a start that is repeated with its Idempotency-Key is
- * the same start. A restored copy does not contain the keys of the time between the copy and the restore, so it counts from the restore.
+ * Requires `Authorization: Bearer <API_KEY>`. Each reply says for how many seconds a start that is repeated with its Idempotency-Key is the same
+ * start. A restored copy does not contain the keys used between the copy and the restore, so after a restore this time counts from the restore.
  */
 function createKeyCheck({
   store,

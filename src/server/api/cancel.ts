@@ -31,12 +31,12 @@ export const cancelledError = "cancelled";
 /** How long an engine may take to stop a job. */
 const engineLimitMs = 90_000;
 
-/** Between two attempts a generation can be submitted, or end. */
+/** An attempt fails if the generation is submitted, or ends, after it was read. */
 const maxAttempts = 3;
 
 const cancelledSchema = named("Cancelled", { ...generationSchema.shape, credits_returned: z.number() });
 
-/** POST /api/cancel?id=, which the interface does not have: ends a generation as `cancelGeneration` does. */
+/** POST /api/cancel?id=, which other services need not have: ends a generation as `cancelGeneration` does. */
 export function createCancelRoute(options: CancelOptions): Route {
   return {
     operationId: "cancel",
@@ -92,7 +92,7 @@ export async function cancelGeneration(
     if (isEnded)
       options.onEnd?.({ generation: ended, reason: end.error_code ?? "cancelled", isRefunded: end.isRefunded });
   }
-  throw refuseGoing("it has just been started");
+  throw refuseCancel("it has just been started");
 }
 
 function isCancelled(error: string | null): boolean {
@@ -115,9 +115,7 @@ function unclearEnd(engine: string) {
   return { error, error_code: "unclear" as const, isRefunded: false };
 }
 
-/**
- * Returns why a generation that has not ended certainly cannot be cancelled now; `undefined` if it can be tried. An engine may still refuse.
- */
+/** Returns why an unfinished generation certainly cannot be cancelled now; `undefined` if cancelling can be tried. An engine may still refuse. */
 export function findCancelFault(
   { checkpoint }: Pick<StoredGeneration, "checkpoint">,
   options: Pick<CancelOptions, "engines" | "queue">,
@@ -125,7 +123,7 @@ export function findCancelFault(
   if (findLost({ checkpoint }, options) !== undefined) return undefined;
   if (checkpoint?.state === "submitting" || checkpoint?.state === "unconfirmed")
     return `it is being submitted to ${checkpoint.engine}`;
-  if (checkpoint?.state === "saved" || checkpoint?.state === "finished") return "its video is made";
+  if (checkpoint?.state === "saved" || checkpoint?.state === "finished") return "its video was generated";
   if (checkpoint?.state !== "submitted") return undefined;
   const engine = findEngine(checkpoint.engine, options);
   if (!engine) return `it was submitted to ${checkpoint.engine}, which this process does not have`;
@@ -140,19 +138,19 @@ function cannotStop({ name }: Pick<Engine, "name">): string {
   return `${name} cannot stop it`;
 }
 
-/** Stops a generation at its engine, and resolves with the name of the engine; with `null` if it was submitted to none. */
+/** Stops a generation at its engine, and resolves with the name of the engine; with `null` if the generation was not submitted. */
 async function stopUpstream(
   { checkpoint }: Pick<StoredGeneration, "checkpoint">,
   options: Pick<CancelOptions, "engines" | "queue" | "clock">,
 ): Promise<string | null> {
   const fault = findCancelFault({ checkpoint }, options);
-  if (fault !== undefined) throw refuseGoing(fault);
+  if (fault !== undefined) throw refuseCancel(fault);
   if (checkpoint?.state !== "submitted") return null;
   const { engine: name, job } = checkpoint;
   // Continues when the client disconnects: a job that is stopped there must end here, too.
   const limit = options.clock.limit(engineLimitMs, new AbortController().signal, new Error("no response in time"));
   const why = await stopJob(findEngine(name, options), job, limit.signal).finally(limit.clear);
-  if (why !== undefined) throw refuseGoing(why);
+  if (why !== undefined) throw refuseCancel(why);
   return name;
 }
 
@@ -167,6 +165,6 @@ async function stopJob(engine: Engine | undefined, job: string, signal: AbortSig
   }
 }
 
-function refuseGoing(why: string) {
+function refuseCancel(why: string) {
   return refuse(409, "not_cancellable", `not cancelled: ${why}; the generation continues`);
 }

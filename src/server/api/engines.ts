@@ -16,7 +16,7 @@ const enginesSchema = named("Engines", {
       out_reason: z.string().nullable(),
       draining: z.number().nullable().meta({
         description:
-          "For an engine that is no longer used: how many generations were submitted to it. They end there, or with an error wait for it.",
+          "For an engine that is no longer used: how many unfinished generations were submitted to it. They finish there; with `error`, they wait for the engine.",
       }),
     }),
   ),

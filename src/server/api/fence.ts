@@ -4,9 +4,9 @@ import type { HTTPException } from "hono/http-exception";
 import { refuse } from "../http/message.ts";
 
 /** Why a request is refused before any handler sees it; `note` is for the log only. */
-export type Refusal = { refusal: HTTPException; note?: string };
+export type FenceRefusal = { refusal: HTTPException; note?: string };
 
-export type Fence = (incoming: IncomingMessage) => Refusal | undefined;
+export type Fence = (incoming: IncomingMessage) => FenceRefusal | undefined;
 
 export type FenceOptions = {
   port: number;
@@ -17,8 +17,8 @@ export type FenceOptions = {
 };
 
 /**
- * Accepts requests whose Host names this service, and none from a page of another origin: a web site whose name resolves to this machine's
- * address (DNS rebinding) sends its own name as Host. Load balancers ask for the health by any name.
+ * Accepts requests whose Host names this service, and none from a page of another origin. A web site whose name resolves to this machine's address
+ * (DNS rebinding) sends its own name as Host. Health checks may have any Host, because a load balancer may send any.
  */
 export function createFence({ port, names, publicOrigin }: FenceOptions): Fence {
   const authorities = new Set(["localhost", ...names].map((name) => withPort(bracket(name.toLowerCase()), port)));
@@ -47,7 +47,7 @@ export function createFence({ port, names, publicOrigin }: FenceOptions): Fence 
 }
 
 const forbiddenHost =
-  "this host name or port is not allowed: ssh must forward the same port on both sides; whoever runs the service allows a name with --name or --public-url, and its log has the allowed ones";
+  "this host name or port is not allowed: ssh must forward the same port on both sides; whoever runs the service allows a name with --name or --public-url, and its log lists the allowed ones";
 
 /** The paths whose replies reveal nothing (health.ts). */
 function isHealthPath(url: string): boolean {

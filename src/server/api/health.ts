@@ -51,7 +51,7 @@ export function createHealth({ store, videos, engines, clock }: HealthOptions): 
     isRoutine: true,
     operationId: "alive",
     summary: "Whether the process responds",
-    description: "Nothing else is checked, such as the database.",
+    description: "Checks nothing else, such as the database.",
     responses: { 200: reply("It responds", aliveSchema, { status: "ok" }) },
     handle: (c) => answer(c, { status: "ok" }),
   };
@@ -61,8 +61,8 @@ export function createHealth({ store, videos, engines, clock }: HealthOptions): 
     summary: "Whether the service can do its work",
     description: "Checks the database, the storage of the videos and the engines; a reply may be some seconds old.",
     responses: {
-      200: reply("It can", readinessSchema, { status: "ok", database: "ok", media: "ok", engines: "ok" }),
-      503: { ...reply("It cannot", readinessSchema), headers: retryAfterHeader },
+      200: reply("Ready", readinessSchema, { status: "ok", database: "ok", media: "ok", engines: "ok" }),
+      503: { ...reply("Not ready", readinessSchema), headers: retryAfterHeader },
     },
     handle: async (c) => answer(c, await checkReadiness()),
   };

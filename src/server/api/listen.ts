@@ -11,7 +11,7 @@ import { answerMalformed, type Exchange } from "../http/malformed.ts";
 import { errorResponse, type Handler, refuse } from "../http/message.ts";
 import { type RequestEvent, type RequestLog, readRequestId } from "../observe/log.ts";
 import { readTraceparent } from "../observe/trace.ts";
-import { createFence, type Fence, type Refusal } from "./fence.ts";
+import { createFence, type Fence, type FenceRefusal } from "./fence.ts";
 import { createRequestLimit, type RequestLimit } from "./request-limit.ts";
 
 export type Listening = {
@@ -29,7 +29,7 @@ export type ListenOptions = {
   port: number;
   /** Host names under which clients may call the service, besides localhost and its address; with or without a port. */
   names?: string[];
-  /** Its origin behind a proxy that adds TLS. */
+  /** The service's origin behind a proxy that adds TLS. */
   publicOrigin?: string | undefined;
   /** Called once for each request, when its reply is sent. */
   onRequest?: ((event: RequestEvent) => void) | undefined;
@@ -40,19 +40,19 @@ export type ListenOptions = {
 
 const defaultLimits = {
   headersTimeout: 10_000,
-  /** An upload may be slow, and a client must read a 408 as "it may have been charged". */
+  /** Long, because an upload may be slow, and after a 408 a client cannot know whether it was charged. */
   requestTimeout: 3_600_000,
   /** Milliseconds in which no byte of a request's body comes. */
   uploadTimeout: 120_000,
   connectionsCheckingInterval: 500,
-  /** Longer than proxies keep an idle connection (Caddy 120 s, most others 60 to 90 s): else a POST that meets the close is a 502. */
+  /** Longer than proxies keep an idle connection (Caddy 120 s, most others 60 to 90 s); otherwise a POST during the close becomes a 502. */
   keepAliveTimeout: 150_000,
   /** Milliseconds for which a client may read nothing of its reply; Node may wait twice as long. */
   stalledTimeout: 12_000,
   maxHeaderSize: 16_384,
-  /** Requests in progress; above it, most get a 429. */
+  /** The maximum number of requests in progress; most requests above it get a 429. */
   maxRequests: 512,
-  /** Above it, idle connections are closed. */
+  /** Above this number of connections, idle ones are closed. */
   maxConnections: 4_000,
   /**
    * How many more connections are accepted while idle ones are closed. Above that, a new connection is closed if none is idle, although its request
@@ -175,7 +175,7 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
     if (log && withReplies && isJson(response)) log.replyBody = await response.clone().text();
     return response;
   });
-  const take = async (incoming: IncomingMessage, outgoing: ServerResponse, given?: Refusal) => {
+  const take = async (incoming: IncomingMessage, outgoing: ServerResponse, given?: FenceRefusal) => {
     const { socket } = incoming;
     const number = (exchanges.get(socket)?.number ?? 0) + 1;
     exchanges.set(socket, { outgoing, number });
@@ -207,7 +207,7 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
     limitBody(outgoing, limits.maxBodyBytes);
     if (hasBody(incoming)) {
       socket.setTimeout(limits.uploadTimeout);
-      // Once it is answered, Node has set how long the connection may be idle.
+      // Once the request is answered, Node has set how long the connection may be idle.
       incoming.once("end", () => outgoing.writableFinished || socket.setTimeout(limits.stalledTimeout));
     }
     // `close` waits for this reply, and would then wait for the connection that is kept alive.

@@ -4,7 +4,7 @@ import type { StoredGeneration } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 import { id, refusal } from "./openapi/operation.ts";
 
-/** What `findOwnGeneration` reads, and how it refuses. */
+/** The parameter and the refusal of `findOwnGeneration`, for the OpenAPI description. */
 export const ownId = { id: id.meta({ description: "The id of the generation, from the reply to its start." }) };
 export const notFound = refusal(404, "not_found", "there is no generation with this id");
 

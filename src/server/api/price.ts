@@ -1,7 +1,7 @@
 import { localAccount } from "../announcement.ts";
 import type { Engine } from "../engines/engine.ts";
 
-/** What a generation costs at the local service unless its owner set a price for the model; the interface shows none (section 8). */
+/** The credits that a generation costs at the local service unless its owner set a price for the model. */
 const defaultPrice = 10;
 
 export type PriceOptions = {

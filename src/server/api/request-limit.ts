@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { refuse, retryAfter } from "../http/message.ts";
-import type { Refusal } from "./fence.ts";
+import type { FenceRefusal } from "./fence.ts";
 
 /** Requests that are accepted regardless of the limit: a busy process is not dead, and a start must not be refused because of other clients. */
 const unlimited = new Set([
@@ -13,8 +13,8 @@ export function isUnlimited(method: string, path: string): boolean {
 }
 
 export type RequestLimit = {
-  /** Counts a request from now on. Returns a refusal where too many are in progress. */
-  enter(incoming: IncomingMessage, outgoing: ServerResponse): Refusal | undefined;
+  /** Counts a request from now on. Returns a refusal if too many are in progress. */
+  enter(incoming: IncomingMessage, outgoing: ServerResponse): FenceRefusal | undefined;
   /** Stops counting a request: its reply has ended, or lasts until the client disconnects. */
   leave(outgoing: ServerResponse): void;
 };

@@ -30,7 +30,7 @@ const imageUrl = z
   .string()
   .refine((value) => isHttpUrl(value) || value.startsWith("data:image/"), "must be an http(s) or data: address");
 
-/** The body of the start request (interface 4.1). What the interface leaves open has the local service's own bounds and defaults. */
+/** The body of the start request. Bounds and defaults that the interface does not define are the local service's own. */
 const bodySchema = z.object({
   prompt: z
     .string()
@@ -65,7 +65,7 @@ const bodySchema = z.object({
   imageUrls: z
     .array(imageUrl)
     .optional()
-    .meta({ description: "Several, for models that take them; kling-1.6-elements takes 2 to 4." }),
+    .meta({ description: "Several images, for models that take them; kling-1.6-elements takes 2 to 4." }),
   lastImageUrl: imageUrl.optional().meta({
     description: "The image that the video ends with, where the model takes one; otherwise the start is refused.",
   }),
@@ -88,7 +88,7 @@ const otherExtra = z
   .refine((value) => isShortText(JSON.stringify(value)), shortText)
   .meta({ description: "Passed on to a real model." })
   .register(schemas, { id: "OtherExtra" });
-/** Without this check, a server would refuse the value after the start; a value that is left out makes another video. */
+/** Refuses a value that a server would refuse after the start was paid. Leaving the value out would make a different video. */
 function checked(name: string) {
   if (findExtraFault(name, "") === undefined) return optionalExtra;
   return optionalExtra.superRefine((value, context) => {
@@ -165,10 +165,10 @@ export function createStartReader({
       ...(referenceUrls.length > 0 && { references: referenceUrls }),
       extras: {
         ...(parse(extrasSchema, json, { names }) as Record<string, ExtraValue>),
-        ...(isReal && size !== undefined && !isUsual(rest, size) && { size }),
+        ...(isReal && size !== undefined && !isImplied(rest, size) && { size }),
       },
       isReal,
-      // A provider's model may have other defaults, and not take ours.
+      // A provider's model may have other defaults, and not accept ours.
       ...(isReal && { unset: defaulted.filter((name) => !(name in requested)) }),
       hasDirectives: hasDirectives || !isReal,
     };
@@ -179,13 +179,13 @@ export function createStartReader({
 
 const defaulted = ["aspectRatio", "duration", "resolution"] as const;
 
-/** Whether a usual ratio and the resolution have this size for the model, so that the size need not be sent. */
-function isUsual(request: Pick<RenderRequest, "model" | "aspectRatio" | "resolution">, size: string): boolean {
+/** Whether the aspect ratio and the resolution already give this size for the model, so that the size need not be sent. */
+function isImplied(request: Pick<RenderRequest, "model" | "aspectRatio" | "resolution">, size: string): boolean {
   const isUsualRatio = (aspectRatios as readonly string[]).includes(request.aspectRatio);
   return isUsualRatio && sizeText(frameSize({ ...request, extras: {} })) === size;
 }
 
-/** Reads an object that may be sent as a JSON text, as in vLLM-Omni's documentation. Throws a refusal if it is too deep. */
+/** Reads an object that may be sent as a JSON text, as in vLLM-Omni's documentation. Throws a refusal if it is nested too deeply. */
 export function readObject<Value>(value: Value): Value {
   if (typeof value !== "string" || !/^\s*[{[]/.test(value)) return value;
   const fault = findJsonFault(value);
@@ -197,7 +197,7 @@ export function readObject<Value>(value: Value): Value {
   }
 }
 
-/** Interface section 8: `kling-1.6-elements` wants 2 to 4 images. The other models accept what their engines accept. */
+/** The interface defines how many images some models take, such as `kling-1.6-elements`. The others accept what their engines accept. */
 function checkImages(
   model: string,
   count: number,
@@ -209,7 +209,7 @@ function checkImages(
   throw refuse(400, `invalid_${name}`, `${model} takes ${wanted}, not ${count}`);
 }
 
-/** Whether there are images that the video does not start from. */
+/** Whether there are images other than those that the video starts from. */
 export function hasOtherImages({ lastImage, references }: Images<unknown>): boolean {
   return lastImage !== undefined || references !== undefined;
 }

@@ -142,7 +142,7 @@ export const startOperation: Operation = {
   },
 };
 
-/** POST /api/generate (interface 4.1). */
+/** POST /api/generate, the interface's start. */
 export const generateFormat: StartFormat = { types: ["application/json"], read: parseJson, reply: startBody };
 
 /** Creates the route that starts a generation by one of the APIs. */
@@ -237,8 +237,8 @@ function newGeneration(account: string, start: StartRequest, date: Date): Stored
 }
 
 /**
- * Refuses a request that no engine with the model accepts, by the limits of their providers, before anything is paid there. Images that any of them
- * might ignore are refused.
+ * Refuses a request that the provider's limits of every engine with the model exclude, before anything is paid there. A request with images is refused
+ * if any of these engines might ignore them.
  */
 async function checkLimits(request: StoredRequest, engines: StartOptions["engines"]) {
   const able = engines.filter(({ models, isSimulation }) => models.includes(request.model) && !isSimulation);
@@ -296,7 +296,7 @@ function decoded(text: string): string | undefined {
   }
 }
 
-/** The start response envelope (interface 2.3). `credits_charged` is not part of the interface. */
+/** The interface's reply to a start, and `credits_charged`, which is an addition. */
 function startBody({ generation, credits_charged, remaining_credits }: Started) {
   const { id, created_at, request } = generation;
   const data = { id, status: "processing", model: request.model, prompt: request.prompt, created_at };

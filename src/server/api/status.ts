@@ -7,7 +7,6 @@ import type { Store } from "../store/store.ts";
 import { id, named, parameters, type Route, refusal, reply, time, url } from "./openapi/operation.ts";
 import { findOwnGeneration, notFound, ownId } from "./own-generation.ts";
 
-/** What the engine's provider charged. */
 export const costSchema = z.number().meta({ description: "What the engine's provider charged, in USD." });
 
 /** What `statusBody` returns. */
@@ -24,7 +23,7 @@ export const generationSchema = z.object({
     description:
       "credits: the account at the engine's provider has no credits. unclear: it is unknown whether the engine generates the video and charges for it; it is not submitted again, and its credits are not returned automatically. not_submitted: no engine accepted it. auth: the engine refuses its key, so it was not submitted. not_fetched: the engine generated it, but its file cannot be used.",
   }),
-  hint: z.string().optional().meta({ description: "What to do about a failure, where error_code does not say that." }),
+  hint: z.string().optional().meta({ description: "What to do about a failure, if error_code does not say that." }),
   cost: costSchema.optional(),
 });
 
@@ -35,7 +34,8 @@ const statusSchema = named("Generation", {
   }),
   progress_node: z.string().optional().meta({ description: "The node of ComfyUI's workflow that runs." }),
   not_submitted: z.string().optional().meta({
-    description: "While it is processing and was submitted to no engine yet, so that no provider charges for it: why.",
+    description:
+      "Why a generation that is processing was not submitted to an engine yet. Until then, no provider charges for it.",
   }),
 });
 
@@ -62,7 +62,7 @@ export type StatusOptions = {
   mediaUrl(): string;
 };
 
-/** GET /api/generation-status (interface 4.2). */
+/** GET /api/generation-status, the interface's status. */
 export function createStatusRoute({ store, queue, mediaUrl }: StatusOptions): Route {
   return {
     operationId: "status",

@@ -17,7 +17,7 @@ const formType = "multipart/form-data";
 
 const urlencodedType = "application/x-www-form-urlencoded";
 
-/** What the body of a create may be. */
+/** The media types of the body of a create. */
 export const videoTypes = ["application/json", formType, urlencodedType];
 
 /** What `/v1/videos` calls the fields of the interface. */
@@ -90,7 +90,7 @@ const otherServersFields: Readonly<Record<string, string>> = {
 
 function refuseOthersFields({ n, ...body }: Record<string, unknown>): void {
   const [field, instead] = Object.entries(otherServersFields).find(([name]) => body[name] !== undefined) ?? [];
-  if (field !== undefined) throw refuse(400, `invalid_${field}`, `${field} is not taken here: ${instead}`);
+  if (field !== undefined) throw refuse(400, `invalid_${field}`, `${field} is not supported here: ${instead}`);
   if (Number(n ?? 1) !== 1) throw refuse(400, "invalid_n", "n must be 1: each create makes one video");
 }
 
@@ -129,7 +129,7 @@ function readFields(c: ApiContext, bytes: Uint8Array): JsonBody | Promise<JsonBo
   return type === urlencodedType ? readUrlencoded(bytes) : parseJson(c, bytes);
 }
 
-/** Ignoring a width and a height would make another video than requested. */
+/** Returns the size of the video, which a body may also give as width and height. Throws a refusal if they contradict each other. */
 function readPixels({
   size,
   width,
@@ -140,7 +140,7 @@ function readPixels({
   if (height === undefined) throw refuse(400, "invalid_height", `height is missing: ${together}`);
   const pixels = `${width}x${height}`;
   if (size !== undefined && size !== pixels)
-    throw refuse(400, "invalid_size", "size is another one than width and height: send one of them");
+    throw refuse(400, "invalid_size", "size differs from width and height: send only one of them");
   return pixels;
 }
 
@@ -186,7 +186,7 @@ function fromFields(fields: [string, string][]): JsonBody {
   const json = Object.fromEntries(
     Array.from(all, ([name, values]) => [name, values.length === 1 ? values[0] : values]),
   );
-  // Each try has another boundary.
+  // The text identifies a repeated body. The body itself does not, because each try has another boundary.
   return { json, text: JSON.stringify(json) };
 }
 

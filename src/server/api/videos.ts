@@ -104,19 +104,19 @@ export type VideoOptions = CancelOptions & {
   media: Handler;
 };
 
-/** Deletes the video and the thumbnail of a generation that has ended, and marks it as removed. The ledger keeps what it cost. */
+/** Deletes the video and the thumbnail of an ended generation, and marks the generation as removed. The ledger keeps its price. */
 export async function removeGeneration(
   { id, media }: Pick<StoredGeneration, "id" | "media">,
   { store, videos, clock }: Pick<VideoOptions, "store" | "videos" | "clock">,
 ): Promise<void> {
-  // The file first: a file that is left after the removal would stay forever.
+  // Removes the file first, because a file that is left after the removal would stay forever.
   await removeMedia(videos, media);
   await store.remove(id, clock.date().toISOString());
 }
 
 /**
- * Creates the API of OpenAI's Videos API, as servers of real models offer it, for the same generations as the interface's: a client of either sees
- * what the other has started.
+ * Creates the routes of OpenAI's Videos API, as servers of real models offer it. They are about the same generations as /api/generate, so that a client
+ * of one API sees what a client of the other has started.
  */
 export function createVideos(options: VideoOptions, startBy: StartRoutes): Paths {
   const { store, queue, media } = options;
@@ -153,7 +153,7 @@ export function createVideos(options: VideoOptions, startBy: StartRoutes): Paths
       GET: {
         operationId: "listVideos",
         summary: "Lists the videos of the account",
-        description: "If `has_more` is true, the next part is returned for `after` with the `last_id` of this one.",
+        description: "If `has_more` is true, send `last_id` as `after` to get the next part.",
         parameters: parameters("query", listQuery.shape),
         responses: {
           200: reply("A part of the list", listSchema, {

@@ -60,7 +60,7 @@ type AttemptResult = {
 
 const replyTimeoutMs = 15_000;
 
-/** Any 2xx within 15 s delivers the callback; 410 means that the receiver does not want it. Rejects only when the signal aborts. */
+/** Any 2xx within 15 s delivers the callback; 410 means that the receiver rejects it forever. Rejects only when the signal aborts. */
 async function postCallback(
   delivery: Delivery,
   { post, sign, clock, signal }: AttemptOptions,
@@ -102,7 +102,7 @@ function reasonOf(error: unknown, url: string): string {
     .slice(0, maxReasonLength);
 }
 
-/** The delays after each failed attempt. After one more failure the callback is given up. */
+/** The delays after failed attempts. After one more failure the callback is given up. */
 const delaysMs = [1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000];
 
 /** Varies each delay by up to a fifth, so that attempts that failed together are not retried together. */

@@ -11,7 +11,7 @@ export type CallbackSender = {
   wake(): Promise<void>;
   /** Resolves when every delivery that is due now was attempted; a retry that is due later does not count. */
   settled(): Promise<void>;
-  /** Stops. Running attempts are aborted and not recorded: the next process repeats them. */
+  /** Aborts the running attempts without recording them, so that the next process repeats them. */
   close(): Promise<void>;
 };
 
@@ -38,7 +38,7 @@ const sharedPollMs = 1_000;
 /** Every process is woken for each callback: the pause combines several wake-ups into one query. */
 const sharedPauseMs = 50;
 
-/** Delivers the result callbacks (interface section 6), each at least once, signed as Standard Webhooks specifies. */
+/** Delivers the callbacks of generations, each at least once, signed as Standard Webhooks specifies. */
 export function createCallbackSender(options: CallbackOptions): CallbackSender {
   const { store, clock } = options;
   const stop = new AbortController();

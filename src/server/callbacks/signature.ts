@@ -37,7 +37,7 @@ export function secretOf(secret: string, account: string): string {
 function readSecret(secret: string): Buffer {
   const text = secret.startsWith(prefix) ? secret.slice(prefix.length) : "";
   const key = Buffer.from(text, "base64");
-  // Node ignores characters that are not base64: its signatures would not match the receiver's.
+  // Node ignores characters that are not base64, so its signatures would not match the receiver's.
   const isBase64 = key.toString("base64") === text;
   if (isBase64 && key.length >= secretBytes.min && key.length <= secretBytes.max) return key;
   throw new Error(`a callback secret is ${prefix} and the base64 of ${secretBytes.min} to ${secretBytes.max} bytes`);

@@ -1,7 +1,7 @@
 import { kinds } from "../engines/videos/kinds.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 
-/** What to do about an engine's failure, by a pattern that its error matches. */
+/** What to do about an engine's failure, by a pattern of its error. */
 const hints: readonly [RegExp, string][] = [
   [
     /out of memory|outofmemory|\boom\b|not enough (gpu |video )?memory|cannot allocate memory/i,
@@ -19,14 +19,14 @@ const hints: readonly [RegExp, string][] = [
     /refused the workflow: it ends in an error there each time/i,
     "The prompt is not the cause: run the workflow in ComfyUI itself, and read ComfyUI's log.",
   ],
-  [/cancell?ed|interrupted|deleted/i, "It was stopped at the engine: the same command starts a new generation."],
+  [/cancell?ed|interrupted|deleted/i, "The generation was stopped at the engine: the same command starts a new one."],
   [
     /made no progress|has not responded/i,
     "The prompt is not the cause: check the engine, or allow it more time with --engine-timeout.",
   ],
 ];
 
-/** What to do about a failed generation; `undefined` if the `error_code` says that already, or if it was cancelled here. */
+/** Returns what to do about a failed generation; `undefined` if the `error_code` already says that, or if the generation was cancelled here. */
 export function failureHint({
   status,
   error,
@@ -42,7 +42,7 @@ export function failureHint({
   return isPaidFor(checkpoint) ? `${hint} Each attempt may be charged.` : hint;
 }
 
-/** Only providers charge: your own GPU and the preview do not, and a generation that no engine took cost nothing. */
+/** Whether a generation may have been charged: only providers charge, not the owner's GPU or the preview. */
 function isPaidFor(checkpoint: StoredGeneration["checkpoint"]): boolean {
   if (checkpoint === null || checkpoint.engine === "preview") return false;
   const { engine } = checkpoint;

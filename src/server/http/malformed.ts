@@ -6,7 +6,7 @@ import { errorBody } from "./message.ts";
 /** The reply to a request; `number` counts the requests of the connection, from 1. */
 export type Exchange = { outgoing: ServerResponse; number: number };
 
-/** How long a refused connection stays open: a client that is still sending would see a reset instead of the reply. */
+/** How long a refused connection stays open, because a client that is still sending would otherwise see a reset instead of the reply. */
 const lingerMs = 1_000;
 
 /**

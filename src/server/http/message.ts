@@ -27,7 +27,7 @@ export type Handler = (request: Request, bindings?: Bindings) => Promise<Respons
 export type ApiContext = Context<ApiEnv>;
 export type ApiEnv = { Bindings: Bindings; Variables: About & { account: string } };
 
-/** Returns the error that refuses a request. Its reply is `{"error":{"code","message","type"}}`: the interface leaves the form open (section 7). */
+/** Returns the error that refuses a request. Its reply is `{"error":{"code","message","type"}}`. */
 export function refuse(
   status: number,
   code: string,
@@ -54,8 +54,8 @@ export function errorBody(status: number, code: string, message: string) {
 export const retryAfter = { "Retry-After": "5" };
 
 /**
- * Returns the reply for a thrown value: the refusal, a 503 during an outage, or a 500 without details of the error. Only the error of a 500 is reported
- * here: an outage is reported once, not for each request.
+ * Returns the reply for a thrown value: the refusal, a 503 during an outage, or a 500 without details of the error. Reports only the error of a 500,
+ * because an outage is reported once, not for each request.
  */
 export function errorResponse(thrown: unknown, reportProblem: ReportProblem = () => {}): Response {
   if (thrown instanceof HTTPException && thrown.res) return thrown.res;
@@ -120,7 +120,7 @@ export type BodyOptions = {
 
 const jsonType = "application/json";
 
-/** Reads a body. Throws a refusal if its declared type is another one, it is larger than `maxBytes`, or there is no memory for it. */
+/** Reads a body. Throws a refusal if the body has another media type, is larger than `maxBytes`, or does not fit into memory. */
 export async function readBody(
   { req }: ApiContext,
   { maxBytes, types = [jsonType], arriving = createBodyMemory(Number.POSITIVE_INFINITY)("") }: BodyOptions,
@@ -128,7 +128,7 @@ export async function readBody(
   if (!types.includes(bodyType(req)))
     throw refuse(415, "unsupported_media_type", `the body must be ${types.join(" or ")}`);
   let length = 0;
-  // Reads a refused body to its end too: many clients send all of it before they read the reply.
+  // Also reads a refused body to its end, because many clients send all of it before they read the reply.
   for await (const chunk of req.raw.body ?? []) {
     length += chunk.byteLength;
     if (length > maxBytes) arriving.release();
@@ -136,7 +136,7 @@ export async function readBody(
   }
   if (length > maxBytes) throw refuse(400, "body_too_large", `the body is larger than ${maxBytes / 1_000_000} MB`);
   const body = arriving.finish();
-  // Not 503, which a client reads as "it may have been charged".
+  // Not 503, after which a client cannot know whether it was charged.
   if (body === undefined)
     throw refuse(429, "busy", "too many large requests arrive at once; nothing was charged; try again", retryAfter);
   return body;
@@ -163,7 +163,7 @@ export function parseJson(c: ApiContext, bytes: Uint8Array): JsonBody {
 const maxDepth = 100;
 const maxMembers = 10_000;
 
-/** Says why a JSON text would take too long to parse and to check for its size; `undefined` if it would not. */
+/** Says why a JSON text takes unusually long to parse and check; `undefined` if it does not. */
 export function findJsonFault(text: string): string | undefined {
   let [depth, members] = [0, 0];
   for (let at = 0; at < text.length; at++) {

@@ -1,10 +1,7 @@
 import type { StoredGeneration } from "../store/generations.ts";
 import { failureHint } from "./failure-hint.ts";
 
-/**
- * The body of a status reply (interface 4.2). A callback adds `completed_at` (section 6). `cost`, in USD, `error_code` and `hint` are additions of this
- * service.
- */
+/** Returns the body of a status reply. `cost` (in USD), `error_code` and `hint` are additions to the interface. */
 export function statusBody(generation: StoredGeneration, mediaUrl: string) {
   const { id, status, media, created_at, error, error_code, cost } = generation;
   const hint = failureHint(generation);

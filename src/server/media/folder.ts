@@ -3,18 +3,18 @@ import { basename, join } from "node:path";
 import { systemCode } from "../../errors.ts";
 import { unavailable } from "../observe/problem.ts";
 import { syncFile, syncFolder } from "../store/sync.ts";
-import { type MediaStore, nameOf } from "./media-store.ts";
+import { keptName, type MediaStore } from "./media-store.ts";
 import type { Scratch } from "./scratch.ts";
 
-/** A file that is missing when the folder's disk is not mounted, or another disk is mounted there. */
+/** The name of a file in the folder that is missing when its disk is not mounted, or another disk is mounted there. */
 const markerName = ".vidgen";
 
-/** The size of the test file: more than a full disk has left. */
+/** The size of the test file, for which a full disk has no room. */
 const checkBytes = 65_536;
 
 export type FolderOptions = {
   folder: string;
-  /** Where engines write. It is on the same disk as the folder, and by default the folder itself. */
+  /** Where engines write: on the same disk, and by default in the folder itself. */
   scratch?: Scratch;
   /** Part of the names of kept files. */
   mark?: string;
@@ -26,7 +26,7 @@ export async function openFolder({ folder, scratch, mark }: FolderOptions): Prom
   const marker = join(folder, markerName);
   await writeFile(marker, "vidgen uses this file to check that this folder is available.\n");
   const keepFile = async (path: string) => {
-    const kept = join(folder, nameOf(path, mark));
+    const kept = join(folder, keptName(path, mark));
     try {
       await syncFile(path);
       if (kept !== path) await rename(path, kept);

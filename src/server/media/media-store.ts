@@ -31,8 +31,11 @@ export async function removeMedia(videos: Pick<MediaStore, "remove">, media: Med
   for (const name of [media?.file, media?.thumbnail]) if (name) await videos.remove(name);
 }
 
-/** The name under which a file is kept. It contains the mark of the process, so that two processes that generate the same video never write the same file. */
-export function nameOf(path: string, mark: string | undefined): string {
+/**
+ * Returns the name under which a file is kept. The name contains the mark of the process, so that two processes that generate the same video never write
+ * the same file.
+ */
+export function keptName(path: string, mark: string | undefined): string {
   const name = basename(path);
   return mark === undefined ? name : name.replace(/\.\w+$/, `.${mark}$&`);
 }

@@ -18,7 +18,7 @@ export type MediaHandlerOptions = {
 
 /**
  * Returns the handler of the media address: `/<id>.mp4` and `/<id>.png` by GET and HEAD, a video whole or one range of it, with a strong ETag.
- * It needs no key, as the interface's links contain none. An id cannot be guessed; it is a key of the store and is never used as a path.
+ * Requests need no key, because the links in replies contain none, and ids cannot be guessed. An id is never used as a path.
  */
 export function createMedia(options: MediaHandlerOptions): Handler {
   const { store, videos, hasRedirects = false, reportProblem } = options;
@@ -90,7 +90,7 @@ async function serveVideo(request: Request, { media, videos, outgoing, ...video 
   const partial = range && { "Content-Range": `bytes ${first}-${last}/${media.size}` };
   const headers = { ...common, ...partial, "Content-Length": String(last - first + 1) };
   const init = { status: range ? 206 : 200, headers };
-  // For HEAD one byte is enough: it shows that the video still exists.
+  // For HEAD, one byte is enough to show that the video still exists.
   const wanted = { first, last: request.method === "HEAD" ? first : last };
   const body = await videos.read(media.file, media.size === 0 ? undefined : wanted);
   if (!body) throw refuse(404, "not_found", "this video has been removed");

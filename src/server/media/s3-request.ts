@@ -89,7 +89,7 @@ async function sendFile(handle: FileHandle, outgoing: ClientRequest, { sleep }: 
   await pipeline(handle.createReadStream(), outgoing);
 }
 
-/** Only the code of a connection's error is useful: its message is empty when several addresses of a name refuse the connection. */
+/** Prefers the code of a connection's error, because its message is empty when several addresses of a name refuse the connection. */
 function explain(error: unknown, host: string): Error {
   const reason = systemCode(error) ?? (error instanceof Error ? error.message : error);
   return unavailable(error, `the connection to ${host} failed: ${reason}`);

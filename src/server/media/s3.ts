@@ -3,7 +3,7 @@ import { readFile, rm, writeFile } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { unavailable } from "../observe/problem.ts";
-import { type MediaStore, nameOf } from "./media-store.ts";
+import { keptName, type MediaStore } from "./media-store.ts";
 import { presign, type S3Options, type S3Request, sendS3Request } from "./s3-request.ts";
 import type { Scratch } from "./scratch.ts";
 
@@ -17,7 +17,12 @@ const checkName = ".vidgen";
  */
 export function openS3({ scratch, mark, ...options }: S3Options & { scratch: Scratch; mark: string }): MediaStore {
   const send = (request: S3Request) => sendS3Request(request, options);
-  const put = async (path: string, { type, size, sha256 }: Upload, signal: AbortSignal, name = nameOf(path, mark)) => {
+  const put = async (
+    path: string,
+    { type, size, sha256 }: Upload,
+    signal: AbortSignal,
+    name = keptName(path, mark),
+  ) => {
     const headers = { "Content-Type": type, "Content-Length": String(size), "X-Amz-Content-Sha256": sha256 };
     const reply = await send({ method: "PUT", name, headers, file: path, signal });
     if (!isSuccess(reply)) throw await toError("PUT", reply, options);

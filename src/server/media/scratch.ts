@@ -15,7 +15,7 @@ export async function openScratch(start: string, io: LeaseIo): Promise<Scratch> 
   const { uid } = await lstat(folder);
   const prefix = basename(start);
   for (const name of await readdir(dirname(start))) {
-    // Another process may be removing it, too.
+    // Another process may be removing the same folder.
     if (name.startsWith(prefix)) await removeStale(join(dirname(start), name), uid, io).catch(() => {});
   }
   return {

@@ -2,7 +2,7 @@ import { setMaxListeners } from "node:events";
 import { unlessAborted } from "../../abort.ts";
 import type { Clock } from "../../io.ts";
 
-/** Load balancers and Prometheus give up sooner than people who wait for a video. */
+/** Short, because load balancers and Prometheus do not wait long. */
 const limitMs = 3_000;
 
 /** Returns a function that resolves with whether the check passes in time. Calls within `ms` share one check. */

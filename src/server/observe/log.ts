@@ -1,6 +1,6 @@
 import type { Traced } from "./trace.ts";
 
-/** What a request is about. Its route sets these as variables of the context. */
+/** What a request is about. The route sets these fields as variables of the context. */
 export type About = {
   account?: string;
   /** The id of the generation, and the requested model. */
@@ -8,9 +8,9 @@ export type About = {
   model?: string;
   /** The declared path, such as "/v1/videos/:id", so that a metric has few labels. */
   route?: string;
-  /** The reply lasts until the client disconnects. */
+  /** Whether the reply lasts until the client disconnects. */
   isStream?: boolean;
-  /** Not logged: a program, such as the page or a load balancer, repeats the request. */
+  /** Whether a program, such as the page or a load balancer, repeats the request. Such requests are not logged. */
   isRoutine?: boolean;
   /** The body as it was sent, if the handler has read it. */
   requestBody?: string;
@@ -22,7 +22,7 @@ export type RequestLog = Traced & {
   requestId: string;
   /** Whether a proxy forwarded the request. */
   isForwarded?: boolean;
-  /** Why the request was refused, if the reply does not say it all. */
+  /** Details of a refusal that the reply does not contain. */
   note?: string | undefined;
   /** The JSON of the reply, if replies are logged too. */
   replyBody?: string;

@@ -48,7 +48,7 @@ const requestBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 
 const methods = ["GET", "HEAD", "POST", "DELETE"];
 
-/** promtool refuses these gauges of prom-client: they are named like counters. */
+/** promtool refuses these gauges of prom-client, because they are named like counters. */
 const misnamed = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
 
 const ofProcess = "by this process since it started";

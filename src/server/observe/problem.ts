@@ -3,7 +3,7 @@ import { systemReason } from "../../errors.ts";
 /** Reports a problem to the operator: a sentence without a full stop, and the error. */
 export type ReportProblem = (what: string, error: unknown) => void;
 
-/** Something that the service needs, such as its database or a disk, cannot be used now. */
+/** The error of a database, disk or other service that cannot be used now. */
 export type Unavailable = Error & { isUnavailable: true };
 
 /** Wraps an error as `Unavailable`, by default with its message. */

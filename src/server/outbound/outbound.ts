@@ -38,7 +38,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
   return {
     async post(url, request) {
       const reply = await sendOutbound(url, { ...request, what: "callbacks to", method: "POST" }, options);
-      // The status decides: an error in the rest of the reply changes nothing.
+      // Only the status decides, so an error in the rest of the reply is ignored.
       const body = await readAtMost(maxPostReplyBytes, reply).catch(() => undefined);
       const text = body && new TextDecoder().decode(body);
       return { status: reply.statusCode ?? 0, retryAfter: reply.headers["retry-after"], text };

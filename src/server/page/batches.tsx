@@ -1,4 +1,4 @@
-import type { State } from "../store/generations.ts";
+import type { GenerationState } from "../store/generations.ts";
 import type { GenerationSummary, LabelTotals } from "../store/reports.ts";
 import { quote } from "./again.ts";
 import { Copy } from "./copy.tsx";
@@ -80,7 +80,7 @@ function BatchesPage({ batches, now }: { batches: readonly LabelTotals[]; now: D
 type BatchProps = {
   totals: LabelTotals;
   /** The state of each row, newest first. */
-  cells: readonly State[];
+  cells: readonly GenerationState[];
   failed: readonly CardProps[];
   others: readonly CardProps[];
   /** The command that continues the batch. */
@@ -164,7 +164,7 @@ function Share({ totals }: { totals: LabelTotals }) {
   let x = 0;
   return (
     <svg class="share" width="100%" height="6" aria-hidden="true">
-      {(["completed", "failed", "running", "queued"] satisfies State[]).map((state) => {
+      {(["completed", "failed", "running", "queued"] satisfies GenerationState[]).map((state) => {
         const width = (totals.counts[state] / whole) * 100;
         x += width;
         return <rect class={state} x={`${x - width}%`} width={`${width}%`} height="100%" />;

@@ -1,9 +1,9 @@
 /** Texts of the page, on the server and in the browser. */
 
 import type { Progress } from "../store/change.ts";
-import type { State } from "../store/generations.ts";
+import type { GenerationState } from "../store/generations.ts";
 
-export const stateWords: Record<State, string> = {
+export const stateWords: Record<GenerationState, string> = {
   queued: "Queued",
   running: "Running",
   completed: "Completed",

@@ -1,5 +1,5 @@
 import type { Progress } from "../store/change.ts";
-import type { State } from "../store/generations.ts";
+import type { GenerationState } from "../store/generations.ts";
 import type { GenerationFilter, GenerationSummary, GenerationTotals } from "../store/reports.ts";
 import {
   countText,
@@ -116,7 +116,7 @@ function changedBy(act: "cancel" | "delete") {
 function FilterForm({ filter, totals }: Pick<GalleryProps, "filter" | "totals">) {
   const { counts, models } = totals;
   const all = Object.values(counts).reduce((sum, count) => sum + count, 0);
-  const states = Object.entries(stateWords) as [State, string][];
+  const states = Object.entries(stateWords) as [GenerationState, string][];
   return (
     <form id="filter" class="filter" aria-label="Filter" action="/" method="get">
       <fieldset class="tabs">
@@ -338,7 +338,7 @@ export function ProgressBar({ id, progress }: { id: string; progress: Progress |
 }
 
 /** The badge of a completed generation is hidden: its video shows the state. */
-export function StateBadge({ state }: { state: State }) {
+export function StateBadge({ state }: { state: GenerationState }) {
   return <span class={state === "completed" ? "hidden" : `state ${state}`}>{stateWords[state]}</span>;
 }
 

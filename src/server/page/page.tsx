@@ -14,7 +14,7 @@ import { pictureFormat, readData } from "../media/picture.ts";
 import { isUnavailable } from "../observe/problem.ts";
 import type { Change } from "../store/change.ts";
 import type { DeliveryState } from "../store/deliveries.ts";
-import { listImages, type State } from "../store/generations.ts";
+import { type GenerationState, listImages } from "../store/generations.ts";
 import type { GenerationFilter, Kinds } from "../store/reports.ts";
 import type { Store } from "../store/store.ts";
 import { makeAgain } from "./again.ts";
@@ -352,7 +352,7 @@ function requireOwnOrigin(options: PageOptions): MiddlewareHandler<ApiEnv> {
 }
 
 function readFilter(c: PageContext): GenerationFilter {
-  const state = readValue(c, "state", /^(queued|running|completed|failed)$/) as State | undefined;
+  const state = readValue(c, "state", /^(queued|running|completed|failed)$/) as GenerationState | undefined;
   const isStarred = readValue(c, "starred", /^1$/) === "1" || undefined;
   return { state, model: readValue(c, "model"), text: readValue(c, "text"), label: readValue(c, "label"), isStarred };
 }

@@ -1,10 +1,10 @@
 import type { Clock } from "../../io.ts";
 import type { NotSubmittedCause } from "../engines/engine.ts";
 
-/** Why an engine gets no creates, or one at a time, since when, and when it failed last. */
+/** Why and since when an engine gets no creates or only one at a time, and when it last failed. */
 export type Outage = { since: Date; reason: string; cause: NotSubmittedCause | undefined; lastAt: Date };
 
-/** The outcome of a create. A refusal because of the request counts as taken. */
+/** The outcomes of a create. A refusal because of the request counts as taken. */
 export const creates = ["taken", "not_taken", "unclear"] as const;
 export type Created = (typeof creates)[number];
 
@@ -17,7 +17,7 @@ export type BreakerOptions = {
   onCreate?(created: Created): void;
 };
 
-/** Decides how many creates an engine gets: its failures must not cost more than a few generations. Times are in milliseconds. */
+/** Decides how many creates an engine gets, so that its failures cost only a few generations. Times are in milliseconds. */
 export type Breaker = {
   /** How many more creates may be sent now; `open` is the number of creates without a reply. */
   room(open: number): number;
@@ -27,7 +27,7 @@ export type Breaker = {
   onTaken(): void;
   /** A create was certainly not accepted; `retryAfterMs` is the server's. */
   onNotTaken(reason: string, cause?: NotSubmittedCause | undefined, retryAfterMs?: number | undefined): void;
-  /** A create may have been accepted: its generation ends as unclear. */
+  /** A create may have been accepted, so its generation ends as unclear. */
   onUnclear(reason: string): void;
   outage(): Outage | undefined;
   /** How long the outage has lasted, and how long no server has answered. */
@@ -46,7 +46,7 @@ export function createBreaker(options: BreakerOptions): Breaker {
   const { clock, maxUnreachableRetryMs = maxRetryMs, onChange, onCreate = () => {} } = options;
   let isProven = false;
   let failures = 0;
-  /** How many accepted creates are still needed to make up for the unclear ones: a whole number, as tenths would not add up to one. */
+  /** How many accepted creates are still needed to make up for the unclear ones. */
   let probation = 0;
   let pausedUntil = Number.NEGATIVE_INFINITY;
   let out: (Outage & { at: number }) | undefined;

@@ -9,7 +9,7 @@ import type { GenerationEnd, StoredGeneration } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 import { findGeneration, type MakeOptions, notAgain, type RenderResult } from "./make.ts";
 
-/** How long the preview takes for a generation: as long as rendering takes, or as long as the interface says (section 8). */
+/** How long the preview takes for a generation: only as long as rendering takes, or as long as a real model. */
 export type Pace = "fast" | "realistic";
 
 export type EndOptions = MakeOptions & {
@@ -23,7 +23,7 @@ export type EndOptions = MakeOptions & {
   onEnd?(ended: Ended): void;
 };
 
-/** Why a generation failed: its error code, else the kind of its `RenderResult`, or "cancelled". */
+/** Why a generation failed: its error code or, without one, the kind of its `RenderResult`; or "cancelled". */
 export const failureReasons = [...failureCodes, "refused", "failed", "cancelled"] as const;
 export type FailureReason = (typeof failureReasons)[number];
 
@@ -35,8 +35,8 @@ export type Ended = {
 };
 
 /**
- * Stores the end of a generation with its callback, once its pace allows that. Resolves with whether it ended here: another process may have taken it
- * over. Rejects only when the signal aborts.
+ * Stores the end of a generation with its callback, once its pace allows that. Resolves with whether the generation ended here: another process may
+ * have taken over. Rejects only when the signal aborts.
  */
 export async function endGeneration(
   id: string,
@@ -97,10 +97,10 @@ function errorCodeOf(made: Exclude<RenderResult, { kind: "made" | "not submitted
   return made.kind === "failed" ? made.error_code : undefined;
 }
 
-/** Returns the time from creation to end of a generation as the interface describes it: 1 to 3 minutes, depending on the model. */
+/** Returns the milliseconds from start to end that a real model would take: 1 to 3 minutes, depending on the model. */
 function realisticMs({ id, request }: StoredGeneration): number {
   const ids = models.map((model) => model.id);
-  // A model name of the owner's own, which is not in the list, is as fast as the first.
+  // An owner's own model, which is not in the list, is as fast as the first.
   const position = Math.max(0, ids.indexOf(request.model)) / (ids.length - 1);
   const jitter = Number.parseInt(id.slice(0, 4), 16) / 0xffff;
   return 60_000 + position * 100_000 + jitter * 20_000;

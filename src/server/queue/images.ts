@@ -28,7 +28,7 @@ export async function saveImages(
       return { name, bytes, ...checkImage(bytes, name) };
     }),
   );
-  // Written once all are fetched: after an invalid image the folder is removed, and no write must still be running.
+  // Writes only once all images are fetched: after an invalid image the folder is removed, and no write must still be running.
   if (images.length > 0) await mkdir(folder, { recursive: true, mode: 0o700 });
   const saved: ImageFile[] = [];
   for (const [index, { bytes, ...image }] of images.entries()) {

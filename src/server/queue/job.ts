@@ -27,7 +27,7 @@ export type JobOptions = Omit<EndOptions, "confirm"> & {
   cancelled: AbortSignal;
   /** Called once an engine has accepted a generation, with the time since its start. */
   onTaken?: ((model: string, waitedMs: number) => void) | undefined;
-  /** Called when there may be room for another generation: this one has ended, or its engine has accepted it. */
+  /** Called when there may be room for another generation, because this one has ended or was accepted by its engine. */
   onRoom(): void;
 };
 
@@ -35,9 +35,9 @@ export type JobOptions = Omit<EndOptions, "confirm"> & {
 const laterMs = 2_000;
 
 /**
- * Processes one generation: loads its request, fetches its images, has an engine make the video, and stores the end. The request is not kept in
- * memory: it may have 28 MB, and a job may take hours. Resolves with whether the generation has ended; if not, another process, or this one later,
- * resumes it. Never rejects.
+ * Processes one generation: loads its request, fetches its images, has an engine make the video, and stores the end. The request is not kept in memory,
+ * because it may have 28 MB and a job may take hours. Resolves with whether the generation has ended; if not, another process, or this one later,
+ * resumes the generation. Never rejects.
  */
 export async function runJob(claimed: Claim, plan: Plan, options: JobOptions): Promise<boolean> {
   const { id, lost, confirm } = claimed;

@@ -41,7 +41,7 @@ export type RenderResult =
   | { kind: "unclear"; error: string; reason: string }
   | Extract<RenderOutcome, { kind: "not submitted" }>;
 
-/** A generation with its images in files: in memory they may have 28 MB, and a job may take hours. */
+/** A generation with its images in files: in memory they could take 28 MB for hours. */
 export type Task = RenderTask & Pick<StoredGeneration, "checkpoint" | "created_at">;
 
 /** Reads a generation and saves its images, unless an engine already has the images. Resolves with a result if the video cannot be made. */
@@ -50,7 +50,7 @@ export async function loadTask(
   options: MakeOptions,
 ): Promise<Task | Exclude<RenderResult, { kind: "made" }>> {
   const { status, request, checkpoint, created_at } = await findGeneration(id, options);
-  // It was cancelled between the claim and this read.
+  // The generation was cancelled between the claim and this read.
   if (status !== "processing") return { kind: "not submitted", reason: "it has ended" };
   if (checkpoint?.state === "submitting") {
     const reason = "the local service ended while it submitted this video";
@@ -70,7 +70,7 @@ export async function loadTask(
     return { id, checkpoint, created_at, request: rest, ...replaceImages(sources, saved), ...files };
   } catch (error) {
     options.signal.throwIfAborted();
-    // An image that cannot be used is the request's fault; a file that cannot be written is ours.
+    // An image that cannot be used is the request's fault; a file that cannot be written is the service's.
     return { kind: systemCode(error) === undefined ? "refused" : "failed", error: reasonOf(error) };
   }
 }
@@ -155,13 +155,13 @@ function unclearText({ name }: Engine, { reason }: { reason: string }): string {
   return `it is unclear whether ${name} generates this video (${reason}); ${notAgain}`;
 }
 
-/** Never empty, because clients read it (interface 2.1). */
+/** Returns the reason of a failure, which is never empty, because clients read the `error`. */
 function reasonOf(thrown: unknown): string {
   const reason = thrown instanceof Error ? thrown.message : thrown;
   return typeof reason === "string" && reason !== "" ? reason : "the model run did not succeed";
 }
 
-/** Removes the files of a generation that was not made; otherwise only its images. An earlier process may have left them. */
+/** Removes the images of a generation and, if its video was not made, its other files. An earlier process may have left them. */
 export async function removeFiles(
   id: string,
   { isMade }: { isMade: boolean },

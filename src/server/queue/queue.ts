@@ -29,11 +29,11 @@ export type Queue = {
   onChange(change: Change): void;
   /** How much of a video is made; `undefined` if its engine has not reported any progress. */
   progressOf(id: string): Progress | undefined;
-  /** Why a generation was submitted to no engine yet; `undefined` when it was, when that is unclear, and for a preview. */
+  /** Why a generation was not submitted to an engine yet; `undefined` if it was or may have been, and for a preview. */
   notSubmitted(generation: Pick<StoredGeneration, "status" | "request" | "checkpoint">): string | undefined;
   /** Why an engine accepts no generations; `undefined` if it does. */
   outageOf(engine: Engine): Outage | undefined;
-  /** How many jobs each engine runs, and how many more it can take; except for previews, of all processes that share the store. */
+  /** How many jobs each engine runs for all processes that share the store (a preview: for this process), and how many more it can take. */
   loads(): { engine: Engine; running: number; free: number }[];
   /** Applies the current `engines`. An engine that is no longer in the list drains: its generations end, and it gets no others. */
   updateEngines(): void;
@@ -57,7 +57,7 @@ export type QueueOptions = Omit<EndOptions, "signal" | "confirm"> & {
   clock: Pick<Clock, "limit">;
   /** The list may change: see `updateEngines`. */
   engines: readonly Engine[];
-  /** Opens an engine of an earlier process; without it, generations that were submitted there wait. */
+  /** Opens an engine of an earlier process. Without this function, generations that were submitted to such an engine wait. */
   reopen?: RetiredOptions["reopen"];
   /** Whether the service runs inside a command. */
   isCommand?: boolean | undefined;
@@ -73,10 +73,10 @@ export type QueueOptions = Omit<EndOptions, "signal" | "confirm"> & {
 const maxLoading = 4;
 /** How often to poll for generations that another process left unfinished. */
 const sharedPollMs = 1_000;
-/** All processes are notified of each start, and would query the database at once. */
+/** All processes are notified of each start, and would otherwise query the database at the same time. */
 const sharedPauseMs = 50;
 const storeRetryMs = 10_000;
-/** How often to check for generations that no engine makes; a command checks more often, because a person waits for it. */
+/** How often to check for generations that no engine makes. A command checks more often, because a person waits for the result. */
 const defaultCheckMs = 60_000;
 const commandCheckMs = 1_000;
 /** How often a command retries an engine that does not answer. */
@@ -92,9 +92,9 @@ type Job = {
   done: Promise<void>;
 };
 
-type State = {
+type QueueState = {
   options: QueueOptions;
-  /** The slots of draining engines come last: they make no model. */
+  /** Draining engines come last. */
   allSlots: EngineSlots[];
   /** Engines that can make the same generations. */
   groups: readonly EngineSlots[][];
@@ -114,8 +114,8 @@ type State = {
 };
 
 /**
- * Processes generations (interface section 3: processing to completed or failed). When an engine has room, the queue claims a generation that this
- * engine can make: accounts take turns, each with its oldest generation.
+ * Processes generations until they are completed or failed. When an engine has room, the queue claims a generation that this engine can make; accounts
+ * take turns, each with its oldest generation.
  */
 export function createQueue(options: QueueOptions): Queue {
   const { store, clock, reportProblem, onNote, isCommand } = options;
@@ -133,7 +133,7 @@ export function createQueue(options: QueueOptions): Queue {
   };
   const allSlots = usedEngines(options).map(addSlots);
   let isStarted = false;
-  const state: State = {
+  const state: QueueState = {
     options,
     allSlots,
     groups: groupSlots(allSlots),
@@ -157,7 +157,7 @@ export function createQueue(options: QueueOptions): Queue {
     wake: () => void (isStarted && loop.wake()),
   };
   const loop = createLoop(() => poll(state), { clock, pauseMs: store.isShared ? sharedPauseMs : 0 });
-  /** Bounded, because the ends of generations are missed while the database is away. */
+  /** Bounded, because the ends of generations are missed during an outage of the database. */
   const progresses = createBoundedMap<Progress>(maxProgresses);
 
   return {
@@ -223,8 +223,8 @@ export function createQueue(options: QueueOptions): Queue {
   };
 }
 
-/** Begins what can be made now. Resolves with the milliseconds until the next poll. */
-async function poll(state: State): Promise<number> {
+/** Begins the jobs for which there is room. Resolves with the milliseconds until the next poll. */
+async function poll(state: QueueState): Promise<number> {
   const { options, allSlots, groups } = state;
   const { store, reportProblem } = options;
   let nextMs: number;
@@ -248,8 +248,8 @@ async function poll(state: State): Promise<number> {
   return Math.min(store.isShared ? sharedPollMs : nextMs, ...pauses);
 }
 
-/** Resumes what was submitted, even without room: its engine already makes it. Ends what is unclear. */
-async function takeBegun(state: State): Promise<void> {
+/** Resumes generations that were submitted, even without room, because their engines already make them. Ends those whose submission is unclear. */
+async function takeBegun(state: QueueState): Promise<void> {
   const { allSlots } = state;
   const engines = allSlots.map(({ engine }) => engine.name);
   let found: Claim[];
@@ -263,9 +263,9 @@ async function takeBegun(state: State): Promise<void> {
 }
 
 /** Reads which slots the processes that share the store have taken, and begins the jobs to which another process has given a slot. */
-async function readSlots(state: State): Promise<void> {
+async function readSlots(state: QueueState): Promise<void> {
   const { allSlots, options } = state;
-  // The slots of a preview are counted here: each process has its own.
+  // Excludes previews, because each process has preview slots of its own.
   const shared = allSlots.filter(({ engine }) => !engine.isSimulation);
   const taken = shared.length > 0 ? await options.store.slots?.() : undefined;
   if (!taken) return;
@@ -273,7 +273,7 @@ async function readSlots(state: State): Promise<void> {
   for (const slots of shared) slots.jobs = taken.get(slots.name)?.count ?? 0;
 }
 
-function beginGiven({ allSlots, waitlist }: State, id: string, name: string): void {
+function beginGiven({ allSlots, waitlist }: QueueState, id: string, name: string): void {
   const claimed = waitlist.fetched().find((each) => each.id === id);
   if (!claimed) return;
   const slots = allSlots.find((each) => each.name === name);
@@ -282,7 +282,7 @@ function beginGiven({ allSlots, waitlist }: State, id: string, name: string): vo
 }
 
 /** Claims generations until the engines of a group have no room. */
-async function takeNew(state: State, group: readonly EngineSlots[]): Promise<void> {
+async function takeNew(state: QueueState, group: readonly EngineSlots[]): Promise<void> {
   for (const avoided of listAvoided(group.map(engineStateOf))) {
     const left = new Set(group);
     for (;;) {
@@ -300,7 +300,7 @@ async function takeNew(state: State, group: readonly EngineSlots[]): Promise<voi
 }
 
 /** Gives a slot to a claimed generation, or to its job if the job waits for one. */
-function beginWith(state: State, claimed: Claim, slots: EngineSlots): void {
+function beginWith(state: QueueState, claimed: Claim, slots: EngineSlots): void {
   const slot = occupy(slots, claimed);
   if (state.waitlist.give(claimed.id, slot)) return;
   // A job that was cancelled meanwhile releases the generation.
@@ -309,7 +309,7 @@ function beginWith(state: State, claimed: Claim, slots: EngineSlots): void {
 }
 
 /** Fetches images for a group of engines before it has room. */
-async function fetchAhead(state: State, group: readonly EngineSlots[]): Promise<void> {
+async function fetchAhead(state: QueueState, group: readonly EngineSlots[]): Promise<void> {
   const { waitlist } = state;
   const states = group.map(engineStateOf);
   if (isOut(states))
@@ -323,8 +323,8 @@ async function fetchAhead(state: State, group: readonly EngineSlots[]): Promise<
   }
 }
 
-/** Ends generations that no engine makes. Resolves with the milliseconds until the next check. */
-async function failWaiting(state: State): Promise<number> {
+/** Ends generations that no engine can make. Resolves with the milliseconds until the next check. */
+async function failWaiting(state: QueueState): Promise<number> {
   const { options, findUnservable } = state;
   const { clock, store } = options;
   const checkMs = options.isCommand ? commandCheckMs : defaultCheckMs;
@@ -339,20 +339,20 @@ async function failWaiting(state: State): Promise<number> {
     const { needs, startedBefore, error, error_code } = unservable;
     const found = await claim(state, { ...needs, kind: "same", startedBefore }, { limit: maxLoading });
     for (const claimed of found) begin(state, claimed, { kind: "failed", error, error_code });
-    // Only a few are loaded at once: the next poll ends the others.
+    // Only a few are loaded at once; the next poll ends the others.
     if (found.length > 0) state.checkedAt = Number.NEGATIVE_INFINITY;
   }
   return all.length > 0 || state.allSlots.some(({ engine }) => isDraining(engine)) ? checkMs : Number.POSITIVE_INFINITY;
 }
 
 /** Forgets drained engines, and finds engines with generations that an earlier process left. */
-async function endDraining({ retired, allSlots, options }: State): Promise<void> {
+async function endDraining({ retired, allSlots, options }: QueueState): Promise<void> {
   const begun = await retired.poll();
   const isEnded = ({ engine, jobs }: EngineSlots) =>
     isDraining(engine) && jobs === 0 && !begun.some((each) => each.engine === engine.name);
   for (const slots of allSlots.filter(isEnded)) {
     allSlots.splice(allSlots.indexOf(slots), 1);
-    options.onNote(`${slots.engine.name} has ended what was submitted to it, and is no longer used.`);
+    options.onNote(`${slots.engine.name} has finished what was submitted to it, and is no longer used.`);
   }
 }
 
@@ -364,7 +364,7 @@ function groupSlots(slots: readonly EngineSlots[]): EngineSlots[][] {
   return groupEngines(slots.map(engineStateOf)).map((group) => group.map(({ slots }) => slots));
 }
 
-/** Returns an engine that follows what was submitted to it, and makes nothing else. */
+/** Returns an engine that finishes what was submitted to it, and makes nothing else. */
 function drained(engine: Engine): Engine {
   return { ...engine, models: [], concurrency: 0 };
 }
@@ -379,7 +379,7 @@ function isSame(before: Engine, now: Engine): boolean {
 }
 
 /** Begins a job, which runs until its generation has ended or is released. */
-function begin(state: State, claimed: Claim, plan: Plan): void {
+function begin(state: QueueState, claimed: Claim, plan: Plan): void {
   const { options, allSlots, loading, jobs, waitlist, stop, wake } = state;
   const { store } = options;
   const { id, lost } = claimed;
@@ -409,24 +409,24 @@ function begin(state: State, claimed: Claim, plan: Plan): void {
   jobs.set(id, { cancelled, done });
 }
 
-function claimFilter({ jobs, wanted }: State) {
+function claimFilter({ jobs, wanted }: QueueState) {
   return { except: [...jobs.keys()], ids: wanted && [...wanted] };
 }
 
 function claim(
-  state: State,
+  state: QueueState,
   wanted: Wanted,
   { limit, avoided = [] }: { limit: number; avoided?: readonly string[] },
 ): Promise<Claim[]> {
   const { except, ids } = claimFilter(state);
-  // Generations that are ready take part in the claim: they need a slot.
+  // Generations that are ready take part in the claim, because they need a slot.
   const ready = wanted.kind === "new" && !wanted.isFetched ? state.waitlist.fetched().map(({ id }) => id) : [];
   const others = except.filter((id) => !ready.includes(id));
   return state.options.store.claim(wanted, { except: [...others, ...avoided], ids, limit });
 }
 
 /** Claims a generation that is not in the first list; if none is free, one that is not in the next list. */
-async function claimFirst(state: State, wanted: Wanted, lists: readonly string[][]): Promise<Claim | undefined> {
+async function claimFirst(state: QueueState, wanted: Wanted, lists: readonly string[][]): Promise<Claim | undefined> {
   for (const avoided of lists) {
     const [claimed] = await claim(state, wanted, { limit: 1, avoided });
     if (claimed) return claimed;

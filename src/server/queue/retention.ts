@@ -5,7 +5,7 @@ import { createOutageReporter, isUnavailable, type ReportProblem } from "../obse
 import type { Completed } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 
-/** How long videos, and the records of generations, are kept after their end, in milliseconds; `undefined`: forever. */
+/** For how many milliseconds videos, and the records of generations, are kept after their end; `undefined` for ever. */
 export type Keep = { videosMs?: number | undefined; recordsMs?: number | undefined };
 
 export type RetentionOptions = {
@@ -25,7 +25,7 @@ const retryMs = 60_000;
 /** Removes expired videos and records every hour. Several processes may do so on the same store. */
 export function createRetention({ keep, store, videos, clock, reportProblem }: RetentionOptions): Loop {
   const { recordsMs = Number.POSITIVE_INFINITY } = keep;
-  // A record must not be deleted before its video: nothing would refer to the file then.
+  // A record must not be deleted before its video, because then nothing would refer to the file.
   const videosMs = Math.min(keep.videosMs ?? Number.POSITIVE_INFINITY, recordsMs);
   const outage = createOutageReporter("Generations older than --keep could not be removed", reportProblem);
   const before = (ms: number) => new Date(clock.date().getTime() - ms).toISOString();
@@ -36,7 +36,7 @@ export function createRetention({ keep, store, videos, clock, reportProblem }: R
 
   const removeVideo = async ({ id, media }: Completed) => {
     try {
-      // The file first, as in DELETE /v1/videos: afterwards nothing would remove it.
+      // Removes the file first, because nothing would remove it afterwards.
       await removeMedia(videos, media);
     } catch (error) {
       if (isUnavailable(error)) throw error;

@@ -2,19 +2,19 @@ import type { Clock } from "../../io.ts";
 import { isLoopback } from "../../protocol/url.ts";
 import { checkEngine } from "../engines/check.ts";
 import type { Engine } from "../engines/engine.ts";
-import type { Begun } from "../store/claims.ts";
+import type { SubmittedWork } from "../store/claims.ts";
 import type { EngineOrigin } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 
 /**
- * An engine that the service no longer uses, and how many generations were submitted to it. Without a `reason` it drains: they end there, and it gets
- * no others. With a `reason` they wait until the owner names the engine again, or cancels them.
+ * An engine that the service no longer uses, and how many unfinished generations were submitted to it. Without a `reason` the engine drains: it finishes
+ * them, and gets no others. With a `reason` they wait until the owner names the engine again, or cancels them.
  */
 export type Retired = { engine: string; count: number; reason: string | null };
 
 export type RetiredOptions = {
   store: Pick<Store, "begun" | "isShared">;
-  /** The names of the engines that are used, or that drain. */
+  /** The names of the engines that are used or drain. */
   names(): readonly string[];
   /** Whether this process makes videos. */
   isMaking(): boolean;
@@ -32,26 +32,26 @@ export function createRetired(options: RetiredOptions) {
   const { store, names, onNote } = options;
   /** The engines with generations that no process uses, and why they cannot be used. */
   const missing = new Map<string, string>();
-  /** Engines that were missing at the last poll: another process that has just started may use them. */
+  /** Engines that were missing at the last poll. They are opened at the next one, because a process that has just started may use them. */
   const seen = new Set<string>();
   const opening = new Set<string>();
 
-  const open = async ({ engine: name, count, checkpoint }: Begun) => {
+  const open = async ({ engine: name, count, checkpoint }: SubmittedWork) => {
     const reason = await tryOpen(name, checkpoint.origin, options);
     if (options.signal.aborted) return;
     if (reason !== undefined && missing.get(name) !== reason)
       onNote(
-        `${countOf(count)} for ${name}, which this service no longer uses: ${reason}. Nothing else makes what was submitted, since it may be paid for: name the engine again, or cancel.`,
+        `${countOf(count)} for ${name}, which this service no longer uses: ${reason}. No other engine gets what was submitted, because it may be paid for: name the engine again, or cancel.`,
       );
     if (reason === undefined) missing.delete(name);
     else missing.set(name, reason);
     if (reason === undefined)
-      onNote(`${name} is no longer used: what was submitted to it ends there, and it gets nothing else.`);
+      onNote(`${name} is no longer used: it finishes what was submitted to it, and gets nothing else.`);
   };
 
   return {
     /** Checks once, without waiting for an engine. Resolves with the engines that have generations. */
-    async poll(): Promise<readonly Begun[]> {
+    async poll(): Promise<readonly SubmittedWork[]> {
       const begun = await store.begun();
       const gone = begun.filter(({ engine, held }) => held === 0 && !names().includes(engine));
       const left = gone.map(({ engine }) => engine);
@@ -70,7 +70,7 @@ export function createRetired(options: RetiredOptions) {
     },
     missing: (): string[] => [...missing.keys()],
     /** The draining and the missing engines. */
-    list(begun: readonly Begun[], draining: readonly string[]): Retired[] {
+    list(begun: readonly SubmittedWork[], draining: readonly string[]): Retired[] {
       return begun.flatMap(({ engine, count }) => {
         const reason = missing.get(engine);
         if (reason === undefined && !draining.includes(engine)) return [];
@@ -87,9 +87,9 @@ async function tryOpen(
   { store: { isShared }, isMaking, reopen, onOpen, clock, signal }: RetiredOptions,
 ): Promise<string | undefined> {
   if (!isMaking()) return "no process that generates videos uses it, and this one serves only the API";
-  if (!reopen || !origin) return "how it was named is not known";
+  if (!reopen || !origin) return "its configuration is not known";
   if (isShared && URL.canParse(name) && isLoopback(new URL(name).hostname))
-    return "it is a server of the machine of an earlier process";
+    return "it is on the machine of an earlier process";
   try {
     const engine = reopen(origin, { isShared });
     const { error } = await checkEngine(engine, clock, signal);

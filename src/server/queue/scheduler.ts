@@ -1,18 +1,18 @@
 import type { Capabilities, Claim, Needs, SlotLimit, Wanted } from "../store/claims.ts";
 
-// Decides which generation is made next, by which engine, in whose turn. Pure: decisions depend on the arguments alone.
+// Decides which generation is made next, by which engine, and for which account. All functions are pure.
 
 /** The state of an engine at the moment of a decision. */
 export type EngineState = Capabilities & {
-  /** Identifies its slots in a store that processes share. */
+  /** Identifies the engine's slots in a store that processes share. */
   slotName: string;
-  /** The maximum number of jobs, and how many it has now. */
+  /** The maximum and the current number of jobs. */
   concurrency: number;
   jobs: number;
-  /** How many more creates may be sent to it, and whether none is sent for a while. */
+  /** How many more creates may be sent to the engine, and whether none is sent for a while. */
   creates: number;
   isPaused: boolean;
-  /** The generations that it last answered with 401 or 403, in that order, and whether it is paused because of them. */
+  /** The generations that the engine last answered with 401 or 403, oldest first, and whether it is paused because of them. */
   denied: readonly string[];
   isDenying: boolean;
 };
@@ -65,13 +65,13 @@ export function nextToMake<Engine extends EngineState>(group: readonly Engine[])
   return {
     engine,
     wanted: { ...capabilitiesOf(engine), kind: "new", isFetched: false, slot },
-    // One at a time, if another engine may have a lower load afterwards.
+    // Only one, if another engine may have a lower load afterwards.
     limit: others.length > 0 ? 1 : roomOf(engine),
     denied: engine.denied.filter((id) => others.some(({ denied }) => !denied.includes(id))),
   };
 }
 
-/** Whether all engines of a group are paused: another engine, or another process, may take what waits for them. */
+/** Whether all engines of a group are paused, so that other engines or processes may take the generations that wait. */
 export function isOut(group: readonly EngineState[]): boolean {
   return group.every(({ isPaused }) => isPaused);
 }

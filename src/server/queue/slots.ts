@@ -17,7 +17,7 @@ export type EngineSlots = {
   open: number;
   taken: number;
   denied: Map<string, number>;
-  /** Whether it has, or may have, jobs of this service. */
+  /** Whether the engine has, or may have, jobs of this service. */
   hasJobs: boolean;
 };
 
@@ -57,13 +57,13 @@ export type Slot = {
   engine: Engine;
   /** Must be called when the create was accepted. */
   onTaken(): void;
-  /** Returns whether the engine denies only this generation: it did so before, and has accepted others since. */
+  /** Returns whether the engine denies only this generation: it has denied this one before, and accepted others since. */
   onMade(made: RenderResult): boolean;
   /** Returns whether the slot was still occupied. */
   free(): boolean;
 };
 
-/** The maximum number of remembered denials: the end of a generation in another process is not noticed. */
+/** The maximum number of remembered denials, which need a limit because a generation may end in another process. */
 const maxDenied = 1_000;
 
 export function occupy(slots: EngineSlots, { id, engine }: Pick<Claim, "id" | "engine">): Slot {

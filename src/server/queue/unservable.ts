@@ -21,12 +21,11 @@ export type UnservableOptions = {
 
 /** How long a command waits for an engine that does not answer: less than the 60 s that it would wait for a service. */
 const unsentMs = 55_000;
-/** How long an engine must not have answered by then: the first attempt may take a while to fail. */
+/** An engine counts as unreachable after this time without an answer. Shorter, because the first attempt may take a while to fail. */
 const unreachableMs = 30_000;
 
 /**
- * Generations that have waited long enough for an engine: those with these needs that were started before a time (ISO 8601), their error and its
- * code.
+ * Generations that have waited too long for an engine: those with these needs that were started before `startedBefore` (ISO 8601), with their error.
  */
 export type Unservable = {
   needs: Needs;
@@ -50,7 +49,7 @@ export function createUnservableFinder({
   const before = (ms: number) => new Date(clock.date().getTime() - ms).toISOString();
 
   return ({ count, oldest_at: _, held, ...needs }: Waiting): Unservable | undefined => {
-    // A generation with an engine was submitted to it: its video may be made and paid for there. In a service, `retired.ts` handles it.
+    // A generation with an engine was submitted, and may be paid for. In a service, `retired.ts` handles such generations.
     if (needs.engine !== null && !isCommand) return undefined;
     const missing = findMissing(needs, allSlots);
     if (missing !== undefined) {
@@ -65,7 +64,7 @@ export function createUnservableFinder({
     }
     const able = allSlots.filter(({ engine }) => needs.engine === null && canMake(engine, needs));
     const [first] = able;
-    // While a process makes videos of this model, the waiting generations get their turn.
+    // While a process makes videos of this model, the waiting generations will get their turn.
     if (!first || held > 0) return undefined;
     const given = isCommand ? findUnusable(needs, able, count) : undefined;
     if (given) return given;
@@ -75,7 +74,7 @@ export function createUnservableFinder({
     return { needs, startedBefore: before(timeoutMs), error, error_code: "not_submitted" };
   };
 
-  /** A person waits for a command: its generations end soon if their engines do not answer, or refuse their keys. */
+  /** Ends generations of a command soon if their engines do not answer, or refuse their keys, because a person waits for the result. */
   function findUnusable(needs: Needs, able: readonly EngineSlots[], count: number): Unservable | undefined {
     const refusals = able.flatMap((slots) => findRefusal(slots, count) ?? []);
     const isRefused = refusals.length === able.length;
@@ -92,7 +91,7 @@ export function createUnservableFinder({
   }
 }
 
-/** A refusal may be about the request: if another generation waits, or others were accepted before, a second create decides. */
+/** Returns the outage of an engine that refuses its key. If the refusal may be about the request, a second create decides. */
 function findRefusal({ breaker, taken, denied }: EngineSlots, count: number): Outage | undefined {
   const outage = breaker.outage();
   if (outage?.cause !== "auth") return undefined;

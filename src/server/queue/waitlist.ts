@@ -1,11 +1,11 @@
 import type { Claim } from "../store/claims.ts";
 import type { Slot } from "./slots.ts";
 
-type Entry = { claimed: Claim; give?: (slot: Slot | undefined) => void };
+type WaitingJob = { claimed: Claim; give?: (slot: Slot | undefined) => void };
 
-/** Creates the list of the jobs without a slot: their images are being fetched, or they wait with them for a slot. */
+/** Creates the list of the jobs without a slot: their images are being fetched, or they have their images and wait for a slot. */
 export function createWaitlist() {
-  const entries = new Map<string, Entry>();
+  const entries = new Map<string, WaitingJob>();
   const give = (id: string, slot: Slot | undefined): boolean => {
     const entry = entries.get(id);
     entry?.give?.(slot);
@@ -14,8 +14,8 @@ export function createWaitlist() {
   };
   return {
     add: (claimed: Claim) => void entries.set(claimed.id, { claimed }),
-    /** All jobs, and those that wait with their images. */
     all: (): Claim[] => [...entries.values()].map(({ claimed }) => claimed),
+    /** The jobs that have their images. */
     fetched: (): Claim[] => [...entries.values()].filter((entry) => entry.give).map(({ claimed }) => claimed),
     /** Resolves with the slot that a job is given; with `undefined` if the job is left to other processes, or for later, or `signal` aborts. */
     wait: (id: string, signal: AbortSignal) =>

@@ -3,8 +3,8 @@ import type { PageOf } from "./paging.ts";
 
 /**
  * An account that gets a key. `creditsOf` returns its new credits; `had` is `undefined` for a new account, and the difference becomes a row of the
- * ledger. Without it, a new account has no credits. If it throws, nothing is changed; for a deleted account it must throw. With `isOnlyKey`, the
- * earlier keys of the account are removed.
+ * ledger. Without `creditsOf`, a new account has no credits. If `creditsOf` throws, as it must for a deleted account, nothing is changed. With
+ * `isOnlyKey`, the earlier keys of the account are removed.
  */
 export type NewAccount = {
   name: string;
@@ -19,13 +19,13 @@ export type AddedKey = { credits: number; removed: number };
 /** Since when an account is disabled (ISO 8601), `null` if it is not; and whether that was changed. */
 export type Disabling = { disabled_at: string | null; isChanged: boolean };
 
-/** How many characters of its hash name a key to the owner. */
+/** The service's owner names a key by the beginning of its hash, which has this many characters. */
 export const keyPrefixLength = 8;
 
 /** A key of an account as the owner sees it: the beginning of its hash, when it was made, and its last use (ISO 8601). */
 export type KeyRecord = { key: string; created_at: string; used_at: string | null };
 
-/** All keys of an account, those whose hash begins with `prefix`, or one key by its hash. */
+/** The keys to remove: all keys of an account, those whose hash begins with `prefix`, or one key by its hash. */
 export type Revoked = { account: string; prefix?: string | undefined } | { keyHash: string };
 
 /** An account in the list of the owner; `keys` is the number of its keys, and `disabled_at` since when it is disabled. */
@@ -34,7 +34,7 @@ export type AccountRecord = Limits & { account: string; credits: number; keys: n
 /** A change of credits; a change with the same `key` is made once. */
 export type CreditChange = { account: string; amount: number; key: string };
 
-/** `credits` is the balance now. Nothing was changed unless it is "added", and not `replayed`. */
+/** `credits` is the balance now. The balance was changed only if `kind` is "added" and `replayed` is false. */
 export type CreditOutcome =
   | { kind: "added"; credits: number; replayed: boolean }
   | { kind: "out of range"; credits: number }
@@ -47,7 +47,7 @@ export type LedgerEntry = {
   account: string;
   amount: number;
   reason: string;
-  /** When they changed (ISO 8601). */
+  /** When the credits changed (ISO 8601). */
   at: string;
   /** The generation that was paid for; `prompt` is cut, and `cost` what its engine has charged, in USD, if it reports that. */
   generation: string | null;
@@ -89,8 +89,9 @@ export type Accounts = {
   /** Changes the given limits. Resolves with all limits; with `undefined` if the account does not exist. */
   setLimits(account: string, limits: Partial<Limits>): Promise<Limits | undefined>;
   /**
-   * Ends a token of the page before its time, `until` (ISO 8601): a link that was used, or a session that was signed out. Resolves with whether it
-   * had not ended before; of two calls for one token at once, one resolves with `true`. Tokens whose time is over at `now` are forgotten.
+   * Ends a token of the page before it expires at `until` (ISO 8601), such as a link that was used or a session that was signed out. Resolves with
+   * `false` if the token had already ended; of two simultaneous calls for one token, only one resolves with `true`. Deletes the records of tokens
+   * that have expired by `now`.
    */
   endToken(token: { hash: string; until: string }, now: string): Promise<boolean>;
   hasTokenEnded(hash: string): Promise<boolean>;

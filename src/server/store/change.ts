@@ -1,4 +1,4 @@
-/** What has changed; `id` is the generation's. Pages then fetch what they show of it. */
+/** A change in the store; `id` is the generation's. A page that receives a change fetches again what it shows. */
 export type Change = Whose &
   (
     | { kind: "generation"; id: string }
@@ -6,7 +6,7 @@ export type Change = Whose &
     | ({ kind: "progress"; id: string } & Progress)
     /** A callback is due: there is work for the senders of all processes. */
     | { kind: "callback"; id: string }
-    /** An attempt to deliver a callback was made: pages show it. */
+    /** An attempt to deliver a callback was made. */
     | { kind: "attempt"; id: string }
     | { kind: "credits" }
     /** The account was disabled or deleted: its event streams end. */
@@ -15,7 +15,7 @@ export type Change = Whose &
     | { kind: "missed" }
   );
 
-/** How much of a video is made, in percent; with `node`, how much of the work of that node. */
+/** How much of a video is made, in percent; with `node`, how much of that node's work is done. */
 export type Progress = { percent?: number | undefined; node?: string | undefined };
 
 /** The account that may see the change, besides the service's owner; `null` if it concerns several. */

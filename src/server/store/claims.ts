@@ -13,10 +13,10 @@ export type Capabilities = {
 /** What decides which engine may make a generation. */
 export type Needs = {
   model: string;
-  /** How many images it starts from. */
+  /** How many images the generation starts from. */
   images: number;
   isReal: boolean;
-  /** The engine that it was submitted to, and that makes it now. */
+  /** The engine that the generation was submitted to; `null` before that. */
   engine: string | null;
 };
 
@@ -26,21 +26,22 @@ export type Claim = Needs & {
   account: string;
   /** In the order of the starts. */
   number: number;
-  /** Whether images must be fetched for it from other machines. */
+  /** Whether the generation's images must be fetched from other machines. */
   isFetched: boolean;
   /** Whether an earlier process ended while it submitted the generation: it is unknown whether an engine makes it. */
   isSubmitting: boolean;
-  /** Aborts when another process has taken it over. */
+  /** Aborts when another process has taken over the generation. */
   lost: AbortSignal;
-  /** Throws if another process may have taken it over, because this one has not renewed its claim in time. */
+  /** Throws if another process may have taken over the generation, because this process has not renewed its claim in time. */
   confirm(): void;
 };
 
 /**
- * Which generations a process claims, of those that no process makes. "begun": those submitted to these engines, and those whose submission is
- * unclear. "new": those that an engine can begin, except those of `exceptAccounts`; with `isFetched` those whose images must be fetched, else all
- * others, and those that are ready. "same": those with these needs that were started before a time (ISO 8601). For "new", accounts take turns, each
- * with its oldest generation; the store keeps the last turn of each account, and separately its last turn at fetching images.
+ * Which generations a process claims, of those that no process has claimed. "begun": generations that were submitted to these engines, and those
+ * whose submission is unclear. "new": generations that an engine can begin, except those of `exceptAccounts`; with `isFetched` only those whose images
+ * must be fetched, otherwise all others, including those that are ready. "same": generations with these needs that were started before a time (ISO
+ * 8601). For "new", accounts take turns, each with its oldest generation; the store keeps the last turn of each account, and separately its last turn
+ * at fetching images.
  */
 export type Wanted =
   | { kind: "begun"; engines: readonly string[] }
@@ -52,20 +53,25 @@ export type Wanted =
     } & Capabilities)
   | ({ kind: "same"; startedBefore: string } & Needs);
 
+export type WantedNew = Extract<Wanted, { kind: "new" }>;
+
 /** The engine whose slots the claimed generations get, and how many slots it has for all processes that share the store. */
 export type SlotLimit = { engine: string; max: number };
 
-/** How many slots of an engine are taken, and to which generations of this process another process has given one. */
+/** `count` is the number of taken slots of an engine; `given` are the generations of this process that got a slot from another process. */
 export type TakenSlots = { count: number; given: readonly string[] };
 
 /** `except` are the generations that this process already makes; `ids` limits the claim to these generations. */
 export type ClaimFilter = { except: readonly string[]; ids?: readonly string[] | undefined };
 
-/** How many generations with the same needs wait, since when the oldest one waits (ISO 8601), and how many of their model some process makes. */
+/**
+ * Generations with the same needs that wait: `count` is their number, and `oldest_at` is when the oldest one was started (ISO 8601). `held` is how
+ * many generations of the same model processes have claimed.
+ */
 export type Waiting = Needs & { count: number; held: number; oldest_at: string };
 
-/** An engine that generations were submitted to: how many, how many of them some process makes, and the checkpoint of the newest. */
-export type Begun = { engine: string; count: number; held: number; checkpoint: StoredCheckpoint };
+/** The unfinished generations that were submitted to an engine: their number, how many of them processes have claimed, and the newest checkpoint. */
+export type SubmittedWork = { engine: string; count: number; held: number; checkpoint: StoredCheckpoint };
 
 /** The claims of processes on generations. See `Store` for when methods resolve and reject. */
 export type Claims = {
@@ -75,7 +81,7 @@ export type Claims = {
    * and is not returned.
    */
   claim(wanted: Wanted, filter: ClaimFilter & { limit: number }): Promise<Claim[]>;
-  /** Lets any process claim a generation that this one has claimed. */
+  /** Lets any process claim a generation that this process has claimed. */
   release(id: string): Promise<void>;
   /** Records that this process has the images of a claimed generation, which now waits for a slot. */
   ready(id: string): Promise<void>;
@@ -83,8 +89,8 @@ export type Claims = {
   freeSlot(id: string): Promise<void>;
   /** The taken slots, by engine; only if processes share the store. The slot of a generation that any process may claim as new is free. */
   slots?(): Promise<Map<string, TakenSlots>>;
-  /** The engines that generations were certainly submitted to. */
-  begun(): Promise<Begun[]>;
-  /** The waiting generations that no process makes, by their needs. */
+  /** The unfinished generations that were certainly submitted, by engine. */
+  begun(): Promise<SubmittedWork[]>;
+  /** The waiting generations that no process has claimed, by their needs. */
   waiting(filter: ClaimFilter): Promise<Waiting[]>;
 };

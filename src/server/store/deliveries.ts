@@ -9,7 +9,7 @@ export type Delivery = Traced & {
   generation: string;
   account: string;
   url: string;
-  /** Stored, not built again for each attempt, so that every attempt signs the same bytes. */
+  /** Stored rather than built for each attempt, so that every attempt signs the same bytes. */
   body: string;
   /** How many attempts were made so far. */
   attempts: number;

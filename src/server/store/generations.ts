@@ -12,7 +12,7 @@ export type RenderRequest = Traced & {
   /** Length of the video, in seconds. */
   duration: number;
   resolution: Resolution;
-  /** The fields that the start left out, which contain the service's defaults; a provider's model may have its own. */
+  /** The fields that the start left out. They contain the service's defaults; a provider's model may have other defaults. */
   unset?: readonly ("aspectRatio" | "duration" | "resolution")[];
   /**
    * The fields of `optionalExtras` and `otherExtras` that were sent, passed on unchanged to a real model; and a `size` in pixels, such as "640x360",
@@ -56,21 +56,21 @@ export function replaceImages<Image>(replaced: Images<unknown>, by: readonly Ima
 /** The request of a start. Its images are http(s) or data: URLs; once stored, only the beginning of a data: URL. */
 export type StoredRequest = RenderRequest &
   Images<string> & {
-    /** Whether a real model was offered for it: then no simulation makes it, whatever engines a later process has. */
+    /** Whether the service offered a real model for the request. If so, no simulation makes the video, whatever engines a later process has. */
     isReal: boolean;
-    /** Whether directives in the prompt apply: they are only for simulations, unless the service's owner wants them for all. */
+    /** Whether directives in the prompt apply. By default they apply only to simulations; the service's owner can enable them for all engines. */
     hasDirectives: boolean;
-    /** What its client says it belongs to, such as a batch. */
+    /** The client's name for the group that the generation belongs to, such as a batch. */
     label?: Label | undefined;
   };
 
-/** The name of what several generations belong to, and how many they will be in all, where that is known. */
+/** The name of a group of generations, and how many generations the group will have, if known. */
 export type Label = { name: string; size: number | null };
 
 /**
  * The progress of a generation, for the next process. "submitting" is stored before the request that starts a job elsewhere, and "submitted" once the
  * name of the job is known: a job found as "submitting" may be running, and is never started again. "unconfirmed" is stored in place of "submitting"
- * if the name is chosen here: the engine asks whether the job exists, and may start it again only if it certainly does not. "saved" and "finished"
+ * if this service chooses the name: the engine asks whether the job exists, and may start it again only if it certainly does not. "saved" and "finished"
  * are stored if the reply to the request contains the video, which is now complete in a file on this machine, or its URL.
  */
 export type Checkpoint =
@@ -108,7 +108,7 @@ export type StoredGeneration = {
   /** The last checkpoint; kept when the generation ends. */
   checkpoint: StoredCheckpoint | null;
   media: Media | null;
-  /** What its engine has charged for it, in USD, if the engine reports that. */
+  /** What the engine's provider has charged, in USD, if the engine reports that. */
   cost: number | null;
   /** Why it failed, if the client can do something about that. */
   error_code?: FailureCode | undefined;
@@ -130,9 +130,9 @@ export type StoredResult = Pick<StoredGeneration, "error" | "error_code" | "engi
 export type Media = { file: string; size: number; etag: string; thumbnail: string | null; isUnlisted?: boolean };
 
 /** The status of a generation, which is queued until an engine begins it. */
-export type State = "queued" | "running" | "completed" | "failed";
+export type GenerationState = "queued" | "running" | "completed" | "failed";
 
-export function stateOf({ status, checkpoint }: Pick<StoredGeneration, "status" | "checkpoint">): State {
+export function stateOf({ status, checkpoint }: Pick<StoredGeneration, "status" | "checkpoint">): GenerationState {
   if (status !== "processing") return status;
   return checkpoint === null ? "queued" : "running";
 }
@@ -158,7 +158,7 @@ export type GenerationEnd = Pick<
   isRefunded?: boolean;
 };
 
-/** `engine` has stopped making it; `null` if it was submitted to none. */
+/** `engine` is the engine that has stopped making the generation; `null` if the generation was not submitted. */
 export type Cancellation = { end: GenerationEnd; engine: string | null; delivery: Delivery | undefined };
 
 /** `before` is a time (ISO 8601). */
@@ -181,7 +181,7 @@ export type OwnQuery = {
 export type Generations = {
   /**
    * Takes the credits and adds the generation and the idempotency key: all or nothing. A repeated key is checked before the limits. Generations
-   * submitted to an engine of `missing` do not count: they wait for the owner.
+   * submitted to an engine of `missing` do not count towards the limits, because they wait until the service's owner adds the engine again.
    */
   start(
     generation: StoredGeneration,

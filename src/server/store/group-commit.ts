@@ -11,8 +11,8 @@ export type GroupCommit<Item> = {
 
 /**
  * Group commit: items added at about the same time, or while an earlier batch is written, form one batch and share one sync of the disk, which takes
- * 20 times as long as a change. GroupCommit are written one after the other. When `write` rejects, all items of its batch are rejected, except those
- * that already have a result or an error of their own.
+ * 20 times as long as a change. Batches are written one after the other. When `write` rejects, all items of its batch are rejected, except those that
+ * already have a result or an error of their own.
  */
 export function createGroupCommit<Item extends BatchItem>(write: (batch: Item[]) => Promise<void>): GroupCommit<Item> {
   const waiting: Item[] = [];
@@ -21,7 +21,7 @@ export function createGroupCommit<Item extends BatchItem>(write: (batch: Item[])
 
   const flush = async () => {
     while (waiting.length > 0) {
-      // The callbacks of pending I/O run first: what they add joins this batch.
+      // Pending I/O callbacks run first, so that the items they add join this batch.
       await setImmediate();
       const batch = waiting.splice(0);
       await write(batch).catch((error) => {

@@ -1,10 +1,10 @@
 import { isData } from "../../protocol/url.ts";
 import { type Images, listImages, replaceImages, type StoredRequest } from "./generations.ts";
 
-/** How many characters of a data: URL stay in the row of a generation, for people. */
+/** How many characters of a data: URL stay in the row of a generation, to show its type. */
 const imageCharacters = 64;
 
-/** Takes the images out of a request: reading a generation must not read many megabytes. `place` is the index of an image in the request. */
+/** Takes the images out of a request, so that reading a generation does not read many megabytes. `place` is the index of an image in the request. */
 export function cutImages(request: StoredRequest): {
   request: StoredRequest;
   images: { place: number; source: string }[];

@@ -3,7 +3,7 @@ const writeMs = 60_000;
 
 /**
  * Returns a function that records that a key is used. It writes at most once a minute for each key, also with other processes, and no request waits
- * for the write. A write that fails is left out: the next use a minute later is written.
+ * for the write. A write that fails is not retried; the next use after a minute is written.
  */
 export function createKeyUses(write: (keyHash: string, use: { at: string; since: string }) => Promise<void>) {
   const writtenAt = new Map<string, number>();

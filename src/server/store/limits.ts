@@ -4,8 +4,8 @@ export type Limits = { max_running: number | null; max_per_hour: number | null }
 /** A start that was refused by a limit, and after how many seconds there may be room. */
 export type Limited = { kind: "limited"; limit: keyof Limits; max: number; retryAfterSeconds: number };
 
-/** What an account has unfinished, and its starts of the last hour: how many, and when the oldest one was (ISO 8601). */
-export type Use = { running: number; starts: number; oldest_at: string | null };
+/** The number of an account's unfinished generations, the number of its starts in the last hour, and when the oldest of these was (ISO 8601). */
+export type AccountUsage = { running: number; starts: number; oldest_at: string | null };
 
 const hourMs = 3_600_000;
 /** When an unfinished generation will end is not known, so the client is asked to try again soon. */
@@ -23,7 +23,7 @@ export function hourBefore(at: string): string {
 }
 
 /** Returns the limit that refuses a start at `at` (ISO 8601); `undefined` when none does. */
-export function findLimit({ max_running, max_per_hour }: Limits, use: Use, at: string): Limited | undefined {
+export function findLimit({ max_running, max_per_hour }: Limits, use: AccountUsage, at: string): Limited | undefined {
   if (max_running !== null && use.running >= max_running)
     return { kind: "limited", limit: "max_running", max: max_running, retryAfterSeconds: runningRetrySeconds };
   if (max_per_hour === null || use.starts < max_per_hour) return undefined;

@@ -1,5 +1,5 @@
 import { isData } from "../../protocol/url.ts";
-import type { Begun, Claim, Needs } from "./claims.ts";
+import type { Claim, Needs, SubmittedWork } from "./claims.ts";
 import { listImages, type StoredCheckpoint, type StoredGeneration } from "./generations.ts";
 import { readJson } from "./values.ts";
 
@@ -10,14 +10,15 @@ export function needsOf({ request, checkpoint }: Pick<StoredGeneration, "request
   return { model, images: images.length, isReal, isFetched, ...submissionOf(checkpoint) };
 }
 
-/** Returns the engine that a generation was submitted to, or that can be asked whether it has the generation; and whether the submission is unclear. */
+/**
+ * Returns the engine that a generation was submitted to, or that can be asked whether it has the generation; and whether the submission is unclear.
+ */
 export function submissionOf(checkpoint: StoredCheckpoint | null): Pick<Claim, "engine" | "isSubmitting"> {
   const isBegun = checkpoint !== null && !["rendering", "submitting"].includes(checkpoint.state);
   const engine = isBegun ? checkpoint.engine : null;
   return { engine, isSubmitting: checkpoint?.state === "submitting" };
 }
 
-/** Reads the needs of generations out of a row. */
 export function readNeeds({ model, images, is_real, engine }: Record<string, unknown>): Needs {
   return {
     model: String(model),
@@ -27,13 +28,11 @@ export function readNeeds({ model, images, is_real, engine }: Record<string, unk
   };
 }
 
-/** Reads an engine out of the row of its newest generation. */
-export function readBegun({ engine, count, checkpoint }: Record<string, unknown>): Omit<Begun, "held"> {
+export function readSubmittedWork({ engine, count, checkpoint }: Record<string, unknown>): Omit<SubmittedWork, "held"> {
   const stored = readJson<StoredCheckpoint>(checkpoint);
   return { engine: String(engine), count: Number(count), checkpoint: stored };
 }
 
-/** Reads a claim out of a generation's row. */
 export function readClaim(row: Record<string, unknown>): Omit<Claim, "lost" | "confirm"> {
   return {
     ...readNeeds(row),

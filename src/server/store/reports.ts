@@ -1,15 +1,15 @@
-import type { RenderRequest, State, StoredGeneration } from "./generations.ts";
+import type { GenerationState, RenderRequest, StoredGeneration } from "./generations.ts";
 import type { PageOf } from "./paging.ts";
 
 /** What a list shows of a generation; `prompt` is cut. */
 export type GenerationSummary = Omit<StoredGeneration, "callback_url" | "request" | "checkpoint" | "error_code"> &
   Pick<RenderRequest, "model" | "prompt" | "aspectRatio" | "duration"> & {
-    state: State;
+    state: GenerationState;
     /** When an engine began or accepted it (ISO 8601). */
     begun_at: string | null;
-    /** The credits that were paid for it and not returned. */
+    /** The credits that were paid for the generation and not returned. */
     credits: number;
-    /** How many of its model are queued before it, up to 1,000; 0 when it is not queued. */
+    /** How many generations of the same model are queued before this one, up to 1,000; 0 when it is not queued. */
     ahead: number;
     /** The name of its label. */
     label: string | null;
@@ -17,9 +17,9 @@ export type GenerationSummary = Omit<StoredGeneration, "callback_url" | "request
 
 /** Each word of `text` must be in the prompt, id, model, label or error, ignoring case. */
 export type GenerationFilter = {
-  state?: State | undefined;
+  state?: GenerationState | undefined;
   model?: string | undefined;
-  /** Only those with a star. */
+  /** Selects only generations with a star. */
   isStarred?: true | undefined;
   /** The name of their label. */
   label?: string | undefined;
@@ -41,7 +41,7 @@ export type ListStart = Pick<GenerationQuery, "before" | "from" | "after">;
  * How many generations of each state match the rest of a filter; how many that match all of it are newer than `from`, up to 1,000; and all models in
  * alphabetical order, of the filter's account if there is one.
  */
-export type GenerationTotals = { counts: Partial<Record<State, number>>; newer: number; models: string[] };
+export type GenerationTotals = { counts: Partial<Record<GenerationState, number>>; newer: number; models: string[] };
 
 /** `label` limits the result to this label. */
 export type LabelQuery = { account?: string | undefined; label?: string | undefined; limit: number };
@@ -50,8 +50,8 @@ export type LabelQuery = { account?: string | undefined; label?: string | undefi
 export type LabelTotals = {
   label: string;
   size: number | null;
-  counts: Record<State, number>;
-  /** How many of the failed ones may have been charged by their engine's provider. */
+  counts: Record<GenerationState, number>;
+  /** How many of the failed generations may have been charged by their engine's provider. */
   unclear: number;
   /** The credits that were paid and not returned, and the cost in USD if the engines report it. */
   credits: number;

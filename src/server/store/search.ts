@@ -5,7 +5,7 @@ export function searchText(...parts: readonly (string | null)[]): string {
   return toText(parts.filter((part) => part !== null).join("\n")).toLowerCase();
 }
 
-/** Each word is a condition of a query. */
+/** Limits the conditions of a query, which has one for each word. */
 const maxWords = 100;
 
 /** Returns the words that must all be in the text, in any order; at most `maxWords`. */
@@ -16,7 +16,7 @@ export function searchWords(text = ""): string[] {
     .slice(0, maxWords);
 }
 
-/** How many texts a search without an index reads at once: those of the newest generations, or of the next older ones. */
+/** How many texts a search without an index reads at once: first those of the newest generations, then those of the next older ones. */
 export const maxScanned = 20_000;
 
 /** Whether no word has three characters, which PostgreSQL's index needs. */

@@ -10,7 +10,10 @@ export type DatabaseCopy = { size: number; fd: number };
 
 /** The history of an embedded database. */
 export type Provenance = {
-  /** `runs` counts the starts and ends of the services that used it; `copiedAt` is when `serve --backup` made this copy, and `restoredAt` when a service last began with a copy (ISO 8601). */
+  /**
+   * `runs` counts the starts and ends of the services that used the database; `copiedAt` is when `serve --backup` made this copy, and `restoredAt` when
+   * a service last began with a copy (ISO 8601).
+   */
   read(): Promise<{ runs: number; copiedAt: string | null; restoredAt: string | null }>;
   count(runs: number): Promise<void>;
   /**
@@ -36,7 +39,7 @@ export type Store = Generations &
   Claims &
   Accounts &
   Reports & {
-    /** Resolves when something was written: a start could be stored now. */
+    /** Resolves after a test write, which shows that a start could be stored now. */
     check(): Promise<void>;
     /** Whether other processes use the database, so that work may arrive without a change that this process is notified of. */
     isShared: boolean;

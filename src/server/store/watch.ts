@@ -5,7 +5,10 @@ import type { Store } from "./store.ts";
 const slowMs = 1_000;
 const reportMs = 60_000;
 
-/** Returns the store, and reports a call that takes a second to the operator, once a minute for each method: other requests may have waited for it. */
+/**
+ * Wraps a store, and reports calls that take longer than a second to the operator, at most once a minute for each method. Other requests may have
+ * waited for such a call.
+ */
 export function watchStore(
   store: Store,
   { clock, reportProblem }: { clock: Pick<Clock, "now">; reportProblem: ReportProblem },

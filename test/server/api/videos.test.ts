@@ -510,7 +510,7 @@ describe("is refused with a clear 4xx, and nothing is paid:", () => {
       what: `${name}, which this API would ignore`,
       ...json({ [name]: "16:9" }),
       code: `invalid_${name}`,
-      says: new RegExp(`^${name} is not taken here: send `),
+      says: new RegExp(`^${name} is not supported here: send `),
     })),
     { what: "several videos", ...json({ n: 2 }), code: "invalid_n", says: "n must be 1: each create makes one video" },
     {
@@ -535,7 +535,7 @@ describe("is refused with a clear 4xx, and nothing is paid:", () => {
       what: "a size, and another width and height",
       ...json({ size: "1280x720", width: 480, height: 832 }),
       code: "invalid_size",
-      says: "size is another one than width and height: send one of them",
+      says: "size differs from width and height: send only one of them",
     },
     {
       what: "very many urlencoded fields",

@@ -66,7 +66,7 @@ test("a new engine takes work, more jobs count at once, and a removed engine end
   expect(await statusOf(service, ids[0] ?? "")).toMatchObject({ status: "completed" });
   expect(await statusOf(service, ids[1] ?? "")).toMatchObject({ status: "completed" });
   expect(await retired(service)).toEqual([]);
-  expect(service.notes).toContain("http://gpu-1 has ended what was submitted to it, and is no longer used.");
+  expect(service.notes).toContain("http://gpu-1 has finished what was submitted to it, and is no longer used.");
 });
 
 test("an engine that comes back while it drains takes work again", async () => {
@@ -115,8 +115,8 @@ test("a later process that does not name an engine has what was submitted to it 
   await service.clock.sleep(2 * minutes);
   expect(await statusOf(service, id)).toMatchObject({ status: "completed" });
   expect(service.notes).toEqual([
-    "http://gpu-1 is no longer used: what was submitted to it ends there, and it gets nothing else.",
-    "http://gpu-1 has ended what was submitted to it, and is no longer used.",
+    "http://gpu-1 is no longer used: it finishes what was submitted to it, and gets nothing else.",
+    "http://gpu-1 has finished what was submitted to it, and is no longer used.",
   ]);
 });
 

@@ -13,7 +13,7 @@ const signedHeaders = {
   }),
 } satisfies Record<keyof SignedHeaders, z.ZodString>;
 
-/** The result callback (interface section 6). */
+/** The interface's callback with the result of a generation. */
 export const endedWebhook = {
   tags: ["generations"],
   operationId: "ended",

@@ -1,10 +1,10 @@
 import type { Clock } from "../../../io.ts";
 import type { ReportProblem } from "../../observe/problem.ts";
-import type { ClaimFilter, Claims, SlotLimit, Wanted } from "../claims.ts";
-import { readBegun, readClaim, readNeeds } from "../needs.ts";
+import type { ClaimFilter, Claims, SlotLimit, Wanted, WantedNew } from "../claims.ts";
+import { readClaim, readNeeds, readSubmittedWork } from "../needs.ts";
 import type { Condition } from "../reads/reader.ts";
 import { notify } from "./changes.ts";
-import type { Database, Query, Row, Value } from "./database.ts";
+import type { Database, PgRow, PgValue, Query } from "./database.ts";
 import { where } from "./reader.ts";
 
 export type ClaimsOptions = {
@@ -20,7 +20,7 @@ const heldSeconds = 12;
 const heldMs = 10_000;
 /** Any number, the same in each process and each version. */
 const slotLock = 8_788;
-/** During an outage of the database, no process could renew its claims: afterwards each has this long to do so. */
+/** How long each process has to renew its claims after an outage of the database, before others may take them. */
 const outageMs = 15_000;
 
 /** The claims on generations. A row contains its holder and until when it is held, so the claims of a dead process expire. */
@@ -29,10 +29,10 @@ export function createClaims(
   { process, clock, reportProblem }: ClaimsOptions,
 ) {
   const stop = new AbortController();
-  /** The claims of this process: what aborts if another process takes over, and when the claim was last renewed. */
+  /** The claims of this process, by generation: `lost` is aborted when another process has taken over, and `at` is the last renewal. */
   const held = new Map<string, { lost: AbortController; at: Time }>();
   let renewing: Promise<void> | undefined;
-  /** By two clocks: one stops while a virtual machine is suspended, and the other may be set. */
+  /** Uses two clocks, because one stops while a virtual machine is suspended, and the other may be set back. */
   const now = (): Time => ({ ms: clock.now(), dateMs: clock.date().getTime() });
   const msSince = (at: Time) => Math.max(clock.now() - at.ms, clock.date().getTime() - at.dateMs);
   const confirm = (id: string) => {
@@ -47,7 +47,7 @@ export function createClaims(
     if (ids.length === 0) return;
     const at = now();
     const isOurs = "id = ANY($2) AND holder = $1 AND held_until IS NOT NULL AND status = 'processing'";
-    // A locked row does not delay the others: it is renewed the next time.
+    // Skips locked rows, which are renewed the next time, so that they do not delay the others.
     const rows = await query<{ id: string; is_renewed: boolean }>(
       `WITH renewed AS (
          UPDATE vidgen.generations SET held_until = now() + make_interval(secs => ${heldSeconds})
@@ -68,7 +68,7 @@ export function createClaims(
   };
   const renewAll = async () => {
     while (!stop.signal.aborted) {
-      // An outage was already reported.
+      // The connections report an outage themselves.
       await renew().catch(
         (error) =>
           Object(error).isUnavailable || reportProblem("The claims on running generations could not be renewed", error),
@@ -80,7 +80,7 @@ export function createClaims(
   const isSteady = () => upForMs() > outageMs;
   const takeOldest = ({ select, values }: Selection) =>
     query(
-      // Materialized: a plan may run a subquery once for each row, and take more than the limit.
+      // Without MATERIALIZED, PostgreSQL may run the subquery once for each row, and so claim more than the limit.
       `WITH taken (taken_number) AS MATERIALIZED (${select})
        UPDATE vidgen.generations SET holder = $2, held_until = ${heldUntil}
        FROM taken WHERE number = taken_number RETURNING ${claimColumns}`,
@@ -90,7 +90,11 @@ export function createClaims(
    * Claims the first candidates that are still free: another process may have claimed, or even submitted, a candidate since it was read. A generation
    * that is ready in another process stays there, and gets a slot.
    */
-  const takeFirst = (sql: Query, { isFetched, slot }: New, { numbers, limit }: { numbers: unknown[]; limit: number }) =>
+  const takeFirst = (
+    sql: Query,
+    { isFetched, slot }: WantedNew,
+    { numbers, limit }: { numbers: unknown[]; limit: number },
+  ) =>
     sql(
       `WITH
          taken AS MATERIALIZED (
@@ -114,8 +118,8 @@ export function createClaims(
        FROM taken WHERE number = taken_number RETURNING ${claimColumns}, is_given`,
       ...[isSteady(), process, numbers, isFetched, slot?.engine ?? null],
     );
-  /** Processes claim slots of an engine one after the other: each counts the slots that the others have taken. */
-  const takeSlots = (wanted: New, slot: SlotLimit, { numbers, limit }: { numbers: unknown[]; limit: number }) =>
+  /** Processes claim slots of an engine one after the other, so that each counts the slots that the others have taken. */
+  const takeSlots = (wanted: WantedNew, slot: SlotLimit, { numbers, limit }: { numbers: unknown[]; limit: number }) =>
     transaction(async (sql) => {
       await sql(`SELECT pg_advisory_xact_lock(${slotLock}, hashtext($1))`, slot.engine);
       const [taken] = await sql(
@@ -126,18 +130,18 @@ export function createClaims(
       const rows = room > 0 ? await takeFirst(sql, wanted, { numbers, limit: room }) : [];
       return { rows, isFull: rows.length >= room };
     });
-  const takeCandidates = async (wanted: New, next: { numbers: unknown[]; limit: number }) => {
+  const takeCandidates = async (wanted: WantedNew, next: { numbers: unknown[]; limit: number }) => {
     if (wanted.slot) return takeSlots(wanted, wanted.slot, next);
     const rows = await takeFirst(query, wanted, next);
     return { rows, isFull: rows.length >= next.limit };
   };
   /**
-   * Reads candidates without a lock, and locks only those that it claims: other processes skip locked rows, and would find nothing. With too few
-   * candidates it reads more: the next ones of each account, or, when other processes have claimed all that it read, a longer part of each queue. If
-   * a later round rejects, the claims of the earlier rounds expire.
+   * Reads candidates without a lock, and locks only those that it claims, because other processes skip locked rows and would find nothing. With too
+   * few candidates it reads more: the next ones of each account, or, when other processes have claimed all that it read, a longer part of each queue.
+   * If a later round rejects, the claims of the earlier rounds expire.
    */
-  const takeNew = async (wanted: New, filter: ClaimFilter, limit: number): Promise<Row[]> => {
-    const taken: Row[] = [];
+  const takeNew = async (wanted: WantedNew, filter: ClaimFilter, limit: number): Promise<PgRow[]> => {
+    const taken: PgRow[] = [];
     for (let depth = 4; ; ) {
       const { select, values } = selectCandidates(wanted, filter, depth);
       const candidates = await query(select, isSteady(), process, ...values);
@@ -151,7 +155,7 @@ export function createClaims(
       if (rows.length === 0) depth *= 4;
     }
   };
-  const notifyHolders = (given: readonly Row[]) => {
+  const notifyHolders = (given: readonly PgRow[]) => {
     const changes = given.map(({ id, account }) => ({
       kind: "generation" as const,
       id: String(id),
@@ -173,7 +177,7 @@ export function createClaims(
       const own = rows.filter(({ is_given }) => !is_given);
       const claimed = own.map((row) => {
         const id = String(row.id);
-        // What was ready here is held already.
+        // A generation that was ready in this process is already in `held`.
         const { lost } = held.get(id) ?? { lost: new AbortController() };
         held.set(id, { lost, at });
         return { ...readClaim(row), lost: lost.signal, confirm: () => confirm(id) };
@@ -211,7 +215,7 @@ export function createClaims(
          FROM vidgen.generations WHERE status = 'processing' AND (engine IS NOT NULL OR is_submitting) AND engine IS NOT NULL
          GROUP BY engine`,
       );
-      return rows.map((row) => ({ ...readBegun(row), held: Number(row.held) }));
+      return rows.map((row) => ({ ...readSubmittedWork(row), held: Number(row.held) }));
     },
     async waiting(filter) {
       const { condition, values } = where(filterConditions(filter));
@@ -243,8 +247,7 @@ export function createClaims(
 }
 
 type Time = { ms: number; dateMs: number };
-type New = Extract<Wanted, { kind: "new" }>;
-type Selection = { select: string; values: Value[] };
+type Selection = { select: string; values: PgValue[] };
 
 const heldUntil = `now() + make_interval(secs => ${heldSeconds})`;
 const claimColumns = "number, id, account, model, images, is_real, is_fetched, engine, is_submitting";
@@ -252,10 +255,10 @@ const isExpired = "(held_until IS NULL OR $1 AND held_until < now())";
 const isFree = `status = 'processing' AND ${isExpired}`;
 const isQueued = "status = 'processing' AND engine IS NULL AND NOT is_submitting";
 const isReady = `status = 'processing' AND is_ready AND slot IS NULL AND NOT ${isExpired}`;
-/** Except the slot of a process that died before it submitted the generation: otherwise no process would have room to make it. */
+/** Does not count the slot of a process that died before it submitted the generation; otherwise no process might have room to make it. */
 const takesSlot = `status = 'processing' AND slot IS NOT NULL AND NOT (${isQueued} AND ${isExpired})`;
 
-function selectOldest(wanted: Exclude<Wanted, New>, filter: ClaimFilter, limit: number): Selection {
+function selectOldest(wanted: Exclude<Wanted, WantedNew>, filter: ClaimFilter, limit: number): Selection {
   const { condition, values } = where([...conditionsOf(wanted), ...filterConditions(filter)], 2);
   const select = `SELECT number FROM vidgen.generations ${condition} AND ${isFree}
     ORDER BY number LIMIT ${limit} FOR UPDATE SKIP LOCKED`;
@@ -263,13 +266,13 @@ function selectOldest(wanted: Exclude<Wanted, New>, filter: ClaimFilter, limit: 
 }
 
 /**
- * Selects the next `depth` generations of each account, in the order of the turns. With the index `waiting`, only what may be claimed is read of each
- * account, however many generations wait: no other index is ordered by account and number for one model.
+ * Selects the next `depth` generations of each account, in the order of the turns. With the index `waiting`, the query reads only generations that may
+ * be claimed, however many wait: no other index is ordered by account and number for one model.
  */
-function selectCandidates(wanted: New, filter: ClaimFilter, depth: number): Selection {
+function selectCandidates(wanted: WantedNew, filter: ClaimFilter, depth: number): Selection {
   const { models, isFetched, slot } = wanted;
   const given = [models, isFetched, slot !== undefined];
-  const conditions: Condition<Value>[] = [
+  const conditions: Condition<PgValue>[] = [
     ["images <= ?", wanted.maxImages],
     ["is_real <= ?", !wanted.isSimulation],
     ["account <> ALL(?)", wanted.exceptAccounts],
@@ -277,7 +280,7 @@ function selectCandidates(wanted: New, filter: ClaimFilter, depth: number): Sele
   ];
   const { condition, values } = where(conditions, 2 + given.length);
   const next = `SELECT min(account) FROM vidgen.generations AS waiting WHERE is_fetched = $4 AND ${isQueued}`;
-  // A process does not give others what it makes itself, such as a preview.
+  // Without slots, as for previews, a process claims only what is ready in itself.
   const ready = `${isReady} AND ${isQueued} AND model = ANY($3) AND NOT $4 AND ($5 OR holder = $2)`;
   const select = `
     WITH RECURSIVE
@@ -305,7 +308,7 @@ function selectCandidates(wanted: New, filter: ClaimFilter, depth: number): Sele
   return { select, values: [...given, ...values] };
 }
 
-function conditionsOf(wanted: Exclude<Wanted, New>): Condition<Value>[] {
+function conditionsOf(wanted: Exclude<Wanted, WantedNew>): Condition<PgValue>[] {
   if (wanted.kind === "begun")
     return [["(engine IS NOT NULL OR is_submitting) AND (is_submitting OR engine = ANY(?))", wanted.engines]];
   return [
@@ -317,7 +320,7 @@ function conditionsOf(wanted: Exclude<Wanted, New>): Condition<Value>[] {
   ];
 }
 
-function filterConditions({ except, ids }: ClaimFilter): Condition<Value>[] {
+function filterConditions({ except, ids }: ClaimFilter): Condition<PgValue>[] {
   return [
     ["id <> ALL(?)", except],
     ["id = ANY(?)", ids],

@@ -5,11 +5,11 @@ import type { Clock } from "../../../io.ts";
 import type { ReportProblem } from "../../observe/problem.ts";
 import { toText } from "../values.ts";
 
-export type Value = string | number | boolean | object | null | undefined;
-export type Row = Record<string, unknown>;
+export type PgValue = string | number | boolean | object | null | undefined;
+export type PgRow = Record<string, unknown>;
 
 /** Runs one statement. Rejects with `isUnavailable: true` when the database cannot be reached now. */
-export type Query = <R extends Row = Row>(text: string, ...values: Value[]) => Promise<R[]>;
+export type Query = <R extends PgRow = PgRow>(text: string, ...values: PgValue[]) => Promise<R[]>;
 
 /** Connections to PostgreSQL. */
 export type Database = {
@@ -38,8 +38,8 @@ const setLimits =
   "SET statement_timeout = 10000; SET idle_in_transaction_session_timeout = 10000; SET search_path = vidgen";
 
 /**
- * The same for a connection without time limits, whatever the database or the address sets. It is closed when its process is suspended between two
- * statements. Settings that this PostgreSQL does not have are left out.
+ * The settings of a connection without time limits, whatever the database or its URL sets. The server closes the connection when its process is
+ * suspended between two statements. Settings that this version of PostgreSQL does not have are left out.
  */
 const setNoLimits = `SELECT set_config(name, value, false) FROM pg_settings JOIN (VALUES
   ('statement_timeout', '0'), ('transaction_timeout', '0'), ('lock_timeout', '0'),
@@ -78,12 +78,12 @@ export async function openDatabase(
     query_timeout: replyTimeoutMs,
   };
   const pool = new pg.Pool({ ...config, max: maxConnections });
-  // A connection that breaks while nobody uses it is replaced by the next one.
+  // The pool replaces a connection that breaks while nobody uses it.
   pool.on("error", () => {});
   // Without a listener, a connection that breaks between two statements of a transaction would end this process; with it, the next statement fails.
   pool.on("connect", (client) => {
     client.on("error", () => {});
-    // The client sends its statements one after the other.
+    // Not awaited, because the client sends its statements one after the other.
     client.query(setLimits).catch(() => {});
   });
   const stop = new AbortController();
@@ -99,7 +99,7 @@ export async function openDatabase(
     return described;
   };
   const connect = () => pool.connect().catch((error) => Promise.reject(describe(error)));
-  const runOn = async (client: ClientBase, text: string, values: readonly Value[]) => {
+  const runOn = async (client: ClientBase, text: string, values: readonly PgValue[]) => {
     try {
       // Several statements in one text give a list without rows.
       const { rows = [] } = await client.query(text, values.map(bind));
@@ -109,7 +109,7 @@ export async function openDatabase(
       throw describe(error);
     }
   };
-  /** A connection on which something failed may be left inside a transaction: it is closed. */
+  /** Closes a connection on which something failed, because it may still be inside a transaction. */
   const use = async <T>(work: (client: PoolClient) => Promise<T>): Promise<T> => {
     stop.signal.throwIfAborted();
     const client = await connect();
@@ -152,7 +152,7 @@ export async function openDatabase(
     }
   };
   const session: Database["session"] = async (work) => {
-    // Without a limit for replies, the system notices that the database is unreachable.
+    // A statement may take long, so there is no limit for replies; `keepAlive` notices a database that became unreachable.
     const client = new pg.Client({ ...config, query_timeout: 0 });
     // After a break between two statements, the error of the next one does not contain the reason.
     let broken: Error | undefined;
@@ -213,7 +213,7 @@ export async function openDatabase(
   };
 }
 
-function bind(value: Value): Value {
+function bind(value: PgValue): PgValue {
   if (Array.isArray(value)) return value.map(bind);
   return typeof value === "string" ? toText(value) : value;
 }
@@ -224,15 +224,15 @@ type DescribedError = Error & { isUnavailable: boolean };
 const cancelled = "57014";
 
 /**
- * Classes of SQLSTATE that are temporary: no connection, a transaction that met another one, too few resources, a server that stops, a query that
+ * Classes of SQLSTATE that are temporary: no connection, a conflict with another transaction, too few resources, a server that stops, a query that
  * took too long, a standby.
  */
-const passing = /^(08|40|53|57P|57014|25006|25P03)/;
+const temporary = /^(08|40|53|57P|57014|25006|25P03)/;
 
-/** What the driver throws without a severity comes from the connection, not from the server. */
+/** An error without a severity comes from the driver's connection, not from the server. */
 export function describeError(error: unknown): DescribedError {
   const fields = Object(error) as { severity?: unknown; code?: unknown };
-  const isUnavailable = fields.severity === undefined || passing.test(String(fields.code));
+  const isUnavailable = fields.severity === undefined || temporary.test(String(fields.code));
   // Node's message is empty when a host has several addresses and none answers. Its "ENOENT" is about a socket, not about the database.
   const message = (error instanceof Error ? error.message : String(error)) || (systemCode(error) ?? "");
   return Object.assign(new Error(message, { cause: error }), { isUnavailable });

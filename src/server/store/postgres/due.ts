@@ -4,7 +4,7 @@ import { readDelivery } from "../reads/deliveries.ts";
 import type { Context } from "../rules/rule.ts";
 import type { Query } from "./database.ts";
 
-/** An attempt takes up to 15 s; if its process has died, another one repeats it after this time. */
+/** An attempt takes up to 15 s; if its process has died, another process repeats the attempt after this time. */
 const attemptSeconds = 20;
 
 const selection = `
@@ -21,7 +21,7 @@ export function createSchedule(clock: Pick<Clock, "date">): Context["schedule"] 
 }
 
 /**
- * Claims the deliveries to attempt now for the time of an attempt. Only what may be attempted is read of each host, however many wait. See
+ * Claims the deliveries that are due for the time of an attempt. Reads only as many of each host as may be attempted, however many wait. See
  * `Deliveries`.
  */
 export async function claimDue(

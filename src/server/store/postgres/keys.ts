@@ -1,7 +1,10 @@
 import type { Clock } from "../../../io.ts";
 import type { Accounts } from "../accounts.ts";
 
-/** How long a key is accepted before it is read again. A key that another process has revoked, or whose account it has disabled, is refused after this time. */
+/**
+ * How long a key is accepted before it is read again. A key that another process has revoked, or whose account another process has disabled, is
+ * refused after this time.
+ */
 export const keyMs = 5_000;
 
 type Keys = Pick<Accounts, "account" | "addAccount" | "deleteAccount" | "removeKeys" | "setDisabled">;

@@ -13,14 +13,14 @@ export type Versions = { steps: readonly string[]; indexes: Readonly<Record<stri
 const current: Versions = { steps: [schema], indexes };
 
 /**
- * The index of the search: every three characters of each text. It needs an extension; if the server does not have or allow it, each start tries
- * again, and the search reads all texts.
+ * The index of the search, with every three characters of each text. The index needs an extension. If the server does not have or allow the extension,
+ * each start tries again, and until then a search reads all texts.
  */
 const searchIndex = "search_texts";
 
 export type MigrateOptions = {
   clock: Pick<Clock, "sleep" | "now">;
-  /** Called with a line for the owner when it takes long. */
+  /** Called with a line for the owner when the migration takes long. */
   onNote(text: string): void;
   /** Ends the wait for other sessions. */
   signal?: AbortSignal | undefined;
@@ -37,8 +37,8 @@ const lockPatienceMs = 60_000;
 const lockPauseMs = 1_000;
 
 /**
- * Brings the database to this program's version; one process does so at a time, and the others wait. If it is killed, the next one continues from
- * there. Rejects when another program made its schema, or a newer version of this one did.
+ * Brings the database to this program's version; one process does so at a time, and the others wait. If that process is killed, the next one
+ * continues. Rejects when another program, or a newer version of this one, made the schema.
  */
 export async function migrate(
   { query, session }: Pick<Database, "query" | "session">,
@@ -99,12 +99,12 @@ async function readIndexes(query: Query): Promise<Map<unknown, { isWhole: boolea
   return new Map(rows.map(({ relname, indisvalid }) => [relname, { isWhole: indisvalid === true }]));
 }
 
-/** Polls: a session that builds an index would wait for one that waits for a lock inside a statement. */
+/** Polls, because building an index waits for all running statements, including one that waits for a lock. */
 async function waitForLock(sql: Query, { clock, onNote, signal, versions }: MigrateOptions): Promise<void> {
-  for (let isTold = false; ; isTold = true) {
+  for (let isNoted = false; ; isNoted = true) {
     const [row] = await sql("SELECT pg_try_advisory_lock($1) AS is_held", lock);
     if (row?.is_held) return;
-    if (!isTold && (await versionOf(sql, versions)) > 0)
+    if (!isNoted && (await versionOf(sql, versions)) > 0)
       onNote("Another process is preparing the database; waiting for it.");
     await clock.sleep(lockPollMs, signal);
   }
@@ -123,7 +123,9 @@ async function takeStep(sql: Query, version: number, step: string): Promise<void
   }
 }
 
-/** Returns the schema of the extension pg_trgm, which is added first; `undefined` when it cannot be, or is in a schema that this role may not use. */
+/**
+ * Adds the extension pg_trgm, and returns its schema; `undefined` when the extension cannot be added, or is in a schema that this role may not use.
+ */
 async function findTrigrams(sql: Query): Promise<string | undefined> {
   await sql("CREATE EXTENSION IF NOT EXISTS pg_trgm SCHEMA vidgen").catch(() => {});
   const [row] = await sql<{ schema: string }>(

@@ -33,21 +33,21 @@ export type PostgresOptions = {
   process: string;
   clock: Pick<Clock, "sleep" | "now" | "date">;
   reportProblem: ReportProblem;
-  /** Called with a line for the owner when opening it takes long. */
+  /** Called with a line for the owner when opening takes long. */
   onNote?(text: string): void;
-  /** Ends the wait for another process that prepares it. */
+  /** Ends the wait for another process that prepares the database. */
   signal?: AbortSignal;
 };
 
 const touch = `INSERT INTO vidgen.settings (name, value) VALUES ('checked_at', now()::text)
   ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value`;
 
-/** A database of a service, for a command that does not run it. */
+/** A service's database, for a command that does not run the service. */
 export type PostgresVisit = Pick<Postgres, "secrets"> & Pick<Store, "addAccount"> & { close(): Promise<void> };
 
 /**
- * Opens the PostgreSQL database of a service that has used it. Changes nothing by itself. Rejects with `usage` when no service has, or one of an
- * earlier version; else as `openPostgres` does.
+ * Opens a PostgreSQL database that a service has used, and changes nothing. Rejects with `usage` when no service has used the database, or only one of
+ * an earlier version; otherwise as `openPostgres` does.
  */
 export async function visitPostgres(url: string, clock: PostgresOptions["clock"]): Promise<PostgresVisit> {
   const database = await openDatabase(url, { maxConnections: 1, clock, reportProblem: () => {} });
@@ -61,7 +61,7 @@ export async function visitPostgres(url: string, clock: PostgresOptions["clock"]
   }
 }
 
-/** The methods of the store that are rules. */
+/** The methods of the store that run a rule. */
 function createRuled(
   { query, transaction }: Pick<Database, "query" | "transaction">,
   { process, clock }: Pick<PostgresOptions, "process" | "clock">,
@@ -89,8 +89,8 @@ async function readSecrets({ query }: Pick<Database, "query">): ReturnType<Postg
 }
 
 /**
- * Opens a PostgreSQL database, and brings it to this program's version. Rejects with an error that has no password: Node's
- * ERR_MODULE_NOT_FOUND when `pg` is not installed, else one made for people.
+ * Opens a PostgreSQL database, and brings it to this program's version. Rejects with Node's ERR_MODULE_NOT_FOUND when `pg` is not installed, otherwise
+ * with an error that a person can read. Neither contains the password.
  */
 export async function openPostgres(
   url: string,

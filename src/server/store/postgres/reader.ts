@@ -1,6 +1,6 @@
 import { type Condition, where as join, type Reader } from "../reads/reader.ts";
 import { isShortSearch } from "../search.ts";
-import type { Database, Value } from "./database.ts";
+import type { Database, PgValue } from "./database.ts";
 
 export function createReader({ query }: Pick<Database, "query">): Reader {
   return {
@@ -14,8 +14,8 @@ export function createReader({ query }: Pick<Database, "query">): Reader {
 }
 
 /** Joins conditions; `given` values come before theirs. */
-export function where(conditions: readonly Condition<Value>[], given = 0): { condition: string; values: Value[] } {
-  const { condition, values } = join<Value>(conditions);
+export function where(conditions: readonly Condition<PgValue>[], given = 0): { condition: string; values: PgValue[] } {
+  const { condition, values } = join<PgValue>(conditions);
   return { condition: numberPlaceholders(condition, given), values };
 }
 

@@ -193,7 +193,7 @@ export const schema = `
     FOR EACH STATEMENT EXECUTE FUNCTION vidgen.generations_paid();
 `;
 
-/** The indexes, by name, which are no part of the script. */
+/** The indexes by name. They are built after the script; see `Versions`. */
 export const indexes: Readonly<Record<string, string>> = {
   waiting_by_model: "vidgen.generations (model, number) WHERE status = 'processing'",
   deliveries_due: "vidgen.deliveries (due_at) WHERE due_at IS NOT NULL",

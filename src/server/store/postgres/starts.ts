@@ -2,9 +2,9 @@ import { isUnavailable } from "../../observe/problem.ts";
 import { type StartOutcome, stateOf } from "../generations.ts";
 import { createGroupCommit, type GroupCommit } from "../group-commit.ts";
 import { cutImages } from "../images.ts";
-import type { Use } from "../limits.ts";
+import type { AccountUsage } from "../limits.ts";
 import { needsOf } from "../needs.ts";
-import { type Account, accountColumns, readAccount } from "../rules/account.ts";
+import { type AccountRow, accountColumns, readAccount } from "../rules/account.ts";
 import { findUse } from "../rules/account-limits.ts";
 import {
   decideStart,
@@ -21,14 +21,14 @@ import { searchText } from "../search.ts";
 import type { Store } from "../store.ts";
 import { toJson } from "../values.ts";
 import { notify } from "./changes.ts";
-import type { Database, Query, Value } from "./database.ts";
+import type { Database, PgValue, Query } from "./database.ts";
 import { runRule } from "./run.ts";
 
 type PendingStart = Start & { resolve(outcome: StartOutcome): void; reject(error: unknown): void };
 
 /**
- * Starts generations in batches. A batch skips accounts that another process has locked; their starts wait in batches of their own, so that no other
- * start waits with them, and no two processes wait for each other. Nor does a start wait for another account's images.
+ * Starts generations in batches. A batch skips accounts that another process has locked; their starts wait in a separate batch for each account, so
+ * that no other start waits with them, and no two processes wait for each other. Starts with large images are in these batches too.
  */
 export function createStarts({ transaction }: Pick<Database, "transaction">) {
   /** Resolves with the skipped starts. */
@@ -74,23 +74,27 @@ export function createStarts({ transaction }: Pick<Database, "transaction">) {
   } satisfies Pick<Store, "start" | "close">;
 }
 
-type Outcome = { start: PendingStart; outcome: StartOutcome | undefined };
+type StartResult = { start: PendingStart; outcome: StartOutcome | undefined };
 
 /**
  * Starts generations one after the other. If another process uses the same key at the same time, the start waits for the lock of the account, and
  * then finds the key. Starts of a locked account have no outcome unless `isWaiting`.
  */
-async function startAll(sql: Query, batch: PendingStart[], { isWaiting }: { isWaiting: boolean }): Promise<Outcome[]> {
+async function startAll(
+  sql: Query,
+  batch: PendingStart[],
+  { isWaiting }: { isWaiting: boolean },
+): Promise<StartResult[]> {
   const accounts = await lockAccounts(sql, batch, { isWaiting });
   const uses = await findUses(sql, accounts, batch);
   const keyUses = await findKeyUses(sql, batch);
-  const added: Row[] = [];
-  const outcomes = batch.map((start): Outcome => {
+  const added: NewRow[] = [];
+  const outcomes = batch.map((start): StartResult => {
     const name = start.generation.account;
     const account = accounts.get(name);
     if (!account && isWaiting) throw new Error(`no account ${name}`);
     if (!account) return { start, outcome: undefined };
-    const key = placeOfKey(start);
+    const key = keyOf(start);
     const rows = { account, use: uses.get(name), keyUse: keyUses.get(key) };
     const outcome = decideStart(start, rows);
     if (outcome.kind !== "started" || outcome.replayed) return { start, outcome };
@@ -118,13 +122,13 @@ async function lockAccounts(sql: Query, batch: PendingStart[], { isWaiting }: { 
   return new Map(rows.map((row) => [String(row.name), readAccount(row)]));
 }
 
-/** Returns what counts for the limits of those accounts that have some. */
+/** Returns the usage of the accounts that have limits. */
 async function findUses(
   sql: Query,
-  accounts: ReadonlyMap<string, Account>,
+  accounts: ReadonlyMap<string, AccountRow>,
   batch: PendingStart[],
-): Promise<Map<string, Use>> {
-  const uses = new Map<string, Use>();
+): Promise<Map<string, AccountUsage>> {
+  const uses = new Map<string, AccountUsage>();
   for (const [name, account] of accounts) {
     const start = batch.find(({ generation }) => generation.account === name);
     const { generation, missing } = start ?? {};
@@ -134,11 +138,11 @@ async function findUses(
   return uses;
 }
 
-function placeOfKey({ generation, idempotency }: Start): string {
+function keyOf({ generation, idempotency }: Start): string {
   return `${generation.account} ${idempotency && hashOfKey(idempotency)}`;
 }
 
-/** Returns what those keys left behind that started a generation before, by account and hash. */
+/** Returns the stored uses of the batch's idempotency keys, by account and hash of the key. */
 async function findKeyUses(sql: Query, batch: PendingStart[]): Promise<Map<string, KeyUse>> {
   const keyed = batch.filter(({ idempotency }) => idempotency);
   if (keyed.length === 0) return new Map();
@@ -154,7 +158,7 @@ async function findKeyUses(sql: Query, batch: PendingStart[]): Promise<Map<strin
   return new Map(rows.map((row) => [`${row.account} ${row.key_hash}`, readKeyUse(row)]));
 }
 
-/** What the row of a generation has from its start. */
+/** The columns of a generation's row that its start fills. */
 const generationTypes = {
   account: "text",
   id: "text",
@@ -183,9 +187,9 @@ const types = {
   body_hash: "text",
 };
 type Column = keyof typeof types;
-type Row = { values: Record<Column, Value>; sources: { place: number; source: string }[] };
+type NewRow = { values: Record<Column, PgValue>; sources: { place: number; source: string }[] };
 
-function toRow({ generation, cost, idempotency }: PendingStart, remaining_credits: number): Row {
+function toRow({ generation, cost, idempotency }: PendingStart, remaining_credits: number): NewRow {
   const { account, id, status, created_at, completed_at, request, callback_url } = generation;
   const { checkpoint, error, media, cost: usd } = generation;
   const { model, images, isReal, isFetched, engine, isSubmitting } = needsOf(generation);
@@ -243,8 +247,8 @@ const insert = `
 const insertImage = `INSERT INTO vidgen.images (generation, place, source)
   SELECT number, $2, $3 FROM vidgen.generations WHERE id = $1`;
 
-/** Adds generations, what they cost, and their idempotency keys. */
-async function add(sql: Query, rows: readonly Row[]): Promise<void> {
+/** Adds generations with their ledger rows and idempotency keys. */
+async function add(sql: Query, rows: readonly NewRow[]): Promise<void> {
   await sql(insert, ...names.map((name) => rows.map(({ values }) => values[name])));
   for (const { values, sources } of rows)
     for (const { place, source } of sources) await sql(insertImage, values.id, place, source);

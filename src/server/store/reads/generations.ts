@@ -177,7 +177,7 @@ export function createGenerationReads({ query, ...dialect }: Reader) {
   } satisfies Partial<Generations & Reports>;
 }
 
-/** This program wrote the rows, so that their JSON is not checked again. */
+/** The JSON of a row is not validated, because this program wrote it. */
 export function readGeneration({ asked, checkpoint, result, removed_at, starred, ...row }: Row): StoredGeneration {
   const generation = row as Pick<StoredGeneration, "id" | "account" | "status" | "created_at" | "completed_at">;
   return {
@@ -213,7 +213,6 @@ function marksOf({ removed_at, starred }: Record<string, unknown>) {
   return starred ? { ...removal, isStarred: true } : removal;
 }
 
-/** Reads the video of a generation out of its row, for its removal. */
 function readCompleted({ id, completed_at, result }: Record<string, unknown>): Completed {
   return { id: String(id), completed_at: String(completed_at), media: readJson<StoredResult>(result).media };
 }

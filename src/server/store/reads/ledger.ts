@@ -24,7 +24,7 @@ export function createLedgerReads({ query }: Reader) {
     },
     async spending({ account, limit }) {
       const { condition, values } = where([
-        // Names all three, so that the primary key finds the rows of an account.
+        // Lists all values of `by`, so that the primary key finds the rows of an account.
         ["by IN ('day', 'model', 'label')", true],
         ["account = ?", account],
       ]);

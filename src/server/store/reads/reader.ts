@@ -3,8 +3,8 @@ import type { GenerationFilter } from "../reports.ts";
 /** Runs the statements that both databases share, and returns the few parts that differ. */
 export type Reader = {
   /** Runs a SELECT with exactly one `?` for each value. Rows may change between two calls. */
-  query(sql: string, ...values: Value[]): Promise<Row[]>;
-  /** Returns the condition that a column is one of the texts of a JSON array, which is its value. */
+  query(sql: string, ...values: QueryValue[]): Promise<Row[]>;
+  /** Returns the condition that a column is one of the texts of a JSON array, which is the condition's value. */
   isOneOf(column: string): string;
   /** Returns the condition that the text of the search contains a word. */
   contains(word: string): Condition;
@@ -19,15 +19,15 @@ export const shownPrompt = "substr(asked -> 'request' ->> 'prompt', 1, 300)";
 
 export type Listed = { tables: string; order: string };
 
-export type Value = string | number | null;
+export type QueryValue = string | number | null;
 /** PostgreSQL returns large numbers as texts, and JSON as values; SQLite returns 0 and 1 for false and true. */
 export type Row = Record<string, unknown>;
 
-/** Left out when its value is `undefined`. It has one `?` for the value, or needs none. */
-export type Condition<Bound = Value> = [sql: string, value: Bound | true | undefined];
+/** A condition has one `?` for its value, or none. It is left out when its value is `undefined`. */
+export type Condition<Bound = QueryValue> = [sql: string, value: Bound | true | undefined];
 
 /** Joins conditions into a WHERE clause, which is empty without conditions. */
-export function where<Bound = Value>(
+export function where<Bound = QueryValue>(
   conditions: readonly Condition<NoInfer<Bound>>[],
 ): { condition: string; values: Bound[] } {
   const wanted = conditions.filter(([, value]) => value !== undefined);

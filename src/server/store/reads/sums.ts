@@ -1,11 +1,11 @@
-import type { State } from "../generations.ts";
+import type { GenerationState } from "../generations.ts";
 import type { GenerationFilter, GenerationTotals, LabelTotals, Spending, SpendingKey } from "../reports.ts";
 import { searchWords } from "../search.ts";
 
 // The table `sums` has a row for each day, each model and each label of an account. Triggers, which are in the migrations, update it. A deleted
 // generation no longer counts in its state, but what was spent for it still counts. Both databases share these parts of their queries.
 
-const states: readonly State[] = ["queued", "running", "completed", "failed"];
+const states: readonly GenerationState[] = ["queued", "running", "completed", "failed"];
 const countStates = states.map((state) => `sum(${state}) AS ${state}`).join(", ");
 
 /** Counts the generations of each key, in alphabetical order. */

@@ -1,5 +1,5 @@
-import { hourBefore, type Limits, type Use } from "../limits.ts";
-import { type Account, lockAccount } from "./account.ts";
+import { type AccountUsage, hourBefore, type Limits } from "../limits.ts";
+import { type AccountRow, lockAccount } from "./account.ts";
 import { type Rule, sql } from "./rule.ts";
 
 /** Changes the given limits. Returns all limits; `undefined` if the account does not exist. */
@@ -17,9 +17,9 @@ export function* setLimits(name: string, limits: Partial<Limits>): Rule<Limits |
  * limit allows. Generations submitted to an engine of `missing` do not count as running.
  */
 export function* findUse(
-  { name, max_running, max_per_hour }: Account,
+  { name, max_running, max_per_hour }: AccountRow,
   { at, missing = [] }: { at: string; missing?: readonly string[] | undefined },
-): Rule<Use | undefined> {
+): Rule<AccountUsage | undefined> {
   if (max_running === null && max_per_hour === null) return undefined;
   const since = hourBefore(at);
   const isRunning = missing.length === 0 ? "" : `AND (engine IS NULL OR engine NOT IN (${missing.map(() => "?")}))`;

@@ -3,12 +3,12 @@ import type { Row } from "../reads/reader.ts";
 import { type Rule, sql } from "./rule.ts";
 
 /** An account as a rule reads it. */
-export type Account = Limits & { name: string; credits: number; disabled_at: string | null; isDeleted: boolean };
+export type AccountRow = Limits & { name: string; credits: number; disabled_at: string | null; isDeleted: boolean };
 
 /** What `readAccount` needs. */
 export const accountColumns = "name, balance, max_running, max_per_hour, disabled_at, deleted_at";
 
-export function readAccount({ name, balance, disabled_at, deleted_at, ...limits }: Row): Account {
+export function readAccount({ name, balance, disabled_at, deleted_at, ...limits }: Row): AccountRow {
   return {
     name: String(name),
     credits: Number(balance),
@@ -19,12 +19,12 @@ export function readAccount({ name, balance, disabled_at, deleted_at, ...limits 
 }
 
 /** Locks an account until the transaction ends, and returns it; `undefined` if it does not exist. */
-export function* lockAccount(name: string): Rule<Account | undefined> {
+export function* lockAccount(name: string): Rule<AccountRow | undefined> {
   const [row] = yield* sql(`SELECT ${accountColumns} FROM accounts WHERE name = ? FOR NO KEY UPDATE`, name);
   return row && readAccount(row);
 }
 
-export function* findAccount(name: string): Rule<Account | undefined> {
+export function* findAccount(name: string): Rule<AccountRow | undefined> {
   const [row] = yield* sql(`SELECT ${accountColumns} FROM accounts WHERE name = ?`, name);
   return row && readAccount(row);
 }

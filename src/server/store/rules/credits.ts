@@ -4,7 +4,7 @@ import { lockAccount } from "./account.ts";
 import { publish, type Rule, sql } from "./rule.ts";
 
 /** A row of the ledger; `generation` is the number of the generation that was paid for. */
-export type Entry = {
+export type LedgerRow = {
   account: string;
   amount: number;
   reason: string;
@@ -13,14 +13,14 @@ export type Entry = {
   keyHash?: string;
 };
 
-/** The reason in the ledger of credits that the service's owner has added or taken away. */
+/** The ledger's reason for credits that the service's owner has added or taken away. */
 export const addedReason = "added by the service's owner";
 
 /**
  * Changes the credits of an account, and adds a row to the ledger. The database refuses a balance that is out of range, and a second row with the
  * same generation and reason.
  */
-export function* changeCredits({ account, amount, reason, at, generation, keyHash }: Entry): Rule<void> {
+export function* changeCredits({ account, amount, reason, at, generation, keyHash }: LedgerRow): Rule<void> {
   yield* sql("UPDATE accounts SET balance = balance + ? WHERE name = ?", amount, account);
   yield* sql(
     "INSERT INTO ledger (account, amount, reason, at, generation, key_hash) VALUES (?, ?, ?, ?, ?, ?)",

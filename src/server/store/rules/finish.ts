@@ -6,7 +6,7 @@ import { toJson } from "../values.ts";
 import { addDelivery } from "./callback.ts";
 import { isHeldHere, lockOwner } from "./generation.ts";
 import { refund } from "./refund.ts";
-import { type Context, publish, type Rule, sql, type Value } from "./rule.ts";
+import { type Context, publish, type Rule, type SqlValue, sql } from "./rule.ts";
 
 type Ending = { end: GenerationEnd; delivery: Delivery | undefined };
 
@@ -23,7 +23,7 @@ export function* cancel(id: string, { engine, ...ending }: Cancellation, context
 
 /** Ends a generation that has not ended and meets the condition, adds its callback, and returns its credits if `isRefunded`. */
 function* endIf(
-  [condition, value]: [condition: string, value: Value],
+  [condition, value]: [condition: string, value: SqlValue],
   { id, end, delivery, isCancelled = false }: Ending & { id: string; isCancelled?: boolean },
   context: Context,
 ): Rule<boolean> {

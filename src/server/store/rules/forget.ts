@@ -2,8 +2,8 @@ import type { EndedBefore } from "../generations.ts";
 import { publish, type Rule, sql } from "./rule.ts";
 
 /**
- * Deletes generations that ended long ago and have no video, with all rows that depend on them. Skips rows that another process is deleting.
- * Materialized: a plan may run a subquery once for each row, and delete more than the limit.
+ * Deletes generations that ended long ago and have no video, with all rows that depend on them. Skips rows that another process is deleting. Without
+ * MATERIALIZED, PostgreSQL may run the subquery once for each row, and so delete more than the limit.
  */
 export function* forget({ before, limit }: EndedBefore): Rule<number> {
   const forgotten = yield* sql(

@@ -3,10 +3,10 @@ import { joinImages } from "../images.ts";
 import { submissionOf } from "../needs.ts";
 import { columns, readGeneration } from "../reads/generations.ts";
 import { toJson } from "../values.ts";
-import { type Account, accountColumns, readAccount } from "./account.ts";
+import { type AccountRow, accountColumns, readAccount } from "./account.ts";
 import { publish, type Rule, sql } from "./rule.ts";
 
-/** Whether a process, the `?`, may write to a generation: it is the last holder, or there was none. */
+/** The condition that a process, the `?`, may write to a generation: it is the last holder, or there was none. */
 export const isHeldHere = "(holder IS NULL OR holder = ?)";
 
 export function* findGeneration(id: string): Rule<StoredGeneration | undefined> {
@@ -23,10 +23,10 @@ export function* findImages(id: string): Rule<Images<string>> {
 }
 
 /**
- * Locks the account of a generation before the generation, as a start does, and returns the account. The generation is not locked while this waits:
- * its holder renews all claims in one statement, and would lose all of them.
+ * Locks the account of a generation before the generation, as a start does, and returns the account. While this waits for the account, it does not
+ * lock the generation, because the generation's holder could not renew its claim.
  */
-export function* lockOwner(id: string): Rule<Account> {
+export function* lockOwner(id: string): Rule<AccountRow> {
   const owner = "SELECT account FROM generations WHERE id = ?";
   const [row] = yield* sql(`SELECT ${accountColumns} FROM accounts WHERE name = (${owner}) FOR NO KEY UPDATE`, id);
   if (!row) throw new Error(`no generation ${id}`);

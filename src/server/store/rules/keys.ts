@@ -10,7 +10,7 @@ import { findAccount, findOwner, lockAccount } from "./account.ts";
 import { changeCredits } from "./credits.ts";
 import { publish, type Rule, sql } from "./rule.ts";
 
-/** The reason in the ledger for the credits of a new account, or for credits that were set. */
+/** The ledger's reason for the credits of a new account, and for credits that were set. */
 export const setReason = "set by the service's owner";
 
 /** Adds an account with a key, or a key to an account. See `Accounts`. */
@@ -31,7 +31,7 @@ export function* addAccount(added: NewAccount, at: string): Rule<AddedKey> {
   return { credits, removed: removed.length };
 }
 
-/** Returns how many were removed. */
+/** Returns the number of removed keys. */
 export function* removeKeys(keys: Revoked): Rule<number> {
   if ("keyHash" in keys) return (yield* sql("DELETE FROM keys WHERE hash = ? RETURNING hash", keys.keyHash)).length;
   const { account, prefix } = keys;

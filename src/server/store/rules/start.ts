@@ -1,10 +1,10 @@
 import { hash } from "node:crypto";
 import type { Idempotency, StartOutcome, StoredGeneration } from "../generations.ts";
 import { cutImages } from "../images.ts";
-import { findLimit, type Use } from "../limits.ts";
+import { type AccountUsage, findLimit } from "../limits.ts";
 import { columns, readGeneration } from "../reads/generations.ts";
 import type { Row } from "../reads/reader.ts";
-import type { Account } from "./account.ts";
+import type { AccountRow } from "./account.ts";
 import { type Rule, sql } from "./rule.ts";
 
 /** A start to execute; `cost` is in credits. */
@@ -18,8 +18,8 @@ export type Start = {
 /** What a start with an idempotency key has stored: the hash of its body, and the reply to a repeated start. */
 export type KeyUse = { bodyHash: string; outcome: StartOutcome & { kind: "started" } };
 
-/** What was read of a start's account: `use` if it has limits, and `keyUse` if its key was used before. The account is locked. */
-export type StartRows = { account: Account; use: Use | undefined; keyUse: KeyUse | undefined };
+/** The locked account of a start, its `use` if the account has limits, and the `keyUse` if the start's key was used before. */
+export type StartRows = { account: AccountRow; use: AccountUsage | undefined; keyUse: KeyUse | undefined };
 
 /** Returns the result of a start. A repeated key is checked before the limits, and the limits before the credits. Changes nothing. */
 export function decideStart(

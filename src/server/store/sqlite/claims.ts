@@ -1,10 +1,8 @@
 import type { Lease } from "../../../lease.ts";
-import type { Begun, Claim, ClaimFilter, Waiting, Wanted } from "../claims.ts";
-import { readBegun, readClaim, readNeeds } from "../needs.ts";
+import type { Claim, ClaimFilter, SubmittedWork, Waiting, Wanted, WantedNew } from "../claims.ts";
+import { readClaim, readNeeds, readSubmittedWork } from "../needs.ts";
 import { type Condition, where } from "../reads/reader.ts";
-import type { Database, Row } from "./database.ts";
-
-type New = Extract<Wanted, { kind: "new" }>;
+import type { Database, SqliteRow } from "./database.ts";
 
 /**
  * The claims on generations. Only one process uses the file, so claims are not written to it: the process knows what is ready and which slots are
@@ -19,9 +17,9 @@ export function createClaims(database: Database, { assertFresh: confirm }: Pick<
       PRIMARY KEY (account, is_fetched)
     ) STRICT, WITHOUT ROWID`);
   const ready = new Set<string>();
-  const toClaim = (row: Row): Claim => ({
+  const toClaim = (row: SqliteRow): Claim => ({
     ...readClaim(row),
-    // No other process uses the file, unless this one was suspended: then the whole service stops.
+    // Never aborts: another process can take over the file only while this one is suspended, and then the whole service stops.
     lost: new AbortController().signal,
     confirm,
   });
@@ -46,13 +44,13 @@ export function createClaims(database: Database, { assertFresh: confirm }: Pick<
     },
     ready: (id: string) => void ready.add(id),
     release: (id: string) => void ready.delete(id),
-    begun(): Begun[] {
+    begun(): SubmittedWork[] {
       // With max(), SQLite takes the other columns from the row with the maximum.
       const rows = database.all(
         `SELECT engine, count(*) AS count, max(number), checkpoint FROM generations INDEXED BY begun
          WHERE status = 'processing' AND (engine IS NOT NULL OR is_submitting) AND engine IS NOT NULL GROUP BY engine`,
       );
-      return rows.map((row) => ({ ...readBegun(row), held: 0 }));
+      return rows.map((row) => ({ ...readSubmittedWork(row), held: 0 }));
     },
     waiting(filter: ClaimFilter): Waiting[] {
       // The index contains all columns of this query.
@@ -78,12 +76,12 @@ const isQueued = "status = 'processing' AND engine IS NULL AND NOT is_submitting
 const takeTurn = `INSERT INTO turns (account, is_fetched, at) VALUES (?, ?, (SELECT coalesce(max(at), 0) + 1 FROM turns))
   ON CONFLICT DO UPDATE SET at = excluded.at`;
 
-/** With the index `waiting`, only what may be claimed is read of each account, however many generations wait. */
+/** With the index `waiting`, the query reads only generations that may be claimed, however many wait. */
 function findNew(
   database: Database,
-  wanted: New,
+  wanted: WantedNew,
   { limit, ready, ...filter }: ClaimFilter & { limit: number; ready: readonly string[] },
-): Row[] {
+): SqliteRow[] {
   const { condition, values } = where([
     ["images <= ?", wanted.maxImages],
     ["is_real <= ?", Number(!wanted.isSimulation)],
@@ -123,7 +121,7 @@ function findNew(
   );
 }
 
-function conditionsOf(wanted: Exclude<Wanted, New>): Condition[] {
+function conditionsOf(wanted: Exclude<Wanted, WantedNew>): Condition[] {
   if (wanted.kind === "begun")
     return [
       [

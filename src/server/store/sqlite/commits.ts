@@ -4,18 +4,18 @@ import type { Database } from "./database.ts";
 
 export type Commits = {
   /**
-   * Runs `change` in a transaction that it shares with the other waiting changes. Resolves with the returned value once the
-   * commit is durable. An error thrown by `change` undoes only this change; a commit that fails rejects all changes in it.
+   * Runs `change` in a transaction that it shares with the other waiting changes. Resolves with the returned value once the commit is durable. An
+   * error thrown by `change` undoes only this change; a commit that fails rejects all changes in it.
    */
   write<T>(change: () => T): Promise<T>;
   /** Resolves when the waiting changes are committed; later changes are rejected. */
   close(): Promise<void>;
 };
 
-type Change = { run(): void; resolve(): void; reject(error: unknown): void };
+type PendingChange = { run(): void; resolve(): void; reject(error: unknown): void };
 
 export type CommitOptions = {
-  /** Rejects when nothing must be written now. */
+  /** Rejects when the file must not be written now. */
   check(): Promise<void>;
   reportProblem: ReportProblem;
 };
@@ -23,7 +23,7 @@ export type CommitOptions = {
 /** Runs changes in batches, each in one transaction. */
 export function createCommits(database: Database, { check, reportProblem }: CommitOptions): Commits {
   const outage = createOutageReporter("The database cannot be written", reportProblem);
-  const batches = createGroupCommit<Change>(async (batch) => {
+  const batches = createGroupCommit<PendingChange>(async (batch) => {
     try {
       await check();
       commit(batch, database);
@@ -48,8 +48,8 @@ export function createCommits(database: Database, { check, reportProblem }: Comm
 }
 
 /** Throws if none of the changes was made; a change that failed alone is rejected with its own error. */
-function commit(batch: Change[], database: Database): void {
-  let applied: Change[];
+function commit(batch: PendingChange[], database: Database): void {
+  let applied: PendingChange[];
   try {
     database.exec("BEGIN IMMEDIATE");
     applied = batch.filter((change) => apply(change, database));
@@ -62,7 +62,7 @@ function commit(batch: Change[], database: Database): void {
 }
 
 /** Runs one change; when it throws, undoes and rejects only this one and returns false. */
-function apply(change: Change, database: Database): boolean {
+function apply(change: PendingChange, database: Database): boolean {
   database.exec("SAVEPOINT change");
   try {
     change.run();

@@ -2,20 +2,20 @@ import { rmdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Database as Connection, Statement } from "node-sqlite3-wasm";
 import { unavailable } from "../../observe/problem.ts";
-import type { Value } from "../rules/rule.ts";
+import type { SqlValue } from "../rules/rule.ts";
 import { syncFolder } from "../sync.ts";
 import { toText } from "../values.ts";
 
-export type Row = Record<string, string | number | null>;
+export type SqliteRow = Record<string, string | number | null>;
 
 /** A connection to SQLite. Its methods are synchronous and throw SQLite's own errors. */
 export type Database = {
   exec(sql: string): void;
-  /** Returns the number of rows that the statement changed. A long text is bound as its bytes, which takes a quarter of the time. */
-  run(sql: string, ...values: (Value | Uint8Array)[]): number;
-  all(sql: string, ...values: Value[]): Row[];
+  /** Returns the number of rows that the statement changed. Pass a long text as its bytes, which takes a quarter of the time. */
+  run(sql: string, ...values: (SqlValue | Uint8Array)[]): number;
+  all(sql: string, ...values: SqlValue[]): SqliteRow[];
   /** The first row. */
-  get(sql: string, ...values: Value[]): Row | undefined;
+  get(sql: string, ...values: SqlValue[]): SqliteRow | undefined;
   inTransaction(): boolean;
   close(): void;
 };
@@ -45,7 +45,10 @@ export async function openDatabase(file: string): Promise<Database> {
   }
 }
 
-/** Switches the database to a write-ahead log, so that a commit takes one write and one sync. Separate from opening, because a refused database must stay unchanged. */
+/**
+ * Switches the database to a write-ahead log, so that a commit takes one write and one sync. Separate from opening, because a refused database must
+ * stay unchanged.
+ */
 export async function useWriteAheadLog(database: Database, file: string): Promise<void> {
   if (file === ":memory:") return;
   database.exec("PRAGMA journal_mode = WAL");
@@ -54,7 +57,8 @@ export async function useWriteAheadLog(database: Database, file: string): Promis
 }
 
 /**
- * Returns a function that rejects if the file is no longer the one that was opened: what is written to a removed file is lost when this process ends.
+ * Returns a function that rejects if the file was removed or replaced since it was opened: what is written to a removed file is lost when this process
+ * ends.
  */
 export async function createFileCheck(file: string): Promise<() => Promise<void>> {
   if (file === ":memory:") return async () => {};
@@ -66,7 +70,10 @@ export async function createFileCheck(file: string): Promise<() => Promise<void>
   };
 }
 
-/** Loaded with the first database, since it compiles 1.3 MB of WebAssembly. The package is CommonJS: its import has a `default`, which its types do not declare. */
+/**
+ * Loads the package with the first database, since it compiles 1.3 MB of WebAssembly. The package is CommonJS, so its import has a `default`, which
+ * its types do not declare.
+ */
 async function loadSqlite(): Promise<typeof import("node-sqlite3-wasm")> {
   const loaded: object = await import("node-sqlite3-wasm");
   return (loaded as { default: typeof import("node-sqlite3-wasm") }).default;
@@ -79,7 +86,7 @@ function describe(error: unknown): unknown {
   return error instanceof Error && diskTrouble.test(error.message) ? unavailable(error) : error;
 }
 
-function bind<T extends Value | Uint8Array>(value: T) {
+function bind<T extends SqlValue | Uint8Array>(value: T) {
   if (typeof value === "boolean") return Number(value);
   return typeof value === "string" ? toText(value) : value;
 }
@@ -89,7 +96,7 @@ const maxStatements = 100;
 
 /** Narrows the package's types to the values that are stored here. */
 function wrap(connection: Connection): Database {
-  const ask = <T>(work: () => T): T => {
+  const withDiskErrors = <T>(work: () => T): T => {
     try {
       return work();
     } catch (error) {
@@ -114,7 +121,7 @@ function wrap(connection: Connection): Database {
     return connection.prepare(sql);
   };
   const use = <T>(sql: string, work: (statement: Statement) => T): T =>
-    ask(() => {
+    withDiskErrors(() => {
       const statement = statements.get(sql) ?? prepare(sql);
       // A statement that fails is not used again.
       statements.delete(sql);
@@ -128,13 +135,14 @@ function wrap(connection: Connection): Database {
       }
     });
   // The `get` of node-sqlite3-wasm leaves a statement, and with it a read transaction, open.
-  const all = (sql: string, values: Value[]) => use(sql, (statement) => statement.all(values.map(bind)) as Row[]);
+  const all = (sql: string, values: SqlValue[]) =>
+    use(sql, (statement) => statement.all(values.map(bind)) as SqliteRow[]);
   return {
-    exec: (sql) => ask(() => connection.exec(sql)),
+    exec: (sql) => withDiskErrors(() => connection.exec(sql)),
     run(sql, ...values) {
-      // A cached statement would keep its values in memory: images are large.
+      // A cached statement would keep its values, such as large images, in memory.
       if (values.some((value) => value instanceof Uint8Array))
-        return ask(() => connection.run(sql, values.map(bind)).changes);
+        return withDiskErrors(() => connection.run(sql, values.map(bind)).changes);
       return use(sql, (statement) => statement.run(values.map(bind)).changes);
     },
     all: (sql, ...values) => all(sql, values),

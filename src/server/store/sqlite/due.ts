@@ -2,7 +2,10 @@ import type { Delivery, DueQuery } from "../deliveries.ts";
 import { readDelivery } from "../reads/deliveries.ts";
 import type { Database } from "./database.ts";
 
-/** The time has come, or the clock was set back since it was planned. Only what may be attempted is read of each host, however many wait. */
+/**
+ * The due deliveries of a host: their time has come, or the clock was set back after they were planned. Reads only as many as may be attempted, however
+ * many wait.
+ */
 const heads = ["next_at <= ?", "planned_at > ?"].map(
   (condition) => `
     SELECT number FROM deliveries

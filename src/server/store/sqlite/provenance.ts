@@ -5,7 +5,10 @@ import type { Restoration } from "../store.ts";
 import type { Database } from "./database.ts";
 import { runRule } from "./run.ts";
 
-/** Distinguishes a restored copy from the database that a service has used since. Synchronous: the caller runs changes in a transaction. */
+/**
+ * Distinguishes a restored copy from the database that a service has used since. The methods are synchronous; the caller runs changes in a
+ * transaction.
+ */
 export function createProvenance(database: Database, context: Context) {
   return {
     read() {

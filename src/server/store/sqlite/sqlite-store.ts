@@ -31,8 +31,9 @@ export type StoreOptions = {
 const ownLease: Pick<Lease, "confirm" | "assertFresh"> = { confirm: async () => {}, assertFresh() {} };
 
 /**
- * Opens the state in a SQLite file, or an empty one in memory. The caller must hold the lease of the file's folder, because the file itself is
- * not locked: the lease is confirmed before each write, since a process that was suspended may have lost the folder without knowing it. Rejects, and leaves the file unchanged, when it belongs to another program, was written by a newer version, or is damaged after a crash.
+ * Opens the state in a SQLite file, or an empty one in memory. The caller must hold the lease of the file's folder, because the file itself is not
+ * locked. The lease is confirmed before each write, since a process that was suspended may have lost the folder without knowing it. Rejects, and
+ * leaves the file unchanged, when it belongs to another program, was written by a newer version, or is damaged after a crash.
  */
 export async function openStore(file: string, options: StoreOptions = {}): Promise<Store> {
   const { reportProblem = () => {}, lease = ownLease } = options;
@@ -95,12 +96,12 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
     ...createGenerationReads(reader),
     ...createDeliveryReads(reader),
     ...createLedgerReads(reader),
-    claim: async (wanted, among) => claims.find(wanted, among),
+    claim: async (wanted, filter) => claims.find(wanted, filter),
     ready: async (id) => claims.ready(id),
     freeSlot: async () => {},
     release: async (id) => claims.release(id),
     begun: async () => claims.begun(),
-    waiting: async (among) => claims.waiting(among),
+    waiting: async (filter) => claims.waiting(filter),
     due: async (query) => findDue(database, query),
     isShared: false,
     listen(onChange) {
@@ -138,7 +139,7 @@ function createContext(database: Database): Context {
   };
 }
 
-/** SQLite's default: the log is written into the file once it has this number of pages. */
+/** SQLite's default: SQLite writes the log into the file once the log has this number of pages. */
 const checkpointPages = 1_000;
 
 /** Returns the path of a copy while it is made. */

@@ -70,7 +70,7 @@ describe.each(answers)("a create that is answered with the finished video, by %s
     service.kill();
     expect([reply.status, JSON.stringify(await reply.json())]).toEqual([
       409,
-      expect.stringContaining("its video is made"),
+      expect.stringContaining("its video was generated"),
     ]);
   });
 });
