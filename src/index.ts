@@ -102,14 +102,14 @@ export type Client = {
    */
   generate(request: GenerationRequest, options?: GenerateOptions): Promise<Generated>;
   /**
-   * Starts a generation (interface 4.1). It costs credits, so the request is sent once; it is retried only if no byte of it was written,
-   * or if the service answered "not now" (429, 421, 425). Rejects with `unknown` if and only if it may have been charged: the error's
-   * `idempotencyKey` names it in the journal. Otherwise rejects with `usage`, `auth`, `credits`, `rejected` or `network`. If `signal` aborts after
-   * the request was sent, the call waits up to 10 s for the id.
+   * Starts a generation. It costs credits, so the request is sent once; it is retried only if no byte of it was written, or if the service
+   * answered "not now" (429, 421, 425). Rejects with `unknown` if and only if the start may have been charged; the error's `idempotencyKey` names the
+   * start in the journal. Otherwise rejects with `usage`, `auth`, `credits`, `rejected` or `network`. If `signal` aborts after the request was sent,
+   * the call waits up to 10 s for the id.
    */
   start(request: GenerationRequest, options?: StartOptions): Promise<Started>;
   /**
-   * Returns the status of a generation (interface 4.2), and retries for 30 s until there is an answer. Costs nothing. Rejects with `not_found`,
+   * Returns the status of a generation, and retries for 30 s until there is an answer. Costs nothing. Rejects with `not_found`,
    * `auth`, or `network` if there was no answer.
    */
   status(id: string, options?: CallOptions): Promise<Generation>;
@@ -162,8 +162,8 @@ export type Client = {
 };
 
 /**
- * Creates a client of the service, the one that the CLI uses. It sends nothing and costs nothing until a call. Throws `usage` for invalid
- * options. Its calls reject with a `VidgenError`.
+ * Creates a client of the service, the same client that the CLI uses. Sends nothing and costs nothing until a call. Throws `usage` for invalid options.
+ * The client's calls reject with a `VidgenError`.
  */
 export function createClient(options?: ClientOptions): Client;
 // Tests pass a simulated machine; the published types do not show this parameter.
@@ -370,8 +370,8 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
       list: (how = {}) =>
         track({ name: "generations.list", how }, async () => {
           const { status, limit = 20 } = how;
-          const isMeant = ({ base_url }: Entry) => base_url === service.name;
-          const found = await listAttempts({ status, limit, isMeant }, requireJournal(), io);
+          const matches = ({ base_url }: Entry) => base_url === service.name;
+          const found = await listAttempts({ status, limit, matches }, requireJournal(), io);
           return found.map(toRecord);
         }),
       get: (id) =>

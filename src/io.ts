@@ -10,10 +10,10 @@ import { systemCode } from "./errors.ts";
 export type Limit = { signal: AbortSignal; restart(): void; clear(): void };
 
 /**
- * With `isPrivateOnly` the request goes only to an address in a private network or of this machine, and through no proxy: it has a key, and no
- * TLS. For a POST: `unsentSignal` aborts the request as long as no byte of it was written; later it has no effect. `beforeSend` is called once it
- * is connected, right before the first byte is written: what it throws ends the request, which was not sent. `onUpload` is called each time
- * the system has accepted a part of the body, with the number of remaining bytes.
+ * With `isPrivateOnly` the request goes only to an address in a private network or of this machine, and through no proxy, because it has a key and no
+ * TLS. For a POST: `unsentSignal` aborts the request as long as no byte of it was written, and has no effect later. `beforeSend` is called right before
+ * the first byte is written; if it throws, the request is not sent. `onUpload` is called each time the system has accepted a part of the body, with the
+ * number of remaining bytes.
  */
 export type FetchInit = Pick<RequestInit, "method" | "signal"> & {
   headers?: Record<string, string>;
@@ -24,7 +24,7 @@ export type FetchInit = Pick<RequestInit, "method" | "signal"> & {
   onUpload?: (bytesLeft: number) => void;
 };
 
-/** The used part of a `Response`: Node's own class would load all of Node's fetch. */
+/** The used part of a `Response`. Node's own class would load all of Node's fetch. */
 export type HttpResponse = {
   status: number;
   headers: Pick<Headers, "get">;
@@ -50,7 +50,7 @@ export class RequestError extends Error {
   }
 }
 
-/** For OpenSSL errors only the reason: the message also has internal functions and files. */
+/** For OpenSSL errors, returns only the reason, because the message also has internal functions and files. */
 function messageOf(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
   return "library" in cause && "reason" in cause ? `TLS error: ${cause.reason}` : cause.message;
@@ -103,7 +103,7 @@ export type Disk = Pick<
   writeSync(fd: number, bytes: Uint8Array, offset: number, length: number, position: number): number;
 };
 
-export type RunOptions = {
+export type ProgramOptions = {
   /** Kills the program when it aborts. */
   signal: AbortSignal;
   env: Readonly<Record<string, string | undefined>>;
@@ -172,7 +172,7 @@ export type Io = {
    * Runs a program without a shell until it ends, with any exit code. Rejects with the system's error if it cannot be started, and
    * with the signal's reason on abort, after the program has ended.
    */
-  run(command: string, args: readonly string[], options: RunOptions): Promise<RunResult>;
+  run(command: string, args: readonly string[], options: ProgramOptions): Promise<RunResult>;
   /** Starts a detached program without a shell. Rejects when it cannot be started. */
   launch(command: string, args: string[]): Promise<void>;
   /** Shows a text in a pager at the terminal, until the user quits it. Returns false if there is no pager. */
@@ -283,7 +283,7 @@ function isRunning(pid: number): boolean {
 
 const maxStderr = 65_536;
 
-async function run(command: string, args: readonly string[], options: RunOptions): Promise<RunResult> {
+async function run(command: string, args: readonly string[], options: ProgramOptions): Promise<RunResult> {
   const { signal, env, stdin, onStdout, onStderr } = options;
   const { spawn } = await import("node:child_process");
   signal.throwIfAborted();

@@ -8,15 +8,24 @@ export type Lease = {
   lost: AbortSignal;
   /** Rejects when another process has taken over the lease. */
   confirm(): Promise<void>;
-  /** Throws if this process was suspended and has not refreshed the lease in time, so that another process may have taken over. Unlike `confirm`, it does not read the lease. */
+  /**
+   * Throws if this process was suspended and has not refreshed the lease in time, so that another process may have taken over. Unlike `confirm`, does
+   * not read the lease.
+   */
   assertFresh(): void;
   release(): Promise<void>;
 };
 
-/** `isSure` is false for a process on another machine or in another container that has not refreshed its lease yet while this process watched: it may have ended. */
+/**
+ * The process that has a lease. `isSure` is false for a process on another machine or in another container that may have ended, because it has not
+ * refreshed its lease yet while this process watched.
+ */
 export type Holder = ProcessId & { isSure: boolean };
 
-/** `from` is where the previous holder ran, if it did not release the lease. A holder "elsewhere" may only be suspended, and still write for some seconds. */
+/**
+ * The result of trying to acquire a lease. `from` is where the previous holder ran, if it did not release the lease. A holder "elsewhere" may only be
+ * suspended, and still write for some seconds.
+ */
 export type Acquired =
   | { kind: "acquired"; lease: Lease; from: "nobody" | "here" | "elsewhere" }
   | { kind: "held"; holder: Holder };
@@ -181,7 +190,7 @@ function refreshUntilReleased(name: string, path: string, io: LeaseIo): Lease {
   const lostError = () =>
     new VidgenError("output", `This process no longer holds ${path}: another process may have taken over.`);
   const over = new AbortController();
-  /** On both clocks: the monotonic one may stop while a virtual machine is suspended, and the other may be set. */
+  /** The last refresh by both clocks, because the monotonic one may stop while a virtual machine is suspended, and the other may be set. */
   let at = { ms: io.now(), dateMs: io.date().getTime() };
   const refreshNow = async () => {
     const now = { ms: io.now(), dateMs: io.date().getTime() };
@@ -193,7 +202,7 @@ function refreshUntilReleased(name: string, path: string, io: LeaseIo): Lease {
       await nextRefresh(io, over.signal);
       if (over.signal.aborted) return;
       await refreshNow().catch((error) => {
-        // Other errors are ignored: the next refresh may succeed before the lease is stale.
+        // Other errors are ignored, because the next refresh may succeed before the lease is stale.
         if (systemCode(error) === "ENOENT") lost.abort(lostError());
       });
     }
@@ -260,7 +269,7 @@ async function findLiving(path: string, name: string, { io, watch }: FindOptions
     return undefined;
   }
   const seen = updateSeen(watch.get(file), found.mtimeMs, io.now());
-  // Kept even when the lease is stale: otherwise the next check would watch it for another minute.
+  // Kept even when the lease is stale, because otherwise the next check would watch it for another minute.
   watch.set(file, seen);
   return seen.unchangedMs < staleMs ? { ...holder, isSure: seen.isAlive } : undefined;
 }

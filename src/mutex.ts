@@ -8,7 +8,7 @@ export function createMutex(): Mutex {
   return (work, signal) => {
     const turn = signal ? unlessAborted(last, signal) : last;
     const result = turn.then(work);
-    // Also waits for `last`: an aborted call must not let the next one start early.
+    // Also waits for `last`, because an aborted call must not let the next one start early.
     last = Promise.allSettled([last, result]).then(() => {});
     return result;
   };

@@ -55,8 +55,8 @@ export function findNamed<Item>(typed: string, items: readonly Item[], { namesOf
   const exact = items.filter((item) => namesOf(item).includes(typed));
   if (exact.length > 0 || typed.length < least) return exact;
   const begin = typed.toLowerCase();
-  const isMeant = (name: string) => isUuid(name) && name.toLowerCase().startsWith(begin);
-  return items.filter((item) => namesOf(item).some(isMeant));
+  const isMatch = (name: string) => isUuid(name) && name.toLowerCase().startsWith(begin);
+  return items.filter((item) => namesOf(item).some(isMatch));
 }
 
 export function tooShortError(typed: string): VidgenError {
@@ -154,9 +154,9 @@ async function findSaved(path: string, journal: Journal, io: Io): Promise<Starte
 /** The newest generation of the journal that matches. Throws `not_found` without one. */
 export async function findLast(
   journal: Pick<Journal, "scan">,
-  isMeant: (entry: Entry) => entry is StartedEntry = isStarted,
+  isMatch: (entry: Entry) => entry is StartedEntry = isStarted,
 ): Promise<StartedEntry> {
-  const newest = await findNewest(journal, isMeant);
+  const newest = await findNewest(journal, isMatch);
   if (newest) return newest;
   throw new VidgenError("not_found", "No generation was started here yet.", { hint: "`vidgen generate` starts one." });
 }

@@ -42,7 +42,7 @@ export const accountReplies = {
 };
 
 /** An account in the list; `null` means no limit. */
-export type Account = z.infer<typeof account>;
+export type ListedAccount = z.infer<typeof account>;
 /** A key by the first characters of its hash, when it was made and its last use (ISO 8601). */
 export type AccountKey = z.infer<typeof accountKey>;
 /** An account with its new key, which is shown only once, and the URLs of the service and its page, unless the service ends with this command. */
@@ -57,15 +57,15 @@ export type AccountLimits = { max_running?: number | null; max_per_hour?: number
  * `rejected` if the service refuses, and `network` without an answer.
  */
 export type Accounts = {
-  list(): Promise<Account[]>;
+  list(): Promise<ListedAccount[]>;
   /** Creates an account. Sent only once, since only this reply has the key. */
   create(name: string, credits: number | undefined): Promise<MadeKey>;
   /** Adds credits, once per `key`. */
   addCredits(name: string, amount: number, key: string): Promise<{ credits: number; replayed: boolean }>;
   setLimits(name: string, limits: AccountLimits): Promise<Required<AccountLimits>>;
-  /** Replaces all its keys with a new one. */
+  /** Replaces all keys of an account with a new one. */
   rotate(name: string): Promise<MadeKey & { revoked: number }>;
-  /** Disables an account, until it is enabled: its keys are refused. What it has started continues. */
+  /** Disables an account until `enable`, so that its keys are refused. What it has started continues. */
   disable(name: string): Promise<Disabling>;
   enable(name: string): Promise<Disabling>;
   /** Deletes an account permanently: its keys become invalid, and its waiting generations are not submitted. Its videos and its ledger stay. */

@@ -107,7 +107,7 @@ export function isPreviewAlone(engines: readonly Pick<EngineCheck, "engine">[]):
   return engines.every(({ engine }) => engine === "preview");
 }
 
-/** Such as "wan-2.5: http://gpu-1:8091 (vLLM-Omni)"; `all` has all engines of the service. */
+/** Describes an engine, such as "wan-2.5: http://gpu-1:8091 (vLLM-Omni)"; `all` has all engines of the service. */
 export function describeEngine(
   { engine, models, kind, error }: EngineCheck,
   all: readonly Pick<EngineCheck, "models">[],

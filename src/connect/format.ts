@@ -11,7 +11,7 @@ export function formatAge({ at }: { at: string }, { date }: Pick<Io, "date">): s
   return hours < 48 ? `${hours} h` : `${Math.floor(hours / 24)} d`;
 }
 
-/** Such as "40 s" or "1 min 2 s". */
+/** Formats a duration, such as "40 s" or "1 min 2 s". */
 export function formatTime(ms: number): string {
   const seconds = Math.floor(ms / 1000);
   return seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
@@ -21,7 +21,7 @@ export function formatNumber(value: number): string {
   return value.toLocaleString("en-US");
 }
 
-/** Such as "$0.40" or "$0.0125". */
+/** Formats US dollars, such as "$0.40" or "$0.0125". */
 export function formatUsd(value: number): string {
   return `$${value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 4 })}`;
 }
@@ -29,13 +29,16 @@ export function formatUsd(value: number): string {
 /** The stated cost of a video: credits, or US dollars that a provider charged. */
 export type StatedCost = { credits?: number | undefined; cost?: number | undefined };
 
-/** Such as "for 10 credits"; `undefined` without a stated cost. */
+/** Formats a cost, such as "for 10 credits"; `undefined` without a stated cost. */
 export function formatCost({ credits, cost }: StatedCost): string | undefined {
   if (cost !== undefined) return `for ${formatUsd(cost)}`;
   return credits === undefined ? undefined : `for ${countCredits(credits)}`;
 }
 
-/** Such as "free", "about 20 credits", "about $0.80" or "about 20 credits plus sora-2, whose price is unknown"; `undefined` if unknown. */
+/**
+ * Formats an expected cost, such as "free", "about 20 credits", "about $0.80" or "about 20 credits plus sora-2, whose price is unknown";
+ * `undefined` if unknown.
+ */
 export function formatExpected(cost: ExpectedCost): string | undefined {
   if (cost.kind === "free") return "free";
   if (cost.kind === "unknown") return undefined;

@@ -22,7 +22,7 @@ type FrameOptions = Pick<FinishOptions, "signal" | "timeoutMs" | "intervalMs"> &
   onFetch?: (() => void) | undefined;
 };
 
-/** Returns a function that keeps the last frames of videos beside the journal: see `keepLastFrame`. Throws `usage` without ffmpeg. */
+/** Returns a function that keeps the last frames of videos beside the journal (see `keepLastFrame`). Throws `usage` without ffmpeg. */
 export async function createFrameKeeper(feature: string, signal: AbortSignal, io: FrameIo): Promise<KeepFrame> {
   const ffmpeg = await requireFfmpeg({ feature, encodes: false }, io, signal);
   const folder = join(storageFolder("state", io), "frames");
@@ -49,14 +49,14 @@ async function takeLastFrame(wanted: FrameSource, options: FrameOptions, io: Fra
   if (saved && entry.content && (await hasContent(saved, entry.content, io.disk))) return keep(saved, signal);
   onFetch();
   const { service } = await open();
-  // As a stream to stdout: the file is temporary, and the video is not recorded as delivered.
+  // Opened as for stdout, so that the file is temporary, and the video is not recorded as delivered.
   const source = await openAttempt(service, id, { ...times, outputPath: "-", signal });
   try {
     const finished = await finish(source).catch((error: VidgenError) => {
-      // Not rethrown: its code is about the source, not about the start.
+      // Replaced, because the code of the error is about the source, not about the start.
       throw error.ended ? noVideoError(id, error) : error;
     });
-    if (finished.kind === "url") throw new Error("a video that has a place is saved");
+    if (finished.kind === "url") throw new Error("a video with an output path is always saved");
     return await keep(finished.file, signal);
   } finally {
     await close(source);

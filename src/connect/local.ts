@@ -8,7 +8,7 @@ import { hasFolder, storageFolder } from "./storage.ts";
 
 /** The local service of `--local`. */
 export type Local = {
-  /** The same for every process that runs the service, so that the journal has one name for it. */
+  /** The same for every process that runs the service, so that the journal has one name for the local service. */
   baseUrl: string;
   apiKey: string;
   /** The engines in the options of `openLocal`. */
@@ -16,11 +16,11 @@ export type Local = {
   fetch: Io["fetch"];
   /** Whether a model's videos are previews; `undefined` if another process does not announce it. */
   isPreview(model: string): boolean | undefined;
-  /** Whether the service says that a model's videos are free previews. A model that it does not serve is free too, since it cannot start. */
+  /** Whether the service says that a model's videos are free previews. A model that is not served is free too, since its starts are refused. */
   isFree(model: string): boolean;
   /** The names of the engines for a model, as far as they are known. */
   enginesFor(model: string): readonly string[];
-  /** Whether the service runs inside this process: its URLs end with the process. */
+  /** Whether the service runs inside this process, so that its URLs end with the process. */
   isInProcess(): boolean;
   /** Resolves when each callback had its first attempt. */
   settled(): Promise<void>;
@@ -44,7 +44,7 @@ export type LocalOptions = {
   engine: readonly string[];
   engineTimeout?: string | undefined;
   isStarting: boolean;
-  /** Whether nothing is sent: then no service is opened, and nothing on the disk changes. */
+  /** Whether nothing is sent. If so, no service is opened, and nothing on the disk changes. */
   isDryRun?: boolean | undefined;
   onNote(text: string): void;
 };
@@ -54,16 +54,16 @@ export function findServiceFolder(io: Io): string {
   return join(storageFolder("data", io), "service");
 }
 
-/** The key if nothing is sent. */
+/** Stands for the key if nothing is sent. */
 export const noKey = "none";
 
 /** The name of the local service in the journal, whichever process runs it. */
 export const localBaseUrl = "http://vidgen.localhost";
 
 /**
- * Connects to the local service: to the process that runs it on this machine, else this process runs it until the command ends.
- * If the other process ends meanwhile, this process takes over: the state is on the disk, and a repeated start has the same
- * Idempotency-Key. A `serve` with real models is not replaced, unless `engine` names its engines.
+ * Connects to the process that runs the local service on this machine; without one, this process runs the service until the command ends. If the other
+ * process ends meanwhile, this process takes over, because the state is on the disk, and a repeated start has the same Idempotency-Key. A `serve` with
+ * real models is not replaced, unless `engine` names its engines.
  */
 export async function openLocal(options: LocalOptions, io: Io): Promise<Local> {
   const { engine } = options;
@@ -95,7 +95,7 @@ export async function openLocal(options: LocalOptions, io: Io): Promise<Local> {
         return await send(url, init);
       } catch (error) {
         if (connection.isInProcess || init?.signal?.aborted || (await isAnswering(connection, io))) throw error;
-        // Not taken over: this process would have only previews, and `serve` could not start again until this command ends.
+        // Does not replace such a `serve`: this process would have only previews, and `serve` could not start again until this command ends.
         const isServe = connection.announcement?.is_command !== true;
         const isTheirs = isServe && connection.hasRealModels && engine.length === 0;
         const next = isTheirs ? await findRunning(io) : await attach();
@@ -168,7 +168,7 @@ async function isAnswering({ baseUrl, apiKey }: Pick<LocalConnection, "baseUrl" 
   const { isRunning } = await import("../server/announcement.ts");
   if (!(await isRunning(findServiceFolder(io), io))) return false;
   const { tryKey } = await import("./key-check.ts");
-  // It is on this machine, so no address is checked.
+  // The service is on this machine, so no address is checked.
   const fetch: Io["fetch"] = (url, init) => io.fetch(url, { ...init, isPrivateOnly: false });
   const check = await tryKey({ baseUrl, apiKey, limitMs: answerLimitMs }, { ...io, fetch }).catch(() => undefined);
   return check?.verdict === "accepted";
@@ -344,7 +344,7 @@ async function runHere(options: LocalOptions, io: Io): Promise<LocalConnection |
       } catch (cause) {
         throw new RequestError(cause, { sent: false });
       }
-      // The handler does not see every abort: Node may collect a request's own signal as garbage.
+      // The handler does not see every abort, because Node may collect a request's own signal as garbage.
       return unlessAborted(handler(new Request(url, init)), signal);
     },
     settled: service.settled,

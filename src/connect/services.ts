@@ -31,7 +31,7 @@ export async function openServices(options: SessionOptions, io: Io): Promise<Ser
   /** Sessions by service and key, since a login may change the key. */
   const opened = new Map<string, Promise<Session>>();
 
-  /** Opens a service once, even during concurrent calls: the local service cannot run twice. */
+  /** Opens a service once, even during concurrent calls, because the local service cannot run twice. */
   const openOnce = (name: string, find: () => Promise<ServiceAccess>): Promise<Session> => {
     const session = opened.get(name) ?? find().then((service) => createSession(service, shared, io));
     opened.set(name, session);
@@ -105,7 +105,7 @@ export function findJournal(io: Io & Pick<JournalIo, "onNote">): Journal {
   }
 }
 
-/** Used if there is no folder for the journal: polls and downloads work; a start, which costs money, fails. */
+/** The journal if there is no folder for it: polls and downloads work, but a start, which costs money, fails. */
 function unwritableJournal(error: VidgenError): Journal {
   const refuse = async () => {
     throw error;

@@ -13,7 +13,7 @@ import { configPath } from "./settings.ts";
 import { hasFolder, journalIn, storageFolder } from "./storage.ts";
 import { type SessionOutput, traceFetch } from "./trace.ts";
 
-/** `vidgen` is replaced by the typed command name when it is printed. */
+/** A hint for an unknown id. When a hint is printed, the typed command name replaces `vidgen`. */
 export const listHint = "`vidgen list` shows what was started here.";
 
 export type SessionOptions = {
@@ -22,9 +22,9 @@ export type SessionOptions = {
   /** The engines, if the local service runs inside this process. */
   engine?: readonly string[];
   engineTimeout?: string | undefined;
-  /** Whether the command starts generations: then it must not use the engines of another command. */
+  /** Whether the command starts generations. If so, it must not use the engines of another command. */
   isStarting?: boolean;
-  /** Whether it only shows what it would start: no key is needed, no local service is opened, and nothing is written. */
+  /** Whether the command only shows what it would start. If so, no key is needed, no local service is opened, and nothing is written. */
   isDryRun?: boolean | undefined;
   overwrite?: boolean;
   writeInfoJson?: boolean;
@@ -39,11 +39,11 @@ export type Session = {
   service: Service;
   /** The user's journal, of all services. */
   journal: Journal;
-  /** Whether the local service runs inside this process: its URLs end with the command. */
+  /** Whether the local service runs inside this process, so that its URLs end with the command. */
   isInProcess(): boolean;
   /** The URL of a video; `undefined` if it ends with the command. */
   lastingUrl(videoUrl: string | undefined): string | undefined;
-  /** Whether it is the local service, whose credits are free. */
+  /** Whether the service is the local service, whose credits are free. */
   isLocal: boolean;
   /** The engines for a model at the local service. */
   enginesFor(model: string): readonly string[];
@@ -92,7 +92,7 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
     return error.with({ hint });
   };
 
-  /** `listRecent` never rejects: a paid video is saved even if the journal cannot be read. */
+  /** `listRecent` never rejects, so that a paid video is saved even if the journal cannot be read. */
   const findTypical = async (id: string) => {
     recent ??= listRecent(service);
     const entries = await recent;

@@ -110,8 +110,8 @@ function savedKeyHint(login: string, io: FolderIo): string {
 }
 
 /**
- * The model without a flag: VIDGEN_MODEL > saved file; `undefined` if none is set. A corrupt saved file is ignored here: it is
- * reported when its key or base URL is needed.
+ * The model without a flag: VIDGEN_MODEL > saved file; `undefined` if none is set. A corrupt saved file is ignored here, because it is reported when its
+ * key or base URL is needed.
  */
 export async function findModelSetting(io: SettingsIo): Promise<string | undefined> {
   if (io.env.VIDGEN_MODEL) return io.env.VIDGEN_MODEL;
@@ -120,8 +120,8 @@ export async function findModelSetting(io: SettingsIo): Promise<string | undefin
 }
 
 /**
- * The output path without a flag: VIDGEN_OUTPUT > saved file; `undefined` if none is set. Throws `usage` for an invalid path
- * and for a corrupt saved file: with another output path, the same command would not resume an interrupted run, and pay again.
+ * The output path without a flag: VIDGEN_OUTPUT > saved file; `undefined` if none is set. Throws `usage` for an invalid path and for a corrupt saved
+ * file, because with another output path the same command would not resume an interrupted run, and would pay again.
  */
 export async function findOutputSetting(io: SettingsIo): Promise<string | undefined> {
   if (io.env.VIDGEN_OUTPUT) return checkOutputSetting(io.env.VIDGEN_OUTPUT, "VIDGEN_OUTPUT");
@@ -131,7 +131,7 @@ export async function findOutputSetting(io: SettingsIo): Promise<string | undefi
 
 /** Returns the output setting unchanged. Throws `usage` if it does not work for every video; `source` names the setting in the message. */
 export async function checkOutputSetting(output: string, source: string): Promise<string> {
-  // Loaded on demand: only `generate` and `wait` need it.
+  // Loaded on demand, because only `generate` and `wait` need it.
   const { checkTemplate } = await import("../video/naming.ts");
   if (output === "") throw usage(`${source} is empty.`);
   if (output === "-") throw usage(`${source} cannot be -: pass -o - to the one command that writes to stdout.`);
@@ -163,8 +163,8 @@ export function configPath(io: FolderIo): string {
 }
 
 /**
- * Saves a base URL and the key for its origin, and with `isHttpAllowed` that plain http is allowed there. Removes a saved engine, since the two exclude each other. Returns the
- * file's path and the removed engine; throws `output` if the file cannot be written.
+ * Saves a base URL and the key for its origin, and with `isHttpAllowed` that plain http is allowed there. Removes a saved engine, since an engine and a
+ * base URL exclude each other. Returns the file's path and the removed engine; throws `output` if the file cannot be written.
  */
 export async function saveLogin(
   baseUrl: string,
@@ -252,8 +252,8 @@ const providerKeys = [
 ];
 
 /**
- * All keys of the environment and the saved file, which are never printed. Without the checks of `readSaved`: an unreadable file
- * has no keys, and a pipe could be read only once.
+ * All keys of the environment and the saved file, which are never printed. Does not use `readSaved`, because an unreadable file has no keys, and a pipe
+ * could be read only once.
  */
 export function findKeys(io: FolderIo): string[] {
   const keys: unknown[] = [io.env.VIDGEN_API_KEY, ...engineKeyNames(io.env).map((name) => io.env[name])];
@@ -285,9 +285,9 @@ async function writeSaved(saved: SavedSettings, io: SettingsIo): Promise<string>
 export const configHint = "Set VIDGEN_API_KEY and VIDGEN_BASE_URL instead, or set VIDGEN_HOME to use another folder.";
 
 /**
- * conf writes the file, because it replaces it atomically and follows links. `readSaved` and `findKeys` read it without conf, whose documented way
- * is to open the store at start-up: that costs 75 ms per command, throws for a corrupt file before its path is known, and loads a
- * dependency that raises SIGINT again, which would count as the second Ctrl-C.
+ * conf writes the file, because conf replaces files atomically and follows links. `readSaved` and `findKeys` read the file without conf, because opening
+ * its store at start-up costs 75 ms per command, throws for a corrupt file before the path is known, and loads a dependency that raises SIGINT again,
+ * which would count as the second Ctrl-C.
  */
 async function openConf(path: string) {
   const { default: Conf } = await import("conf");

@@ -7,8 +7,8 @@ import type { Io } from "../io.ts";
 type StorageIo = Pick<Io, "env" | "home" | "platform">;
 
 /**
- * The folders for settings, data and state: `VIDGEN_HOME` for all three, else the platform's folders. Throws `usage` for a relative `VIDGEN_HOME`:
- * each current folder would have its own journal, and generations in the others would be paid for again.
+ * The folders for settings, data and state: `VIDGEN_HOME` for all three, otherwise the platform's folders. Throws `usage` for a relative `VIDGEN_HOME`,
+ * because each current folder would have its own journal, and generations in the others would be paid for again.
  */
 export function folders(io: StorageIo): { config: string; data: string; state: string } {
   const { env, home, platform } = io;
@@ -34,7 +34,7 @@ export function folders(io: StorageIo): { config: string; data: string; state: s
   return { config: xdg("XDG_CONFIG_HOME", ".config"), data, state: xdg("XDG_STATE_HOME", ".local/state") };
 }
 
-/** Whether there is such a folder: without a home folder its path would be relative to the current folder, which is not safe. */
+/** Whether there is such a folder. Without a home folder, its path would be relative to the current folder, which is not safe. */
 export function hasFolder(kind: "config" | "data" | "state", io: StorageIo): boolean {
   return isAbsolute(folders(io)[kind]);
 }

@@ -47,13 +47,13 @@ export function traceFetch(
   };
 }
 
-/** Whether it is an API endpoint; other URLs below the base URL may be videos. */
+/** Whether a URL is an API endpoint; other URLs below the base URL may be videos. */
 function isEndpoint(url: string, baseUrl: string): boolean {
   const [address] = url.split("?");
   return address === `${baseUrl}/api/generate` || address === `${baseUrl}/api/generation-status`;
 }
 
-/** The same reply; the received part of its body is shown after it was read. */
+/** Returns the same reply, and shows the received part of its body after it was read. */
 function traceReply(response: HttpResponse, show: (body: string) => void): HttpResponse {
   const { status, headers } = response;
   const decoder = new TextDecoder();

@@ -7,7 +7,7 @@ import type { Io } from "../io.ts";
 import { defineTool, idField, type Tool, type ToolOptions } from "./tool.ts";
 import { openFor } from "./videos.ts";
 
-/** The tools that cancel and delete generations: only those that agents started. */
+/** The tools that cancel and delete generations that agents started. */
 export function changeTools(options: ToolOptions, io: Io): Tool[] {
   return [cancelTool(options, io), deleteTool(options, io)];
 }

@@ -17,11 +17,11 @@ import type { StartRequest } from "../protocol/schema.ts";
 export type ToolStartOptions = {
   /** Starts a new generation even if the same request was started before. */
   again: boolean;
-  /** The generation whose request it repeats, at the same service. */
+  /** The generation whose request is repeated, at the same service. */
   parent?: Pick<StartedEntry, "id" | "base_url"> | undefined;
-  /** The id of the generation whose last frame it starts with. */
+  /** The id of the generation whose last frame the video starts with. */
   from?: string | undefined;
-  /** Aborts if the agent cancels the call: it has an effect only before the request is sent. */
+  /** Aborts if the agent cancels the call, which has an effect only before the request is sent. */
   cancelled: AbortSignal;
 };
 
@@ -29,7 +29,7 @@ export type ToolStart = {
   id: string;
   status: string;
   model: string;
-  /** Whether an earlier call started it: nothing is charged now. */
+  /** Whether an earlier call started the generation, so that nothing is charged now. */
   resumed: boolean;
   /** When it was started; ISO 8601, UTC. */
   started_at: string;

@@ -3,7 +3,7 @@ import { fetchMedia } from "../client/save/download.ts";
 import type { Io } from "../io.ts";
 import type { ToolImage } from "./tool.ts";
 
-/** In base64 below the 1 MB that some agents accept as a result. */
+/** The maximum size, which in base64 is below the 1 MB that some agents accept as a result. */
 const maxBytes = 500_000;
 const limitMs = 10_000;
 

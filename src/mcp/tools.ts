@@ -53,7 +53,7 @@ const startOutput = z.object({
   resumed: z.boolean().describe("Whether an earlier call started it; if so, nothing was charged now."),
   remaining_credits: credits.describe("The credits left after its start, if the service states them."),
   charged: chargedField,
-  warnings: z.array(z.string()).describe("What is probably a mistake in the arguments."),
+  warnings: z.array(z.string()).describe("Probable mistakes in the arguments."),
   note,
 });
 
@@ -174,10 +174,10 @@ async function startVideo(
   const warnings = [...(frame?.warnings ?? [])];
   const images = await readChecked(input.images, (text) => warnings.push(text));
   const request = toRequest({ ...input, images });
-  const doubts = findWarnings(request, { isLocal }).map((text) => `${text} Sent as given.`);
+  const mistakes = findWarnings(request, { isLocal }).map((text) => `${text} Sent as given.`);
   const { session, started_at, ...started } = await start(request, { ...starting, from: frame?.id }).catch((error) => {
-    if (doubts.length === 0) throw error;
-    throw asVidgenError(error).with({ hint: `${doubts.join(" ")} list_models has the known models.` });
+    if (mistakes.length === 0) throw error;
+    throw asVidgenError(error).with({ hint: `${mistakes.join(" ")} list_models has the known models.` });
   });
   const age = formatAge({ at: started_at }, io);
   const next =
@@ -186,7 +186,7 @@ async function startVideo(
     ? `The same call started it ${age} ago: nothing was charged now. ${next} again: true starts a new one, and pays for it.`
     : next;
   const check = " Check the warnings: list_models has the known models, and cancel_video may stop this video.";
-  return { ...started, warnings: [...doubts, ...warnings], note: doubts.length === 0 ? note : note + check };
+  return { ...started, warnings: [...mistakes, ...warnings], note: mistakes.length === 0 ? note : note + check };
 }
 
 type Argument = string | number | string[] | undefined;

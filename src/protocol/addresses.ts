@@ -79,7 +79,7 @@ export function createNetworks(networks: readonly string[]): (address: string) =
   return (address) => isIP(address) !== 0 && includes(address);
 }
 
-/** One list per family: in a common list, ::ffff:0:0/96 would match all IPv4 addresses. */
+/** Uses one list per family, because in a common list ::ffff:0:0/96 would match all IPv4 addresses. */
 function createMatcher(ranges: readonly string[]): (address: string) => boolean {
   const lists = { 4: new BlockList(), 6: new BlockList() };
   for (const range of ranges) {

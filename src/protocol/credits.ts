@@ -1,7 +1,10 @@
 import { isRecord } from "./json.ts";
 import { errorText } from "./schema.ts";
 
-/** The relevant parts of a reply. `retryAfter` is its Retry-After, unparsed or in milliseconds; `prompt` is that of the request, which the reply may repeat. */
+/**
+ * The relevant parts of a reply. `retryAfter` is the Retry-After, unparsed or in milliseconds; `prompt` is that of the request, which the reply may
+ * repeat.
+ */
 type RefusalReply = {
   status: number;
   json: unknown;
@@ -59,7 +62,7 @@ export function lacksCredits({ status, json, retryAfter, prompt = "" }: RefusalR
 
 const textFields = ["error", "message", "detail", "msg", "title", "type", "reason", "errors"];
 
-/** All texts of an error reply, from all fields that services use: the first may be a mere "Forbidden". */
+/** All texts of an error reply, from all fields that services use, because the first may be a mere "Forbidden". */
 function listTexts(json: unknown): string[] {
   if (typeof json === "string") return [errorText(json) ?? ""];
   if (Array.isArray(json)) return json.flatMap(listTexts);

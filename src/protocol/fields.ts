@@ -1,7 +1,7 @@
 import { aspectRatios, defaultModel, guessModel, models } from "./models.ts";
 import { shorten } from "./text.ts";
 
-/** A field of the start request (interface 4.1), with everything that flags, columns, questions and tools need. */
+/** A field of the start request, with everything that flags, columns, questions and tools need. */
 type FieldEntry = {
   /** Its name on the wire and in batch columns. */
   name: string;
@@ -26,19 +26,19 @@ type FieldEntry = {
   suggestions?: readonly (readonly [value: string, description: string])[];
   /** What is wrong with a value; the text follows the name of the field. By default only a blank value is wrong. */
   findFault?(text: string): string | undefined;
-  /** A warning if a value is probably a mistake, as a sentence. It is sent anyway, because the service may accept it. */
+  /** A warning, as a sentence, if a value is probably a mistake. The value is sent anyway, because the service may accept it. */
   findWarning?(text: string): string | undefined;
   /** Not part of the interface: a service may ignore it. */
   isBeyondInterface?: boolean;
-  /** Only for the local service. Others would probably ignore it and charge, so only `--set` sends it to them. */
+  /** Only for the local service. Other services would probably ignore the field and charge, so only `--set` sends it to them. */
   isLocalOnly?: boolean;
   /** The hint for a fault. */
   hint?: string;
   /** The value on the wire; by default the text. */
   toWire?(text: string): unknown;
-  /** Its label in the summary before a start; without one it is not shown there. */
+  /** Its label in the summary before a start; a field without a label is not shown there. */
   label?: string;
-  /** The question at a terminal; without one it is not asked for. */
+  /** The question at a terminal; a field without a question is not asked for. */
   question?: string;
   /** What is wrong with an answer, as a sentence; by default `findFault` is used. `maxSeconds` is the longest possible video, if known. */
   findAnswerFault?(text: string, limits: { maxSeconds: number | undefined }): string | undefined;
@@ -213,11 +213,11 @@ export function findValueFault(field: Field, text: string): string | undefined {
  * than the interface.
  */
 export function findWarnings(request: Readonly<Record<string, unknown>>, { isLocal = false } = {}): string[] {
-  return fields.flatMap(({ name, findWarning: findDoubt, isBeyondInterface }) => {
+  return fields.flatMap(({ name, findWarning, isBeyondInterface }) => {
     const value = request[name];
     if (value === undefined) return [];
     if (isBeyondInterface && !isLocal) return `The service may not know the field "${name}", and ignore it.`;
-    return findDoubt?.(String(value)) ?? [];
+    return findWarning?.(String(value)) ?? [];
   });
 }
 

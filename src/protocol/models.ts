@@ -11,13 +11,13 @@ export type KnownModel =
   | "seedance"
   | "minimax";
 
-/** A model of the service (interface section 2.2). */
+/** A model of the service. */
 export type Model = {
   /** Its name in a request. */
   id: string;
   /** What it is good at. */
   characteristic: string;
-  /** How many images it needs, if the interface states that (section 8). */
+  /** How many images it needs, if the interface states that. */
   images?: { min: number; max: number };
 };
 
@@ -36,10 +36,10 @@ export const models: readonly Model[] = [
 /** The longest video of the local service, in seconds; the interface states no limit for other services. */
 export const maxLocalSeconds = 60;
 
-/** The default: the interface calls it "best value". */
+/** The default model, which the interface calls "best value". */
 export const defaultModel = "wan-2.5";
 
-/** Suggestions only: the interface accepts any ratio. */
+/** Suggested ratios; the interface accepts any. */
 export const aspectRatios = ["16:9", "9:16", "1:1", "4:3", "3:4", "21:9"] as const;
 
 export function findModel(id: string): Model | undefined {

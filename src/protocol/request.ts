@@ -49,7 +49,7 @@ const setSubjects = {
 /** The service of a request: `isLocal` for the local service, which accepts more fields than the interface. */
 export type Destination = { isLocal: boolean };
 
-/** The body of the start request (interface 4.1). Throws `usage` for values that the service would refuse, or probably ignore. */
+/** The body of the start request. Throws `usage` for values that the service would refuse, or probably ignore. */
 export function buildRequest({ set, ...input }: RequestInput, destination: Destination): StartRequest {
   const whole = { ...input, extra: readSettings(set) };
   for (const fault of findFaults(whole, destination)) throw usage(describeFlagFault(fault), fault.hint);
@@ -92,7 +92,7 @@ export function toRequest({ texts, images, extra }: FieldInput): StartRequest {
   return { prompt, model, ...sent, ...extra };
 }
 
-/** All faults of the fields. Images are checked only for their number and whether they are sent: see `findImageFault` for the rest. */
+/** All faults of the fields. Images are checked only for their number and whether they are sent; `findImageFault` checks the rest. */
 export function* findFaults({ texts, images, extra }: FieldInput, { isLocal }: Destination): Generator<FieldFault> {
   if (extra.prompt !== undefined)
     yield { field: "set.prompt", text: "is a second prompt", hint: "Pass the prompt only as the argument." };

@@ -3,7 +3,7 @@ import { usage } from "../errors.ts";
 import { isSameId, isUsableId } from "./id.ts";
 import { isRecord } from "./json.ts";
 
-/** The three states of interface section 3. */
+/** The interface's three states of a generation. */
 export const states = ["processing", "completed", "failed"] as const;
 
 /**
@@ -14,10 +14,10 @@ export const states = ["processing", "completed", "failed"] as const;
 export const failureCodes = ["credits", "unclear", "not_submitted", "auth", "not_fetched"] as const;
 export type FailureCode = (typeof failureCodes)[number];
 
-/** The body of the start request (interface 4.1). Only `prompt` and `model` are in every example; the rest is sent unchanged. */
+/** The body of the start request. Only `prompt` and `model` are always present; the rest is sent unchanged. */
 export type StartRequest = { prompt: string; model: string; [field: string]: unknown };
 
-/** A generation as any reply may show it (interface 2.1): the start reply's `data`, the status reply, the callback. */
+/** A generation as any reply may show it: the start reply's `data`, the status reply, the callback. */
 export type WireGeneration = {
   /** The id that the service assigned. */
   id: string;
@@ -44,7 +44,7 @@ export type WireGeneration = {
 /** An optional field: a value of the wrong type becomes null. */
 const optionalText = z.catch(z.nullish(z.string()), null);
 
-/** Strict only about `id` and `status`; other fields are kept. */
+/** Checks only `id` and `status` strictly; other fields are kept. */
 const generationSchema: z.ZodMiniType<WireGeneration> = z.looseObject({
   id: z.string().check(z.refine(isUsableId)),
   status: z.string(),
@@ -72,8 +72,8 @@ export type AcceptedStart = {
 };
 
 /**
- * Reads the status reply (interface 4.2) about `askedId`, flat or inside `data`; `undefined` if it is neither, or about another
- * generation. A reply without an id counts as one about `askedId`.
+ * Reads the status reply about `askedId`, flat or inside `data`; `undefined` if it is neither, or about another generation. A reply without an id counts
+ * as one about `askedId`.
  */
 export function readGeneration(json: unknown, askedId: string): WireGeneration | undefined {
   for (const candidate of isRecord(json) ? [json, json.data] : []) {
@@ -111,7 +111,7 @@ const foreignStates: ReadonlyMap<string, "completed" | "failed"> = new Map([
   ...["fail", "failure", "error", "expired", "cancelled", "canceled", "nsfw"].map((word) => [word, "failed"] as const),
 ]);
 
-/** The meaning of another service's word for a state; `undefined` if it may be running. */
+/** The meaning of another service's word for a state; `undefined` if the generation may be running. */
 export function meaningOf({ status }: WireGeneration): "completed" | "failed" | undefined {
   return foreignStates.get(status.trim().toLowerCase());
 }

@@ -8,7 +8,7 @@ export type Mp4Fault = {
   reason: string;
   mayBeVideo: boolean;
   isFinished: boolean;
-  /** Why the file does not state its own length; then it cannot be known whether it was cut. */
+  /** Why the file does not state its own length. It is then unknown whether the file was cut. */
   noLength?: "another kind" | "unknown kind" | "open last box" | "fragments";
 };
 
@@ -22,9 +22,9 @@ const singleTypes = ["ftyp", "moov"];
 const videoTypes = ["moov", "mdat", "moof"];
 
 /**
- * Checks whether a file is a complete .mp4: its top-level boxes end exactly at the end of the file, with `moov` and `mdat` among
- * them (ISO/IEC 14496-12, section 4.2). Unless the length of the file is known to be correct, the last box must state its size, and the video must not be in
- * fragments; bytes after a complete video are ignored.
+ * Returns why a file is not a complete .mp4; `undefined` if it is one. The top-level boxes must end exactly at the end of the file, with `moov` and
+ * `mdat` among them (ISO/IEC 14496-12, section 4.2). Unless the length of the file is known to be correct, the last box must state its size, and the
+ * video must not be in fragments; bytes after a complete video are ignored.
  */
 export async function faultOfMp4(file: Reader, { isLengthKnown = true } = {}): Promise<Mp4Fault | undefined> {
   const { size } = await file.stat();
@@ -79,7 +79,7 @@ async function describeKind(file: Reader): Promise<Pick<Mp4Fault, "reason" | "no
   return { reason, noLength: "another kind" };
 }
 
-/** Whether the file is text, such as HTML or JSON: every video has non-text bytes near its start. */
+/** Whether the file is text, such as HTML or JSON. Every video has non-text bytes near its start. */
 async function isText(file: Reader): Promise<boolean> {
   const { buffer, bytesRead } = await file.read(new Uint8Array(512), 0, 512, 0);
   return buffer.subarray(0, bytesRead).every((byte) => byte > 8);
@@ -122,7 +122,7 @@ async function findBoxes(file: Reader, type: string, { at, end }: ByteRange): Pr
   return found;
 }
 
-/** Longer than all headers that are read here. */
+/** The maximum number of bytes to read of a box, more than any of these headers has. */
 const maxBody = 128;
 
 async function readBoxBody(file: Reader, { at, end }: ByteRange): Promise<DataView> {

@@ -9,7 +9,7 @@ export type NameParts = { prompt?: string | undefined; model?: string | undefine
 /** All parts of a file's name. */
 export type Naming = NameParts & { id: string };
 
-/** Such as "a-red-fox-runs-wan-2.5-1b4e28ba.mp4". It is never a path, whatever the id is. */
+/** Returns a file name such as "a-red-fox-runs-wan-2.5-1b4e28ba.mp4", which is never a path, whatever the id is. */
 export function fileName({ id, prompt, model }: Naming): string {
   const first = firstPart(id);
   const parts = [slug(prompt ?? "", 48), slug(model ?? "", 24), first].filter((part) => part !== "");
@@ -63,7 +63,10 @@ function safeWord(word: string, fallback: string): string {
 
 const maxWordBytes = 100;
 
-/** Converts any text to a part of a path: letters, digits, spaces and `. _ -`, without dots and spaces at the ends. Never empty, and never a path. */
+/**
+ * Converts any text to a part of a path: letters, digits, spaces and `. _ -`, without dots and spaces at the ends. The result is never empty, and never
+ * a path.
+ */
 export function safeName(text: string): string {
   const letters = text
     .slice(0, maxWordBytes)
@@ -107,7 +110,10 @@ function byteLength(text: string): number {
 /** The placeholders in -o. */
 export const placeholders = ["slug", "model", "id", "date", "n"] as const;
 
-/** Throws `usage` for an unknown placeholder, a missing brace, and `{id}` in a folder's name, since the folder must exist before the start. `source` is the name in the message. */
+/**
+ * Throws `usage` for an unknown placeholder, a missing brace, and `{id}` in a folder's name, since the folder must exist before the start. `source` is
+ * the name in the message.
+ */
 export function checkTemplate(outputPath: string, source = "-o"): void {
   const fault = findNameFault(outputPath, placeholders);
   if (fault) throw usage(`${source} ${fault.text}.`, fault.hint);

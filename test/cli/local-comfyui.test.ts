@@ -38,7 +38,7 @@ test("a workflow that saves a WebM alone has made a video, and the kind of the f
     }),
     video: () => webm,
   });
-  expect(await generate()).toMatchObject({ code: 0, stderr: expect.stringContaining("is no .mp4: it is a WebM") });
+  expect(await generate()).toMatchObject({ code: 0, stderr: expect.stringContaining("is not an .mp4: it is a WebM") });
   expect(saved()).toEqual(new Uint8Array(webm));
 });
 

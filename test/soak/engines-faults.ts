@@ -106,7 +106,7 @@ export const troubles: Record<string, TroubleMaker> = {
       }
     },
     excuse:
-      /no longer knows this video's job|upstream gives an error for this job; it may have lost it|generated this video, but it could not be downloaded from \S+: HTTP 404/,
+      /no longer knows this video's job|upstream gives an error for this job, and may have lost it|generated this video, but it could not be downloaded from \S+: HTTP 404/,
   }),
   "a failed job, as HTTP 4xx or 5xx where the kind does so": (random) => ({
     onPoll(server) {

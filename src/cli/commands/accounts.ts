@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import type { Account, AccountLimits, Accounts, MadeKey } from "../../connect/accounts.ts";
+import type { AccountLimits, Accounts, ListedAccount, MadeKey } from "../../connect/accounts.ts";
 import { findBaseUrl } from "../../connect/settings.ts";
 import { readNumber } from "../../connect/values.ts";
 import { asVidgenError, usage, VidgenError } from "../../errors.ts";
@@ -339,7 +339,7 @@ function countKeys(count: number): string {
   return count === 1 ? "One key was" : `${count} keys were`;
 }
 
-async function formatAccounts(accounts: Account[], width: number | undefined): Promise<string[]> {
+async function formatAccounts(accounts: ListedAccount[], width: number | undefined): Promise<string[]> {
   const rows = accounts.map(({ account, credits, keys, max_running, max_per_hour, disabled_at }) => {
     const state = disabled_at === null ? "enabled" : "disabled";
     return [account, credits, keys, max_running ?? "-", max_per_hour ?? "-", state].map(String);

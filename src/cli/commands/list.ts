@@ -112,9 +112,9 @@ async function list(words: string[], options: ListFlags, { io, output }: Context
   if (dismiss !== undefined) return dismissAttempt(dismiss, journal, { io, output });
   if (forget !== undefined) return forgetEntry(forget, { yes, journal, io, output });
   if (!/^[1-9]\d{0,8}$/.test(limit)) throw usage(`--limit must be a whole number above 0, not "${limit}".`);
-  const isMeant = createFilter(words, options, io.date());
-  if (sum !== undefined) return printSums(sum, { isMeant, words, options, journal }, { io, output });
-  const entries = await listAttempts({ ...options, limit: Number(limit), isMeant }, journal, io);
+  const matches = createFilter(words, options, io.date());
+  if (sum !== undefined) return printSums(sum, { matches, words, options, journal }, { io, output });
+  const entries = await listAttempts({ ...options, limit: Number(limit), matches }, journal, io);
   const unfollowed = await findUnfollowed(entries, journal);
   const documents = entries.map((entry) => entryDocument(entry, unfollowed));
   const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;

@@ -1,7 +1,7 @@
 import type { CommandErrorCode } from "../../errors.ts";
 import { type HolderIo, readHolder } from "../../lease.ts";
 import { isGeneral } from "../generation/events.ts";
-import { type State, type Status, statusOf, stopsOthers } from "../ledger/attempt.ts";
+import { type AttemptState, type Status, statusOf, stopsOthers } from "../ledger/attempt.ts";
 import { type Entry, foldEntry, type RunLine } from "../ledger/history.ts";
 import { mergeAttempts } from "./ledger.ts";
 import { readRedos } from "./redo-lines.ts";
@@ -106,7 +106,7 @@ function isPaid(attempt: Entry): boolean {
 }
 
 /** The state of a row by that of its deciding attempt. */
-const kinds: Readonly<Record<State, keyof RowCounts>> = {
+const kinds: Readonly<Record<AttemptState, keyof RowCounts>> = {
   sending: "unknown",
   unsent: "missing",
   refused: "failed",

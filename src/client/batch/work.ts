@@ -13,7 +13,7 @@ import { type EndStatus, errorFieldsOf, type GenerationEvent } from "../generati
 import type { Service } from "../generation/service.ts";
 import { start } from "../generation/start.ts";
 import type { Label } from "../http/api.ts";
-import { type State, statusOf } from "../ledger/attempt.ts";
+import { type AttemptState, statusOf } from "../ledger/attempt.ts";
 import { recordOf } from "../ledger/history.ts";
 import { chargedOf } from "../ledger/price.ts";
 import { type Costs, costOf } from "./costs.ts";
@@ -204,7 +204,7 @@ export function createWork(
 }
 
 /** The status of a generation whose video could not be saved. */
-function endStatusOf(state: State): EndStatus {
+function endStatusOf(state: AttemptState): EndStatus {
   const status = statusOf(state);
   return status === "starting" || status === "dismissed" || status === "deleted" ? "processing" : status;
 }

@@ -1,6 +1,6 @@
 import { asVidgenError } from "../../errors.ts";
 import { readCost, type WireGeneration } from "../../protocol/schema.ts";
-import { type Event, nextState } from "../ledger/attempt.ts";
+import { type AttemptEvent, nextState } from "../ledger/attempt.ts";
 import { hasContent } from "../ledger/content.ts";
 import { isPaidBy, type JournalLine } from "../ledger/history.ts";
 import { clear } from "../save/claim.ts";
@@ -32,7 +32,7 @@ export async function readStatus(service: Service, id: string, { signal }: Signa
     return generation;
   }
   if (entry === undefined) return generation;
-  const line: JournalLine & { kind: Event } =
+  const line: JournalLine & { kind: AttemptEvent } =
     status === "completed"
       ? { kind: status, id, cost: readCost(generation) }
       : failureLine(id, failedError(id, generation), generation);

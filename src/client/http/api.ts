@@ -7,11 +7,11 @@ export type Api = {
   /** The service's base URL, without a trailing slash. */
   baseUrl: string;
   /**
-   * POST /api/generate (interface 4.1): the only request that costs money. Sent once; rejects as `fetch` does. `attempt` is its
-   * Idempotency-Key; `label` is its batch, which `vidgen serve` shows.
+   * POST /api/generate, the only request that costs money. Sent once; rejects as `fetch` does. `attempt` is its Idempotency-Key; `label` is its batch,
+   * which `vidgen serve` shows.
    */
   start(request: StartRequest, attempt: string, options: SendStartOptions): Promise<Reply>;
-  /** GET /api/generation-status (interface 4.2): free, and safe to repeat. Rejects as `fetch` does. */
+  /** GET /api/generation-status, which is free and safe to repeat. Rejects as `fetch` does. */
   status(id: string, signal: AbortSignal): Promise<Reply>;
   /** Polls an id that does not exist: "not found" shows that the service works and accepts the key. */
   probe(signal: AbortSignal): Promise<Reply>;
@@ -36,7 +36,7 @@ export type AccountsRequest = { body?: object | undefined; key?: string | undefi
 
 const noGeneration = "00000000-0000-4000-8000-000000000000";
 
-/** The service's endpoints over `fetch`; the key is optional. It is sent to `baseUrl` only: redirects are not followed. */
+/** The service's endpoints over `fetch`. The key, which is optional, is sent only to `baseUrl`, because redirects are not followed. */
 export function createApi(options: { baseUrl: string; apiKey?: string | undefined; fetch: Io["fetch"] }): Api {
   const { baseUrl, apiKey, fetch } = options;
   const headers = {
@@ -69,7 +69,7 @@ export function startInit(request: StartRequest, attempt: string) {
   return postInit(request, attempt);
 }
 
-/** Encoded, since header values must be ASCII. */
+/** Percent-encodes the name, since header values must be ASCII. */
 function labelHeaders(label: Label | undefined): Record<string, string> {
   if (label === undefined) return {};
   return { "Vidgen-Label": encodeURIComponent(label.name), "Vidgen-Label-Size": String(label.size) };

@@ -18,7 +18,7 @@ const keepAliveMs = 60_000;
 /** A server or a proxy; `host` is a name or an IP address without brackets. */
 type Peer = { isSecure: boolean; host: string; port: number };
 
-/** With `isPrivateOnly` it connects only to private addresses and this machine, without a proxy. */
+/** `isPrivateOnly` allows only private addresses and this machine, without a proxy. */
 type ConnectOptions = { signal?: AbortSignal | undefined; isPrivateOnly?: boolean | undefined };
 
 /**
@@ -69,18 +69,18 @@ const lookUpPrivate: LookupFunction = (name, { all, ...options }, done) => {
   });
 };
 
-type OpenOptions = {
+type OpenSocketOptions = {
   signal: AbortSignal | undefined;
-  /** TLS runs inside it. */
+  /** The connection through which TLS runs, instead of a new one. */
   tunnel?: Socket;
   lookup?: LookupFunction;
 };
 
-async function open({ isSecure, host, port }: Peer, { signal, tunnel, lookup }: OpenOptions): Promise<Socket> {
+async function open({ isSecure, host, port }: Peer, { signal, tunnel, lookup }: OpenSocketOptions): Promise<Socket> {
   const to = { host, port, ...(lookup && { lookup }) };
   const tls = { ...(tunnel && { socket: tunnel }), ALPNProtocols: ["http/1.1"], servername: isIP(host) ? "" : host };
   const socket = isSecure ? connectTls({ ...to, ...tls }) : connectTcp(to);
-  // Ignored: the user of the connection sees its end anyway.
+  // Ignored here, because the user of the connection sees its end anyway.
   socket.on("error", () => {});
   await waitForEvent(socket, isSecure ? "secureConnect" : "connect", { socket, host, signal });
   return socket.setNoDelay(true).setKeepAlive(true, keepAliveMs);

@@ -50,7 +50,7 @@ function isKnownCoding(name: string): name is keyof typeof codings {
   return Object.hasOwn(codings, name);
 }
 
-/** Passes on the decoded chunks. On an error zlib drops what it decoded of the last chunk: `decodeAgain` returns it. */
+/** Passes on the decoded chunks. On an error zlib drops what it decoded of the last chunk, so `decodeAgain` decodes the beginning again. */
 async function* passOn(decoded: Readable, decodeAgain: () => Uint8Array): AsyncGenerator<Uint8Array> {
   let length = 0;
   try {

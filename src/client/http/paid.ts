@@ -9,7 +9,7 @@ import { breakOff, fallbackToRaw, keepReply, type ReadRaw } from "./raw-reply.ts
 /** The maximum number of unread chunks of a body. */
 const maxWaitingChunks = 16;
 
-/** A body is written in parts of this size: each accepted part counts as progress. */
+/** A body is written in parts of this size, because each accepted part counts as progress. */
 const partBytes = 16_384;
 
 /** A reply with a decoded body. */

@@ -67,7 +67,7 @@ function readProxy({ variable, value }: ProxySetting): HttpProxy {
   }
 }
 
-/** The error for a proxy that did not connect to `target`. A refusal is final: retries may lock the user's account at the proxy. */
+/** The error for a proxy that did not connect to `target`. A refusal is final, because retries may lock the user's account at the proxy. */
 export function tunnelError({ variable, authorization }: HttpProxy, target: string, status: number | undefined): Error {
   const said = `(HTTP ${status})`;
   if (status === 407 && authorization === undefined) {

@@ -10,7 +10,7 @@ export function backoffMs(failures: number, random: number): number {
   return random * Math.min(15_000, 500 * 2 ** failures);
 }
 
-/** The maximum Retry-After of a free request: it must not use up the timeout. */
+/** The maximum wait for the Retry-After of a free request, which must not use up the timeout. */
 const maxFreeWaitMs = 60_000;
 
 /** How long to wait before a free request (a poll, a download) is retried, in milliseconds. */

@@ -6,7 +6,7 @@ import { type AcceptedStart, asGeneration } from "../../protocol/schema.ts";
 export type StartReply = { started: AcceptedStart | undefined; saysNo: boolean };
 
 /**
- * Reads a start reply (interface 2.3): complete, cut off anywhere, or with values that are not JSON, such as NaN. The id is taken only from `data`,
+ * Reads a start reply that may be complete, cut off anywhere, or have values that are not JSON, such as NaN. The id is taken only from `data`,
  * since an echoed prompt may contain anything, and unchanged, even if it is a number. A cut id is not used.
  */
 export function readStartReply(text: string): StartReply {

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import type { Io } from "../../io.ts";
 
-/** A longer message ends the connection. */
+/** The maximum length of a message; a longer one ends the connection. */
 const maxBytes = 16_000_000;
 
 /** Creates `Io["readSocket"]`, which connects as `connection.ts` does, through the proxies of `env`. */

@@ -1,26 +1,26 @@
 /** The state of an attempt: one paid start, and its generation if it has one. */
-export type State =
+export type AttemptState =
   /** The intent is written, without an outcome yet. */
   | "sending"
   /** No byte of the request was written. */
   | "unsent"
-  /** The service refused it with a readable answer. */
+  /** The service refused the request with a readable answer. */
   | "refused"
-  /** It may have been charged. */
+  /** The request may have been charged. */
   | "unknown"
-  /** Accepted: it has an id. */
+  /** The request was accepted, and the generation has an id. */
   | "running"
-  /** Completed, but its result is not delivered yet. */
+  /** The generation is completed, but its result is not delivered yet. */
   | "ready"
-  /** Its result was delivered: saved to a file, or its URL was printed or returned. */
+  /** The result was delivered: the video was saved to a file, or its URL was printed or returned. */
   | "delivered"
-  /** The service says that it failed. */
+  /** The service says that the generation failed. */
   | "failed"
-  /** The service gave it an id, but no longer knows it. */
+  /** The service gave the generation an id, but no longer knows it. */
   | "lost";
 
-/** An event in the journal: about an attempt (`accepted` to `unknown`), or about its id. */
-export type Event =
+/** An event in the journal: about an attempt (`accepted` to `unknown`), or about a generation by its id. */
+export type AttemptEvent =
   | "accepted"
   | "refused"
   | "unsent"
@@ -28,14 +28,14 @@ export type Event =
   | "completed"
   | "delivered"
   | "failed"
-  /** The service does not know whether it was charged. */
+  /** The service does not know whether the generation was charged. */
   | "unclear"
   | "lost"
   /** The service says that an unknown or lost id is running. */
   | "found";
 
 /** The state after each event; missing events do not change it. */
-const changes: Record<State, { readonly [event in Event]?: State }> = {
+const changes: Record<AttemptState, { readonly [event in AttemptEvent]?: AttemptState }> = {
   sending: {
     accepted: "running",
     refused: "refused",
@@ -64,7 +64,7 @@ const changes: Record<State, { readonly [event in Event]?: State }> = {
   },
 };
 
-export function nextState(state: State, event: Event): State {
+export function nextState(state: AttemptState, event: AttemptEvent): AttemptState {
   return changes[state][event] ?? state;
 }
 
@@ -84,7 +84,7 @@ export const statuses = [
 
 export type Status = (typeof statuses)[number];
 
-const statusWords: Record<State, Status> = {
+const statusWords: Record<AttemptState, Status> = {
   sending: "starting",
   unsent: "unsent",
   refused: "refused",
@@ -96,12 +96,12 @@ const statusWords: Record<State, Status> = {
   lost: "lost",
 };
 
-export function statusOf(state: State, { isDismissed = false, isRemoved = false } = {}): Status {
+export function statusOf(state: AttemptState, { isDismissed = false, isRemoved = false } = {}): Status {
   if (isRemoved) return "deleted";
   return isDismissed && stopsOthers(state) ? "dismissed" : statusWords[state];
 }
 
-/** Whether the same command refuses to start until it is dismissed: it may have been charged, or was charged and is lost. */
-export function stopsOthers(state: State): boolean {
+/** Whether the same command refuses to start until the attempt is dismissed, because it may have been charged, or was charged and is lost. */
+export function stopsOthers(state: AttemptState): boolean {
   return state === "sending" || state === "unknown" || state === "lost";
 }

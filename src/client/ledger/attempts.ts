@@ -1,6 +1,6 @@
 import type { Io } from "../../io.ts";
 import { readCandidates } from "./candidates.ts";
-import { type Dated, datedEntries, type Entry, isOpen, isUnfinished } from "./history.ts";
+import { type DatedEntry, datedEntries, type Entry, isOpen, isUnfinished } from "./history.ts";
 import type { Journal } from "./journal.ts";
 import { scanEntries } from "./search.ts";
 
@@ -8,7 +8,7 @@ import { scanEntries } from "./search.ts";
 const startingMs = 5 * 60_000;
 
 /** Whether an attempt is shown as unknown: its process has ended, or probably has. */
-async function mayBeCharged({ entry, ageMs }: Dated, leaseOf: Journal["leaseOf"]): Promise<boolean> {
+async function mayBeCharged({ entry, ageMs }: DatedEntry, leaseOf: Journal["leaseOf"]): Promise<boolean> {
   if (entry.state !== "sending") return entry.state === "unknown";
   const lease = await leaseOf(entry.attempt);
   return lease === "dead" || (lease === "unsure" && ageMs >= startingMs);
@@ -18,21 +18,21 @@ type ListAttemptsOptions = {
   status?: Entry["status"] | undefined;
   limit: number;
   /** A further condition. */
-  isMeant?(entry: Entry): boolean;
+  matches?(entry: Entry): boolean;
 };
 
 /** The newest attempts in the journal. An attempt whose process was killed before a reply came is `unknown`. */
 export async function listAttempts(
-  { status, limit, isMeant = () => true }: ListAttemptsOptions,
+  { status, limit, matches = () => true }: ListAttemptsOptions,
   journal: Pick<Journal, "scan" | "leaseOf">,
   { date }: Pick<Io, "date">,
 ): Promise<Entry[]> {
   const isWanted = (entry: Entry) =>
-    (status === undefined || status === entry.status || entry.status === "starting") && isMeant(entry);
+    (status === undefined || status === entry.status || entry.status === "starting") && matches(entry);
   const wanted: Entry[] = [];
   for await (const part of scanEntries(journal)) {
     wanted.push(...part.filter(isWanted));
-    // Attempts that are "starting" do not count: they may turn out to be unknown.
+    // Attempts that are "starting" do not count, because they may turn out to be unknown.
     if (wanted.filter(({ status }) => status !== "starting").length >= limit) break;
   }
   const settled = await Promise.all(
@@ -41,7 +41,7 @@ export async function listAttempts(
   return settled.filter((entry) => status === undefined || entry.status === status).slice(0, limit);
 }
 
-async function withFinalState(dated: Dated, leaseOf: Journal["leaseOf"]): Promise<Entry> {
+async function withFinalState(dated: DatedEntry, leaseOf: Journal["leaseOf"]): Promise<Entry> {
   const { entry } = dated;
   if (entry.status !== "starting") return entry;
   // If the journal can be read, but its leases cannot, its entries are shown unchanged.
@@ -60,8 +60,8 @@ export async function findUnfollowed(
 }
 
 /**
- * The generations that may have cost money, whose result was not delivered, and that no process follows:
- * the same command would resume them. Reads as far back as a start does, and writes nothing.
+ * The generations that may have cost money, whose result was not delivered, and that no process follows, so that the same command would resume them.
+ * Reads as far back as a start does, and writes nothing.
  */
 export async function findUnsaved(
   journal: Pick<Journal, "scan" | "append" | "leaseOf">,

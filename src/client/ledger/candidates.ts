@@ -13,9 +13,8 @@ import type { Journal, JournalPart, Lock } from "./journal.ts";
 import { findLine } from "./search.ts";
 
 /**
- * The attempts that a start must consider, newest first: those of the last 24 hours, and older unfinished
- * ones. With the lock it copies older lines about unfinished attempts to the end, so that the next start reads less; without it
- * nothing is written.
+ * The attempts that a start must consider, newest first: those of the last 24 hours, and older unfinished ones. With `lock`, copies older lines about
+ * unfinished attempts to the end of the journal, so that the next start reads less; without it, writes nothing.
  */
 export async function readCandidates(
   journal: Pick<Journal, "scan" | "append">,
@@ -70,10 +69,10 @@ async function readBack(
     entries.push(...found);
     return found;
   };
-  for await (const { lines, ...place } of journal.scan({ from: copy?.end })) {
+  for await (const { lines, ...part } of journal.scan({ from: copy?.end })) {
     const found = datedEntries(take(lines), now);
-    if (found.length > 0 && found.every(({ ageMs }) => ageMs >= reusableMs)) recent ??= place;
-    oldest = place;
+    if (found.length > 0 && found.every(({ ageMs }) => ageMs >= reusableMs)) recent ??= part;
+    oldest = part;
   }
   // `next` is the beginning of the part that followed the copied range: if it differs, somebody edited the file.
   if (copy && oldest?.head !== copy.next) return undefined;

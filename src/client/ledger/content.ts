@@ -2,7 +2,7 @@ import { createHash, type Hash } from "node:crypto";
 import type { Disk, DiskFile } from "../../io.ts";
 import { isRecord } from "../../protocol/json.ts";
 
-/** Identifies the content of a saved video, with the journal's field names: its hash, and what shows without reading that the file is unchanged. */
+/** Identifies the content of a saved video, with the journal's field names: its hash, and the values that show that the file is unchanged. */
 export type Content = {
   /** Hexadecimal. */
   sha256: string;
@@ -42,8 +42,8 @@ export function parseContent(line: unknown): Content | undefined {
 }
 
 /**
- * Whether the file at a path has this content. A file with the same inode, size and modification time is the same; any other, such as a
- * copied, restored or touched one, is read. Also false if it is not a file or cannot be read.
+ * Whether the file at a path has this content. A file with the same inode, size and modification time is the same; any other file, such as a copy, is
+ * read. Also false if the path is not a file or cannot be read.
  */
 export async function hasContent(path: string, { sha256, ...known }: Content, disk: Pick<Disk, "open" | "stat">) {
   const found = await disk.stat(path).catch(() => undefined);

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { CommandErrorCode } from "../../errors.ts";
 import { isRecord } from "../../protocol/json.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
-import { nextState, type State, type Status, statusOf, stopsOthers } from "./attempt.ts";
+import { type AttemptState, nextState, type Status, statusOf, stopsOthers } from "./attempt.ts";
 import { type Content, parseContent } from "./content.ts";
 import type { FileIdentity } from "./identity.ts";
 import type { Version } from "./version.ts";
@@ -13,7 +13,7 @@ export type JournalLine =
   | FilmLine
   | RedoLine
   | IntentLine
-  /** `credits` is the stated cost. Without it only the drop of the balance is known, which may include what others spent. */
+  /** `credits` is the stated cost. Without a stated cost, only the drop of the balance is known, which may include what others spent. */
   | {
       kind: "accepted";
       attempt: string;
@@ -37,8 +37,8 @@ export type JournalLine =
   /** The id was returned to a caller who does not wait for the generation. */
   | { kind: "told"; attempt: string }
   /**
-   * `watched` is set if an earlier poll saw it running: then `at` is about the time of its end. `paused` is set if it may have been
-   * suspended: the local service ends with its command.
+   * `watched` is set if an earlier poll saw the generation running, so that `at` is about the time of its end. `paused` is set if it may have been
+   * suspended, because the local service ends with its command.
    */
   | {
       kind: "completed";
@@ -47,7 +47,7 @@ export type JournalLine =
       paused?: boolean | undefined;
       cost?: number | undefined;
     }
-  /** `code` is set if nothing was charged, `cost` if the service says that it was charged anyway. */
+  /** `code` is set if nothing was charged, `cost` if the service says that the failed generation was charged. */
   | {
       kind: "failed";
       id: string;
@@ -55,19 +55,19 @@ export type JournalLine =
       code?: CommandErrorCode | undefined;
       cost?: number | undefined;
     }
-  /** The service does not know whether it was charged: its request to an engine got no usable response. */
+  /** The service does not know whether the generation was charged, because its request to an engine got no usable response. */
   | { kind: "unclear"; id: string; reason: string }
-  /** The service accepted it, but no longer knows it. */
+  /** The service accepted the start, but no longer knows the generation. */
   | { kind: "lost"; id: string }
   /** An unknown or lost generation is running after all. */
   | { kind: "found"; id: string }
-  /** The service deleted its video at the user's request. */
+  /** The service deleted the generation's video at the user's request. */
   | { kind: "removed"; id: string }
-  /** A partial file of its video, and the version in it; the newest line about a file counts. */
+  /** A partial file of a video, and the version in it; the newest line about a file counts. */
   | PartLine
   /** The video is complete, and its file is about to be renamed. */
   | ({ kind: "downloaded"; id: string } & Content)
-  /** Its result was delivered: as a file ("-" is standard output), or as its URL. */
+  /** The result was delivered as a file ("-" is standard output) or as its URL. */
   | ({ kind: "delivered"; id: string; file?: string | undefined } & Partial<Content>)
   | UnfinishedLine;
 
@@ -75,7 +75,7 @@ export type JournalLine =
 export type IntentLine = Partial<Take> & {
   kind: "intent";
   attempt: string;
-  /** The caller's Idempotency-Key; without one it is the attempt's name. */
+  /** The caller's Idempotency-Key; without one, the attempt's name is sent. */
   key?: string | undefined;
   /** The attempt whose Idempotency-Key is sent again. */
   resend_of?: string | undefined;
@@ -99,15 +99,15 @@ export type IntentLine = Partial<Take> & {
   redo?: string | undefined;
   /** The rows file. */
   rows_file?: FileIdentity | undefined;
-  /** Whether an AI agent started it, through `vidgen mcp`. */
+  /** Whether an AI agent started the generation, through `vidgen mcp`. */
   mcp?: boolean | undefined;
-  /** Whether its video is a preview; absent if the service does not say. */
+  /** Whether the video is a preview; absent if the service does not say. */
   is_preview?: boolean | undefined;
   /** The value of `--engine`. */
   engine?: readonly string[] | undefined;
   /** The id of the generation whose request `again` repeats. */
   parent?: string | undefined;
-  /** The id of the generation whose last frame it starts with. */
+  /** The id of the generation whose last frame this one starts with. */
   from?: string | undefined;
   /** The hash of the typed command line. */
   typed?: string | undefined;
@@ -127,7 +127,7 @@ export type Take = {
   count: number;
 };
 
-/** The start of a batch's run, in its results file only: it says which rows the file is about. */
+/** The start of a batch's run, only in its results file. Says which rows the file is about. */
 export type RunLine = {
   kind: "batch";
   /** The rows file as a path relative to the results file; "" or "-" if the rows did not come from a file. */
@@ -145,7 +145,7 @@ export type RunLine = {
   results: string;
 };
 
-/** The joined film of a batch is about to be renamed; in the results file only. */
+/** The joined film of a batch is about to be renamed. Only in the results file. */
 export type FilmLine = Content & {
   kind: "film";
   file: string;
@@ -179,8 +179,8 @@ export type PartLine = Version & { kind: "part"; file: string; inode?: number | 
   );
 
 /**
- * A copy of all lines about unfinished attempts before the byte `end` of the journal, oldest first: a start does not read further back than
- * that byte. `next` is the beginning of the line at that byte: if it differs, somebody edited the file, and the copy is invalid.
+ * A copy of all lines about unfinished attempts before the byte `end` of the journal, oldest first, so that a start does not read further back than that
+ * byte. `next` is the beginning of the line at that byte. If it differs, somebody edited the file, and the copy is invalid.
  */
 export type UnfinishedLine = { kind: "unfinished"; end: number; next: string; lines: DatedLine[] };
 
@@ -212,8 +212,8 @@ const requiredFields: Record<JournalLine["kind"], readonly string[]> = {
 };
 
 /**
- * Returns `undefined` for an unreadable line, such as one that a crash has torn. A line of a newer version about an attempt is `newer`. Not
- * zod: a long journal has 400,000 lines.
+ * Returns `undefined` for an unreadable line, such as one that a crash has torn. A line of a newer version about an attempt is `newer`. Does not use
+ * zod, because a long journal has 400,000 lines.
  */
 export function parseLine(text: string): DatedLine | undefined {
   try {
@@ -267,9 +267,9 @@ function asText(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** One attempt to start a generation, and its generation if it has one: the sum of its lines. */
+/** One attempt to start a generation, and its generation if it has one, as the journal's lines about them say. */
 export type Entry = Omit<IntentLine, "kind" | "part"> & {
-  /** When it was started; ISO 8601, UTC. */
+  /** When the attempt was started; ISO 8601, UTC. */
   at: string;
   /** The stated cost in USD. */
   cost?: number | undefined;
@@ -277,30 +277,30 @@ export type Entry = Omit<IntentLine, "kind" | "part"> & {
   credits?: number | undefined;
   /** Without a stated cost: by how much the balance fell, if known. Others may have spent too. */
   balance_fell?: number | undefined;
-  /** `sending` until the outcome is written; it stays so if the process dies before that. */
-  state: State;
+  /** `sending` until the outcome is written, and permanently if the process dies before that. */
+  state: AttemptState;
   /** The public name of the state. */
   status: Status;
   id?: string;
   remaining_credits?: number | undefined;
-  /** From its start to its end, in milliseconds; set if this machine polled it until then. */
+  /** The time from start to end, in milliseconds; set if this machine polled the generation until its end. */
   took_ms?: number;
-  /** Whether it may have been suspended for a part of that time. */
+  /** Whether the generation may have been suspended for a part of that time. */
   paused?: boolean;
-  /** Why it was refused, is unknown, or failed. */
+  /** Why the attempt was refused, is unknown, or failed. */
   reason?: string;
   code?: CommandErrorCode | undefined;
-  /** Whether other starts ignore it. */
+  /** Whether other starts ignore the attempt. */
   dismissed?: boolean;
-  /** Whether the service deleted its video. */
+  /** Whether the service deleted the video. */
   removed?: boolean;
-  /** Whether its id was returned to a caller who does not wait for it. */
+  /** Whether the id was returned to a caller who does not wait for the generation. */
   told?: boolean;
-  /** The absolute paths of its partial files. */
+  /** The absolute paths of the partial files. */
   parts?: string[];
-  /** Where it was saved; "-" for standard output. */
+  /** Where the video was saved; "-" for standard output. */
   file?: string;
-  /** The content of its video. */
+  /** The content of the video. */
   content?: Content | undefined;
 };
 
@@ -313,7 +313,7 @@ export function keyOf({ key, resend_of, attempt }: Pick<Entry, "key" | "resend_o
  * Takes lines one by one, newest first. At each intent it returns all lines of that attempt, oldest first.
  */
 export function createGrouping(): (line: DatedLine) => AttemptLines | undefined {
-  // Two maps, since the name of an attempt may equal the id of another one's generation, if an early version named it by a caller's key.
+  // Two maps, since the name of an attempt may equal the id of another attempt's generation.
   const ofAttempts = createPendingLines();
   const ofIds = createPendingLines();
   return (line) => {
@@ -437,43 +437,42 @@ function fold(entry: Entry, line: DatedLine): void {
   }
 }
 
-/** Whether it runs, or has a result that was not delivered. */
+/** Whether an attempt's generation runs, or has a result that was not delivered. */
 export function isOpen({ state, removed = false }: Pick<Entry, "state" | "removed">): boolean {
   return !removed && (state === "running" || state === "ready");
 }
 
-/** Whether the user has dismissed it, or deleted its video: later starts of the same request ignore it. */
+/** Whether the user has dismissed an attempt, or deleted its video, so that later starts of the same request ignore it. */
 export function isClosed({ dismissed = false, removed = false }: Pick<Entry, "dismissed" | "removed">): boolean {
   return dismissed || removed;
 }
 
-/** Whether a start must consider it at any age. Not for rows of a batch, callers' keys and agents, which are found in other ways. */
+/** Whether a start must consider an attempt at any age. Not for rows of a batch, callers' keys and agents, which are found in other ways. */
 export function isUnfinished(entry: Entry): boolean {
   if (isClosed(entry)) return false;
   if (entry.batch !== undefined || entry.mcp || entry.key !== undefined) return false;
   return stopsOthers(entry.state) || (isOpen(entry) && !isIdHandedOver(entry));
 }
 
-/** Whether it is running, and its id was returned to a caller who does not wait. */
+/** Whether a generation is running, and its id was returned to a caller who does not wait. */
 export function isIdHandedOver({ state, no_wait = false, told = false }: Entry): boolean {
   return state === "running" && no_wait && told;
 }
 
 /** An attempt and how long ago it was started, in milliseconds. */
-export type Dated = { entry: Entry; ageMs: number };
+export type DatedEntry = { entry: Entry; ageMs: number };
 
 /** How much the clocks of machines that share a journal may differ. */
 const clockErrorMs = 10 * 60_000;
-/** No attempt is older than vidgen: a machine whose clock was not set says 1970. */
+/** No attempt is older than vidgen. A machine whose clock was never set says 1970. */
 const firstTime = Date.UTC(2025, 0, 1);
 
 /**
- * The ages of entries, newest first. If their order contradicts their times, a clock was wrong: such an attempt
- * counts as new.
+ * The ages of entries, newest first. If their order contradicts their times, a clock was wrong, and such an attempt counts as new.
  */
-export function datedEntries(entries: readonly Entry[], now: Date): Dated[] {
+export function datedEntries(entries: readonly Entry[], now: Date): DatedEntry[] {
   let latest = firstTime;
-  const oldestFirst = entries.toReversed().map((entry): Dated => {
+  const oldestFirst = entries.toReversed().map((entry): DatedEntry => {
     const time = Date.parse(entry.at);
     const ageMs = now.getTime() - time;
     const isPlausible = time >= latest - clockErrorMs && ageMs >= -clockErrorMs;
@@ -487,8 +486,8 @@ export function datedEntries(entries: readonly Entry[], now: Date): Dated[] {
 export const reusableMs = 24 * 3600_000;
 
 /**
- * A request in the form that the journal keeps, enough to recognize it: URLs with a query or a password, and images, may be secret, and
- * are replaced by a hash. The prompt and the model are unchanged.
+ * A request in the form that the journal keeps, which is enough to recognize it. URLs with a query or a password, and images, may be secret, and are
+ * replaced by a hash. The prompt and the model are unchanged.
  */
 export function recordOf({ prompt, model, ...fields }: StartRequest): StartRequest {
   const text = JSON.stringify(fields, (_, value) =>
@@ -518,7 +517,7 @@ export function isHash(value: unknown): boolean {
   return typeof value === "string" && /^sha256:[\w-]{43}$/.test(value);
 }
 
-/** The account of a key at a service, as a short hash: it distinguishes two accounts without revealing the key. */
+/** The account of a key at a service, as a short hash that distinguishes two accounts without revealing the key. */
 export function accountOf(baseUrl: string, apiKey: string): string {
   return createHash("sha256")
     .update(`${new URL(baseUrl).origin} ${apiKey}`)

@@ -69,7 +69,7 @@ async function foldsCase(path: string, disk: Disk): Promise<boolean> {
 /** An output path in the form that the journal keeps. */
 export type RecordedOutput = { outputPath: string | undefined; fullPath: FullPath | undefined };
 
-/** Redacts the path: the journal never contains a key. */
+/** Redacts the path, because the journal never contains a key. */
 export async function recordOutput(
   outputPath: string | undefined,
   redact: (text: string) => string,

@@ -8,7 +8,10 @@ import { redactValue } from "../http/redaction.ts";
 import { type DatedLine, type Entry, type JournalLine, parseLine } from "./history.ts";
 import { appendLine, blankLines, type Range, readLinesBackwards } from "./lines.ts";
 
-/** The record of everything that this machine started, as lines of a file. Several processes may append at once; lines never move. `search.ts` has the queries. */
+/**
+ * The record of everything that this machine started, as lines of a file. Several processes may append at once; lines never move. `search.ts` has the
+ * queries.
+ */
 export type Journal = {
   /** Resolves when the line is on the disk. Throws `output` when it cannot be written. */
   append(line: JournalLine): Promise<void>;
@@ -22,7 +25,7 @@ export type Journal = {
    * lock cannot be written, or the signal's reason while it waits.
    */
   lock<Result>(work: (lock: Lock) => Promise<Result>, signal?: AbortSignal): Promise<Result>;
-  /** Whether a live process has a lease; "unsure" for a process on another machine until further checks decide it within a minute. Changes nothing. */
+  /** Whether a live process has a lease; "unsure" for a process on another machine, until later calls within a minute decide. Changes nothing. */
   leaseOf(name: string): Promise<LeaseState>;
   /** Acquires the lease of an attempt: until it is released, other processes see that a live process has it. `undefined` while another process has it. */
   hold(attempt: string): Promise<Hold | undefined>;
@@ -137,8 +140,8 @@ export const noJournal: Journal = {
 };
 
 /**
- * A journal that redacts keys in all fields: a prompt, a path or the service's error text may contain one.
- * It also shortens URLs and images that an error text repeats.
+ * A journal that redacts keys in all fields, because a prompt, a path or the service's error text may contain one. Also shortens URLs and images that
+ * an error text repeats.
  */
 export function withoutSecrets(journal: Journal, redact: (text: string) => string): Journal {
   const redacted = <Line extends JournalLine>(line: Line): Line => {

@@ -29,13 +29,13 @@ export async function syncFolder(path: string, disk: Disk): Promise<void> {
   await folder?.close();
 }
 
-type OpenOptions = { disk: Disk; mode?: number };
+type OpenLinesOptions = { disk: Disk; mode?: number };
 
 /**
  * Opens a file of lines; `mode` applies to a new file. Rejects a pipe or a device with `ESPIPE` before opening it, which could block forever,
  * and would lose the data. Rejects with the system's error.
  */
-export async function openLines(path: string, flags: string, { disk, mode }: OpenOptions): Promise<DiskFile> {
+export async function openLines(path: string, flags: string, { disk, mode }: OpenLinesOptions): Promise<DiskFile> {
   // Errors are left to `open`; a new file has none.
   const found = await disk.stat(path).catch(() => undefined);
   if (found && !found.isFile() && !found.isDirectory())

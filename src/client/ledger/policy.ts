@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import { usage, VidgenError } from "../../errors.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
-import { type State, stopsOthers } from "./attempt.ts";
+import { type AttemptState, stopsOthers } from "./attempt.ts";
 import { readCandidates } from "./candidates.ts";
 import {
-  type Dated,
+  type DatedEntry,
   datedEntries,
   type Entry,
   type IntentLine,
@@ -30,7 +30,7 @@ export type Mode = Earlier | "key";
 
 /** What a start does about one earlier attempt. */
 export type Action =
-  /** Ignore it: start a new generation. */
+  /** Ignore the attempt, and start a new generation. */
   | "pass"
   /** Try again later. */
   | "wait"
@@ -38,17 +38,17 @@ export type Action =
   | "resume"
   /** Follow the generation while another process holds the attempt's lease. */
   | "join"
-  /** The service lost what was charged: send nothing. */
+  /** Send nothing, because the service lost a generation that was charged. */
   | "refuse lost"
-  /** Ignore it, now and in later starts. */
+  /** Ignore the attempt, now and in later starts. */
   | "dismiss"
-  /** Send the key: it was certainly not charged. */
+  /** Send the key, because the attempt was certainly not charged. */
   | "send"
-  /** It may have been charged: send its key again if the service remembers it; else send nothing. */
+  /** The attempt may have been charged: send its key again if the service remembers it; otherwise send nothing. */
   | "send again";
 
 type DecisionRow = Record<Mode, Action> & {
-  states: readonly State[];
+  states: readonly AttemptState[];
   leases?: readonly LeaseState[];
   /** Only for an attempt of `--no-wait` whose id was returned. */
   isIdHandedOver?: boolean;
@@ -75,7 +75,7 @@ const rows: readonly DecisionRow[] = [
   { states: ["lost"], resume: "refuse lost", reuse: "refuse lost", again: "dismiss", key: "resume" },
 ];
 
-export type Situation = { state: State; lease: LeaseState; isIdHandedOver?: boolean | undefined };
+export type Situation = { state: AttemptState; lease: LeaseState; isIdHandedOver?: boolean | undefined };
 
 export function decide({ state, lease, isIdHandedOver = false }: Situation, mode: Mode): Action {
   const row = rows.find(
@@ -104,7 +104,7 @@ export type Choice =
 
 /** Why nothing is sent now. */
 type Stop =
-  /** A process is starting it, or a process on another machine may have ended: try again later. */
+  /** A process is starting the attempt, or a process on another machine may have ended: try again later. */
   | { kind: "wait"; entry: Entry }
   /** `key` is the Idempotency-Key of an attempt that may be sent again, if the service remembers it. */
   | { kind: "refuse"; entry: Entry; because: "unknown" | "lost" | "removed"; key?: string | undefined }
@@ -129,14 +129,14 @@ export type Wanted = RecordedOutput & {
   /** In the form that the journal keeps. */
   request: StartRequest;
   earlier: Earlier;
-  /** The caller's key: then only attempts with this key count, and `earlier` is ignored. */
+  /** The caller's key. With a key, only attempts with this key count, and `earlier` is ignored. */
   key?: string | undefined;
-  /** Whether an AI agent starts it: agents and people do not resume each other's attempts. */
+  /** Whether an AI agent starts the generation: agents and people do not resume each other's attempts. */
   mcp?: boolean | undefined;
   isPreview?: boolean | undefined;
-  /** The generation whose request it repeats: only attempts that repeat the same one count. */
+  /** The generation whose request is repeated. Only attempts that repeat the same one count. */
   parent?: string | undefined;
-  /** Its position among several: only attempts at that position count, and only those of its run unless `earlier` is `again`. */
+  /** The position among several. Only attempts at that position count, and only those of the same run unless `earlier` is `again`. */
   take?: Take | undefined;
   now: Date;
   /** The key of an unclear start that the service remembers. */
@@ -225,8 +225,8 @@ async function chooseOnce(entries: readonly Entry[], wanted: ChooseContext): Pro
 }
 
 /**
- * Each position of a run is started once, at any age, unless it failed. That is also true with `again`,
- * which only ignores other runs: another process may have taken over this run while this process was suspended.
+ * Each position of a run is started once, at any age, unless it failed. This is also true with `again`, which ignores only other runs, because another
+ * process may have taken over this run while this process was suspended.
  */
 async function chooseTake(entries: readonly Entry[], wanted: ChooseContext): Promise<Choice> {
   const same = entries.filter((entry) => isCandidate(entry, wanted) && isSameOutput(entry, wanted)).toReversed();
@@ -275,8 +275,8 @@ export function isSameOutput(
 }
 
 /**
- * Prefers an attempt that can be resumed, since its video was paid for; then the first that stops the start. A key is sent again only if no
- * other attempt at the same request may have been charged: the service may have received that other attempt, and not the one with this key.
+ * Prefers an attempt that can be resumed, since its video was paid for; then the first that stops the start. A key is sent again only if no other
+ * attempt at the same request may have been charged, because the service may have received that other attempt, and not the one with this key.
  */
 async function chooseFrom(entries: readonly Entry[], wanted: ChooseContext): Promise<Choice> {
   const dismissed: Entry[] = [];
@@ -302,8 +302,8 @@ function resendIfKept(refusal: Stop & { kind: "refuse" }, { keptKey }: Wanted): 
 }
 
 /**
- * A caller's key always identifies the same start: the newest relevant attempt with it decides. A dismissed attempt
- * counts only if it has a generation. Throws `usage` for another request.
+ * A caller's key always identifies the same start, so the newest relevant attempt with the key decides. A dismissed attempt counts only if it has a
+ * generation. Throws `usage` for another request.
  */
 async function chooseByKey(entries: readonly Entry[], wanted: ChooseContext): Promise<Choice> {
   for (const entry of entries) {
@@ -422,7 +422,7 @@ function positionsOf(requests: readonly StartRequest[]): number[] {
 
 /**
  * Chooses the run that a command for several generations continues: the newest incomplete run of the same requests, in any order of their
- * models, that no live process has. Without a name it is a new one. Only under the journal's lock.
+ * models, that no live process has. A result without a name is a new run. Must be called under the journal's lock.
  */
 export async function chooseRun(wanted: WantedRun, journal: PolicyJournal): Promise<RunChoice> {
   const { requests, earlier, service } = wanted;
@@ -474,7 +474,7 @@ type WantedLine = Pick<Wanted, "earlier" | "now"> & {
  * would start a new generation. Follows the rules of a start: the oldest candidate first, and a completed video may be saved to any path.
  */
 export function findResumable(entries: readonly Entry[], { earlier, now, isOutputOf }: WantedLine): Entry | undefined {
-  const isOwn = ({ entry, ageMs }: Dated) => {
+  const isOwn = ({ entry, ageMs }: DatedEntry) => {
     if (isClosed(entry)) return false;
     if (entry.run !== undefined) return isOutputOf(entry) && !isRunDone(entry, entries);
     if (earlier === "reuse" && (isIdHandedOver(entry) || (entry.state === "delivered" && ageMs < reusableMs)))
@@ -491,7 +491,7 @@ function isRunDone({ run, count = 0 }: Entry, entries: readonly Entry[]): boolea
   return new Set(done.map(({ position }) => position)).size >= count;
 }
 
-function isMade(state: State): boolean {
+function isMade(state: AttemptState): boolean {
   return state === "ready" || state === "delivered";
 }
 
@@ -501,7 +501,7 @@ export function isTakeDone(entry: Entry): boolean {
 }
 
 /** Whether a process may be working on an attempt; otherwise its lease does not matter. */
-function isWorkedOn(state: State): boolean {
+function isWorkedOn(state: AttemptState): boolean {
   return state === "sending" || state === "running" || state === "ready";
 }
 
@@ -514,7 +514,7 @@ function choiceOf(entry: Entry, action: Action): Exclude<Choice, { kind: "new" }
   return undefined;
 }
 
-/** Whether its generation has an id. */
+/** Whether the attempt's generation has an id. */
 export function isStarted(entry: Entry): entry is StartedEntry {
   return entry.id !== undefined;
 }

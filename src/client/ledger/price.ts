@@ -7,8 +7,8 @@ import { type Entry, isPaidBy } from "./history.ts";
 const soundField = /audio|sound/i;
 
 /**
- * The kind of request that a price applies to: the model, the length, the resolution and the sound. An absent value means the service's
- * default, which is a kind of its own.
+ * The kind of request that a price applies to: the model, the length, the resolution and the sound. An absent value means the service's default, which
+ * counts as another kind.
  */
 export function kindOfRequest(request: StartRequest): string {
   return JSON.stringify([request.model, ...priceFieldsOf(request)]);
@@ -46,12 +46,12 @@ export function chargedOf(
 }
 
 /**
- * Adds to an error about a generation its attempt, and whether that was charged. An accepted start was charged unless it costs nothing; at an
- * engine of the local service, only a stated price shows it.
+ * Adds to an error about a generation its attempt, and whether the attempt was charged. An accepted start was charged unless it costs nothing; at an
+ * engine of the local service, only a stated price shows that.
  */
 export function withCharge(error: VidgenError, entry: Entry | undefined, where: { isLocal: boolean }): VidgenError {
   if (entry === undefined) return error;
-  // That a provider's account has no credits does not show whether this start was charged.
+  // A provider's account without credits does not show whether this start was charged.
   const isOpen = error.ended !== undefined && error.code === "credits";
   const isAccepted = entry.id !== undefined && entry.state !== "refused" && entry.state !== "unknown";
   const accepted = chargedOf(entry, where) ?? (where.isLocal ? undefined : "yes");

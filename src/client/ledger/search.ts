@@ -34,7 +34,6 @@ export async function* scanEntries(journal: Scanned): AsyncGenerator<Entry[]> {
   for await (const attempts of scanAttempts(journal)) yield attempts.map(foldEntry);
 }
 
-/** All entries. */
 export async function readEntries(journal: Scanned): Promise<Entry[]> {
   const entries: Entry[] = [];
   for await (const part of scanEntries(journal)) entries.push(...part);
@@ -52,12 +51,12 @@ export async function readRecent(journal: Scanned): Promise<Entry[]> {
 }
 
 /** The newest matching attempt. Reads no further. */
-export async function findNewest<Meant extends Entry>(
+export async function findNewest<Match extends Entry>(
   journal: Scanned,
-  isMeant: (entry: Entry) => entry is Meant,
-): Promise<Meant | undefined> {
+  isMatch: (entry: Entry) => entry is Match,
+): Promise<Match | undefined> {
   for await (const part of scanEntries(journal)) {
-    const found = part.find(isMeant);
+    const found = part.find(isMatch);
     if (found) return found;
   }
   return undefined;
@@ -82,7 +81,7 @@ export function findById(journal: Scanned, id: string): Promise<Entry[]> {
   return findAttempts(journal, words, (line) => "id" in line && isSameId(line.id ?? "", id));
 }
 
-/** The attempts with an Idempotency-Key: a key may be sent several times. */
+/** The attempts with an Idempotency-Key, which may be sent several times. */
 export function findByKey(journal: Scanned, key: string): Promise<Entry[]> {
   return findAttempts(journal, [key], (line) => line.kind === "intent" && keyOf(line) === key);
 }

@@ -4,8 +4,8 @@ import type { Journal } from "./journal.ts";
 type Withdrawn = { kind: "unsent" | "refused"; error: VidgenError };
 
 /**
- * Records that an attempt was not sent, or was refused: otherwise the same command would refuse, since it may have been charged. Returns its
- * error, which mentions a failed write. Never rejects.
+ * Records that an attempt was not sent, or was refused. Without this record the same command would refuse to start, since the attempt may have been
+ * charged. Returns the attempt's error, which mentions a failed write. Never rejects.
  */
 export async function withdraw(
   attempt: string,
@@ -19,7 +19,7 @@ export async function withdraw(
   );
   if (isWritten) return error;
   const { message } = kind === "unsent" ? sayNothingSent(error) : error;
-  const stops = `${message} This could not be written down: the same command may stop with exit 6.`;
+  const stops = `${message} This could not be recorded: the same command may stop with exit 6.`;
   const hint = `If it does, \`vidgen list --dismiss ${attempt}\` closes the attempt, and the same command starts.`;
   return new VidgenError(code, stops, { ...error, cause: error }).with({ hint });
 }

@@ -64,7 +64,7 @@ export async function claimOutput(
   const find = async () => {
     if (entry?.id === undefined) return undefined;
     const { id, attempt } = entry;
-    // Read from the journal each time: another process may save it at any moment.
+    // Read from the journal each time, because another process may save the video at any moment.
     const known = recall(id) ?? (await findById(journal, id).catch(() => [])).find((each) => each.attempt === attempt);
     const saved = known && { ...known, id };
     const file = saved && (await targets.findSaved(saved, outputPath, claiming.first));
@@ -73,7 +73,7 @@ export async function claimOutput(
     await clear(saved, dependencies);
     return file;
   };
-  // Checked first: with `{n}` a claim would skip the existing file of the video.
+  // Checked first, because with `{n}` a claim would skip the existing file of the video.
   const saved = outputPath.includes("{n}") ? await find() : undefined;
   if (saved !== undefined) return { file: saved };
   const waiting = { timeoutMs, signal, note, message: `Another process is still saving to ${outputPath}.` };

@@ -38,7 +38,7 @@ type Received = {
   /** The hash of these bytes. */
   hash: Hash;
   version: Version;
-  /** The maximum size that the file had: starting again is not progress. */
+  /** The maximum size that the file has had, because starting again is not progress. */
   furthest: number;
   /** The sha256 of a complete response that was discarded because it was not a known .mp4. */
   unknownFormat: string | undefined;
@@ -54,10 +54,10 @@ const stallMs = 30_000;
 const progressBytes = 1_000_000;
 
 /**
- * Downloads a video into an open file until it is a complete .mp4. An interrupted download is resumed if a validator shows that it is the
- * same video (RFC 9110, section 13.1.5), else it starts again. A file that is not a known .mp4 is kept after two identical downloads, with a
- * note; a file without its index is unfinished, and never kept. The request has no Authorization header. Returns the file's sha256 in hexadecimal. Throws `output` if the video cannot be downloaded
- * or written, with `httpStatus` if its URL is useless; or the signal's reason.
+ * Downloads a video into an open file until it is a complete .mp4. An interrupted download is resumed if a validator shows that the video is the same
+ * (RFC 9110, section 13.1.5); otherwise it starts again. A file that is not a known .mp4 is kept after two identical downloads, with a note; a file
+ * without its index is unfinished, and never kept. The request has no Authorization header. Returns the file's sha256 in hexadecimal. Throws `output`
+ * if the video cannot be downloaded or written, with `httpStatus` if its URL is useless; or the signal's reason.
  */
 export async function download(url: string, file: DiskFile, options: MediaOptions, io: DownloadIo): Promise<string> {
   const { size } = await onDisk(file.stat());
@@ -155,7 +155,7 @@ async function fetchOnce(
       await restart(file, received);
       return { kind: "not ready", reason };
     }
-    // It came in one response that seems complete.
+    // The file came in one response that seems complete.
     if (fault.mayBeVideo && (isLengthKnown || fault.noLength) && response.status === 200) {
       const digest = received.hash.copy().digest("hex");
       if (received.unknownFormat === digest) {
@@ -188,7 +188,7 @@ function noteFor({ reason, noLength }: Mp4Fault): string {
   if (noLength === "fragments" || noLength === "open last box")
     return `The downloaded file does not say how long it is: ${reason}. It was saved, because a second download was identical.`;
   if (noLength === "another kind")
-    return `The downloaded file is no .mp4: ${reason}. It was saved, because a second download was identical.`;
+    return `The downloaded file is not an .mp4: ${reason}. It was saved, because a second download was identical.`;
   return `The downloaded file looks damaged (${reason}), and a second download was identical. It was saved anyway: check whether it plays.`;
 }
 
@@ -234,7 +234,7 @@ async function readFailure(response: HttpResponse, io: Pick<Io, "date">): Promis
   const { status } = reply;
   const reason = describeReply(reply);
   const waitMs = retryAfterMs(reply.retryAfter, io.date());
-  // The video is paid for: an answer about credits counts as an outage.
+  // The video is paid for, so an answer about credits counts as an outage.
   if (lacksCredits(reply)) return { kind: "outage", reason, waitMs };
   if (isTransient(status)) return { kind: "failed", reason, waitMs };
   // A media host reports an expired URL with a page; an API that needs a key answers in JSON.
@@ -281,7 +281,7 @@ async function writeBody(response: HttpResponse, file: DiskFile, received: Recei
   }
 }
 
-/** Writes synchronously, so that nothing is received while the disk is busy: see `unlimitedBytes` in `http.ts`. */
+/** Writes synchronously, so that nothing is received while the disk is busy (see `unlimitedBytes` in `http.ts`). */
 function writeChunk(chunk: Uint8Array, file: DiskFile, received: Received, disk: DownloadIo["disk"]): void {
   try {
     for (let done = 0; done < chunk.byteLength; ) {

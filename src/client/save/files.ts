@@ -2,7 +2,7 @@ import { basename } from "node:path";
 import { systemCode, systemHint, systemReason, VidgenError } from "../../errors.ts";
 import type { Disk, Io } from "../../io.ts";
 
-/** Throws `output` if something exists there that must not be replaced. */
+/** Throws `output` if a file, folder or device exists at a path that must not be replaced. */
 export async function checkFree(path: string, overwrite: boolean, disk: Disk): Promise<void> {
   const kind = await kindOf(path, disk);
   if (kind === "none" || (kind === "file" && overwrite)) return;
@@ -50,7 +50,7 @@ export async function linkNew(from: string, to: string, disk: Disk): Promise<boo
     return true;
   } catch (error) {
     if (systemCode(error) === "EEXIST") throw existsError(to);
-    // A check just before the rename is the best there is.
+    // Without hard links, a check just before the rename is the best protection.
     await checkFree(to, false, disk);
     return false;
   }

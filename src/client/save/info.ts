@@ -13,11 +13,11 @@ import { namePartsOf } from "./target.ts";
 /** The data for the info file of a saved video. */
 export type InfoSources = {
   id: string;
-  /** Its entry in the journal. */
+  /** The generation's entry in the journal. */
   entry: Entry | undefined;
   /** The service's status reply. */
   generation: WireGeneration | undefined;
-  /** Its stated cost in credits: see `creditsOf`. */
+  /** The generation's stated cost in credits (see `creditsOf`). */
   credits?: number | undefined;
 };
 
@@ -60,7 +60,7 @@ export async function hasInfo(video: string, id: string, disk: Disk): Promise<bo
   return isRecord(json) && json.id === id;
 }
 
-/** A larger file is not an info file: a request comes from a command line, which is shorter. */
+/** A larger file is not an info file, because a request comes from a command line, which is shorter. */
 const maxInfoBytes = 10_000_000;
 
 async function readInfoText(path: string, disk: Disk): Promise<string> {
@@ -102,7 +102,7 @@ function infoFieldsOf({ id, entry, generation, credits }: InfoSources) {
   };
 }
 
-/** When it ended, if this machine polled it until then. The service reports that only to callbacks. */
+/** When the generation ended, if this machine polled it until then. The service reports the time only to callbacks. */
 function endTimeOf({ at, took_ms }: Entry): string | undefined {
   return took_ms === undefined ? undefined : new Date(Date.parse(at) + took_ms).toISOString();
 }

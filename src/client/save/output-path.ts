@@ -111,7 +111,7 @@ export function partOf({ folder, file }: Pick<ResolvedOutput, "folder" | "file">
 
 const ofFile = /^(.+)\.[0-9a-f]{8}\.part$/;
 
-/** The video file of a partial file, or its folder if the file's name depends on the id. */
+/** The video file to which a partial file belongs, or its folder if the video file's name depends on the id. */
 export function outputOfPart(part: string): string {
   const [, file] = ofFile.exec(basename(part)) ?? [];
   return file === undefined ? dirname(part) : join(dirname(part), file);

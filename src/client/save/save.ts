@@ -72,7 +72,7 @@ function limitDownload({ target, timeoutMs, signal, onNote, onProgress }: SaveOp
     const isLost = size > 0 && (hasRestarted || !target.isResumable());
     if (signal.aborted || !isLost) return controller.abort(limit.signal.reason);
     signal.addEventListener("abort", onLateAbort, { once: true });
-    onNote("The timeout is over, but a later download could not resume this one: it continues while data comes.");
+    onNote("The timeout is over, but a later download could not resume this one, so it continues while data arrives.");
   };
   const onLateAbort = () => controller.abort(signal.reason);
   limit.signal.addEventListener("abort", onAbort, { once: true });

@@ -61,15 +61,15 @@ export type Target = {
 
 export type PartialFile = {
   file: DiskFile;
-  /** The version of the video in it; `undefined` if it is empty. */
+  /** The version of the video in the file; `undefined` if the file is empty. */
   version: Version | undefined;
-  /** Records the version that will be written to it; called while it is empty. */
+  /** Records the version that will be written to the file; called while the file is empty. */
   begin(version: Version): Promise<void>;
 };
 
 export type ClaimOptions = {
   overwrite?: boolean | undefined;
-  /** The generation, if it exists: then the name of the file is known too. */
+  /** The generation, if it exists; its id may be part of the file's name. */
   id?: string | undefined;
   /** The attempt of the video; by default that of the entry. */
   attempt?: string | undefined;
@@ -81,7 +81,7 @@ export type ClaimOptions = {
   takenParts?: readonly string[] | undefined;
   /** Files that the video must not replace, such as the images of its request. */
   protectedPaths?: readonly string[] | undefined;
-  /** Whether an info file will be written beside the video: it must not replace a protected file either. */
+  /** Whether an info file will be written beside the video, which must not replace a protected file either. */
   infoJson?: boolean | undefined;
 };
 
@@ -117,8 +117,8 @@ export type Targets = {
 type TargetIo = LeaseIo & Pick<Io, "platform">;
 
 /**
- * `journal` records the version in each partial file: without it downloads cannot be resumed. `protectedPaths` are files and folders that no video
- * may replace.
+ * `journal` records the version in each partial file; without a journal, downloads cannot be resumed. `protectedPaths` are files and folders that no
+ * video may replace.
  */
 export function createTargets(
   journal: Pick<Journal, "append" | "scan"> | undefined,
@@ -190,15 +190,15 @@ export function createTargets(
         () => false,
       );
     };
-    // With this line, a later process finds the partial file if this one is killed. A new attempt has it in its intent.
+    // With this line, a later process finds the partial file if this one is killed. A new attempt has the path in its intent.
     if (entry && !entry.parts?.includes(partPath)) await record({});
     const findOwnLine = () => findPartLine(partPath);
     return createTarget(resolved, { partPath, lease, from, overwrite, check, findLine: findOwnLine, record }, disk);
   }
 
   /**
-   * The number that an earlier process of the attempt claimed for the video; `undefined` without one, for a delivered video, and if the
-   * name also depends on the id: then the name of the partial file has no number.
+   * The number that an earlier process of the attempt claimed for the video; `undefined` without one, for a delivered video, and if the name also
+   * depends on the id, because then the name of the partial file has no number.
    */
   async function findNumber(outputPath: string, { parts = [], file }: Omit<Entry, "id">): Promise<number | undefined> {
     if (!outputPath.includes("{n}") || file !== undefined) return undefined;
@@ -321,7 +321,7 @@ export function namePartsOf(entry: Pick<Entry, "request"> | undefined, generatio
   return { prompt, model: entry?.request.model ?? generation?.model ?? undefined };
 }
 
-type From = (Acquired & { kind: "acquired" })["from"];
+type PreviousHolder = (Acquired & { kind: "acquired" })["from"];
 
 /** Whether vidgen created the file, and not another program. */
 function isOwnPart({ ino, size }: { ino: number; size: number }, line: PartState): boolean {
@@ -335,7 +335,7 @@ type TargetOptions = {
   partPath: string;
   lease: Lease;
   /** Which process held the lease before and did not release it. */
-  from: From;
+  from: PreviousHolder;
   overwrite: boolean;
   /** Throws `output` for a protected path. */
   check(path: string): Promise<void>;
@@ -421,7 +421,7 @@ function createTarget(resolved: ResolvedOutput, options: TargetOptions, disk: Di
         const isLinked = !overwrite && (await linkVideo(partPath, path, content, disk));
         if (!isLinked) await disk.rename(partPath, path);
         if (!(await hasContent(path, content, disk))) throw replacedError(path);
-        // Removed only if it is still ours. The video is saved even if the partial name stays.
+        // Only if the partial file is still this process's. The video is saved even if the partial file stays.
         if (isLinked && (await isThere(file))) await disk.rm(partPath).catch(() => {});
         await syncFolder(dirname(path), disk);
       } catch (error) {
@@ -438,10 +438,10 @@ function createTarget(resolved: ResolvedOutput, options: TargetOptions, disk: Di
         () => true,
         () => false,
       );
-      // If it cannot be removed, a later process of the attempt takes it over.
+      // If the partial file cannot be removed, a later process of the attempt takes it over.
       if (part && isHeld && !isKept && (await isThere(part.file))) await disk.rm(partPath).catch(() => {});
       if (opened === undefined && isHeld) await removeEmpty();
-      // Closed last, so that its inode is not reused before.
+      // Closed after the checks, so that the inode is not reused before.
       await part?.file.close().catch(() => {});
       await lease.release();
       if (resolved.isTemporary) await disk.rm(resolved.folder, { recursive: true, force: true }).catch(() => {});

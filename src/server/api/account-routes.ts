@@ -65,13 +65,10 @@ const accountKeySchema = named("Account", {
   api_key: z.string().meta({ description: "Shown only in this response." }),
   webhook_secret: z.string().meta({ description: "Signs the callbacks of this account." }),
   credits: z.number(),
-  base_url: z
-    .string()
-    .optional()
-    .meta({
-      description:
-        "The address at which the account's user logs in; absent if the service ends with the command that runs it.",
-    }),
+  base_url: z.string().optional().meta({
+    description:
+      "The address at which the account's user logs in; absent if the service ends with the command that runs it.",
+  }),
   media_url: z.string().optional().meta({ description: "The address of the account's videos." }),
   page_url: z.string().optional().meta({
     description: "A link that signs the account in to the page, once and within ten minutes, while it has this key.",

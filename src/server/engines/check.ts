@@ -17,8 +17,8 @@ export async function checkEngines(
 }
 
 /**
- * Throws `auth` when an engine refuses its key, and `usage` when it can never be used: a generation for it would wait in vain. Any other error may be
- * temporary and is ignored.
+ * Throws `auth` when an engine refuses its key, and `usage` when it can never be used, because generations for it would wait in vain. Any other error
+ * may be temporary and is ignored.
  */
 export async function checkEngineKeys(
   engines: readonly Engine[],

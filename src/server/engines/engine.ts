@@ -62,7 +62,7 @@ export type RenderOptions = {
   confirm(): void;
   /** Reports how much of the video is done, in percent. With `node`, the percentage is of that part of the engine's work. */
   progress(percent: number | undefined, node?: string): void;
-  /** Reports that the task hardly keeps the engine busy, although it has not ended: another task may use its slot. May be called again. */
+  /** Reports that the task hardly keeps the engine busy, although it has not ended, so that another task may use its slot. May be called again. */
   releaseSlot?(): void;
   /** Reports what the provider has charged, in USD, before the video is downloaded: the charge remains even if the file cannot be used. */
   charged?(cost: number): void;
@@ -94,7 +94,7 @@ export type RenderOutcome =
   | { kind: "not submitted"; reason: string; cause?: NotSubmittedCause | undefined; retryAfterMs?: number | undefined }
   | { kind: "unclear"; reason: string };
 
-/** What makes the videos of generations (interface section 3: "video produced" or "model run does not succeed"). */
+/** What makes the videos of generations: the preview, a server of real models, or a provider. */
 export type Engine = Capabilities & {
   /** Its name in messages and checkpoints: "preview", its address, or its package. */
   name: string;
@@ -105,29 +105,28 @@ export type Engine = Capabilities & {
   /** Equal for two engines with the same specification and the same key. */
   identity?: string | undefined;
   /**
-   * Whether a generation may have a last image, and how many references; by default none. A request with images that it would ignore is refused
+   * Whether a generation may have a last image, and how many references; by default none. A request with images that the engine would ignore is refused
    * before anything is paid.
    */
   takesLastImage?: boolean;
   maxReferences?: number;
   /** How many generations it runs at the same time; the others wait in the queue. */
   concurrency: number;
-  /** For how many milliseconds generations wait for it while it accepts none. */
+  /** For how many milliseconds generations wait while the engine accepts none. */
   timeoutMs: number;
   /**
-   * Makes a task's video. Rejects when the video is lost, with an error whose message becomes the generation's `error` field. Once `signal` aborts,
-   * it stops soon and rejects with the signal's reason; a job elsewhere continues.
+   * Makes a task's video. Rejects when the video is lost, with an error whose message becomes the generation's `error` field. Stops soon after `signal`
+   * aborts, and rejects with the signal's reason; a job elsewhere continues.
    */
   render(task: RenderTask, options: RenderOptions): Promise<RenderOutcome>;
   /**
-   * Stops a running job, by the id in its checkpoint, and resolves with whether the job is stopped: a job that has ended or cannot be stopped is not.
-   * Rejects when that is unclear, with `pending` when the server has accepted the request to stop. An engine without jobs elsewhere is stopped by
-   * `render`'s signal alone.
+   * Stops a running job, by the id in its checkpoint. Resolves with `false` if the job has ended or cannot be stopped. Rejects when that is unclear,
+   * with `pending` when the server has accepted the request to stop. An engine without jobs elsewhere needs only `render`'s signal.
    */
   cancel?: ((job: string, signal: AbortSignal) => Promise<boolean>) | undefined;
   /**
-   * Returns what its model does not accept in a request, by the provider's own list, which is free of charge; `undefined` when no objection is known.
-   * Never rejects: without the list, the provider itself refuses the request.
+   * Returns what the engine's model does not accept in a request, by the provider's own list, which is free of charge; `undefined` when no objection is
+   * known. Never rejects, because without the list the provider itself refuses the request.
    */
   findFault?(request: RenderRequest & Images<unknown>): Promise<string | undefined>;
   /**

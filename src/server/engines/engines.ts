@@ -72,7 +72,7 @@ export function createEngines(
     const [engine, origin] = [create(spec), originOf(spec)];
     const key = server && findKey({ label, server });
     const identity = hash("sha256", JSON.stringify([origin, models, jobs, key]));
-    // Not a copy: how many it makes at once may be known only later.
+    // Changes the engine instead of copying it, because `concurrency` may be a getter.
     return Object.assign(engine, isSimulation ? { identity } : { origin, identity });
   });
 }

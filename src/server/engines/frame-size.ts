@@ -1,6 +1,6 @@
 import type { RenderRequest, Resolution } from "../store/generations.ts";
 
-/** Pixels. */
+/** A size in pixels. */
 export type FrameSize = { width: number; height: number };
 
 type Shape = Pick<RenderRequest, "aspectRatio" | "resolution">;
@@ -45,14 +45,14 @@ export function sizeText({ width, height }: FrameSize): string {
   return `${width}x${height}`;
 }
 
-/** Such as "1280x720". */
+/** Returns the size of a request's frame as text, such as "1280x720". */
 export function sizeOf(request: Parameters<typeof frameSize>[0]): string {
   return sizeText(frameSize(request));
 }
 
 /**
- * Returns the size of a request's frame. A size that the request names in pixels is used unchanged: the model's server checks it. Otherwise,
- * diffusion models work on blocks of 16 pixels, and some were trained for sizes of their own.
+ * Returns the size of a request's frame. A size that the request names in pixels is returned unchanged, because the model's server checks it. Other
+ * sizes are rounded, because diffusion models work on blocks of 16 pixels, and some were trained for sizes of their own.
  */
 export function frameSize(request: Pick<RenderRequest, "model" | "aspectRatio" | "resolution" | "extras">): FrameSize {
   const { size } = request.extras;

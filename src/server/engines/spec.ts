@@ -36,7 +36,7 @@ export type ServerSpec = {
   key?: KeySource | undefined;
 };
 
-/** Whether an engine was named by a flag and not in a file: then hints show what to type. */
+/** Whether an engine was named by a flag and not in a file, so that hints can show what to type. */
 export const isFlag = (label: string) => label.startsWith("--engine");
 
 /** The parts of a specification, as they were written. */
@@ -125,7 +125,7 @@ function findSimilarKind(name: string): string | undefined {
   return kindNames.includes(name) ? undefined : findSimilar(name, kindNames);
 }
 
-/** A package by its name, never by a path: a file is not run only because it is in a folder. */
+/** A package by its name, never by a path, so that no file is run only because it is in a folder. */
 const sdkPattern = /^([^=#\s]+)=ai-sdk:((?:@[a-z0-9][\w.-]*\/)?[a-z0-9][\w.-]*)#(\S+)$/i;
 
 /** Reads an AI SDK engine. Both names of the model are required, because a package has many models. */
@@ -169,7 +169,7 @@ function checkImages(
     );
 }
 
-/** How an engine is named in a file, from which `readOrigin` of `config.ts` makes it again in a later process. */
+/** Returns an engine as the fields of a configuration file, from which a later process creates it again (`readOrigin` in `config.ts`). */
 export function originOf({ server, packageName, workflowFile, models, upstreamModel }: EngineSpec): EngineOrigin {
   const { url, kind, key } = server ?? {};
   const ownKind = workflowFile === undefined ? kind?.id : "comfyui";

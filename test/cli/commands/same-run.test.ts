@@ -1142,7 +1142,7 @@ describe("an intent whose request is not sent, on a disk that fails", () => {
       await kill(world, isPoll, "generate", "a fox", "--no-input");
       const { stderr } = world.printed;
       const [, id = ""] = /`vidgen wait ([0-9a-f-]{36})` continues/.exec(stderr) ?? [];
-      expect(stderr).toContain("This start could not be written down: the same command may stop with exit 6.");
+      expect(stderr).toContain("This start could not be recorded: the same command may stop with exit 6.");
       heal();
       expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 6 });
       expect(await world.vidgen("wait", id)).toMatchObject({ code: 0 });

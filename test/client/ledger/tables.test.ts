@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type Event, nextState, type State } from "../../../src/client/ledger/attempt.ts";
+import { type AttemptEvent, type AttemptState, nextState } from "../../../src/client/ledger/attempt.ts";
 import type { LeaseState } from "../../../src/client/ledger/journal.ts";
 import { type Action, decide, isSameOutput, type Mode } from "../../../src/client/ledger/policy.ts";
 
@@ -56,7 +56,7 @@ describe("table 1: the state after each event", () => {
   });
 
   test.each(cells)("%s, then %s: %s", (state, event, next) => {
-    expect(nextState(state as State, event as Event)).toBe(next);
+    expect(nextState(state as AttemptState, event as AttemptEvent)).toBe(next);
   });
 });
 
@@ -67,7 +67,7 @@ describe("table 2: what a start does about an earlier attempt", () => {
     states.split(", ").flatMap((name) =>
       (lease === "any" ? leases : [lease as LeaseState]).flatMap((lease) =>
         actions.map((action, index) => {
-          const situation = { state: name.replace("*", "") as State, lease, isIdHandedOver: name.endsWith("*") };
+          const situation = { state: name.replace("*", "") as AttemptState, lease, isIdHandedOver: name.endsWith("*") };
           return [name, lease, head[index + 2] as Mode, action as Action, situation] as const;
         }),
       ),

@@ -64,7 +64,7 @@ export function createAiSdkEngine(
     isSimulation: false,
     models,
     maxImages: 1,
-    // The package does not say which of these a model takes: a start that would leave them out is not sent.
+    // The package does not say which of these a model takes, so `guardImages` does not send a start that leaves them out.
     takesLastImage: true,
     maxReferences: 12,
     concurrency,
@@ -88,7 +88,7 @@ export function createAiSdkEngine(
 
 const sendNothing = () => Promise.reject(new Error("nothing is sent"));
 
-/** Throws `auth` when the package says which variable is missing. A package reads its key only for a request: this one is never sent. */
+/** Throws `auth` when the package says which variable is missing. A package reads its key only for a request, so this begins one that is never sent. */
 async function checkKey(model: SdkModel): Promise<void> {
   try {
     await model.doStatus({ operation: {} });

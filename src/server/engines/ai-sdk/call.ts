@@ -16,11 +16,11 @@ export type SdkCall = {
 /** Some providers put the video into their reply, in base64. */
 const maxReplyBytes = 64_000_000;
 
-/** Headers that vidgen's own `fetch` sets. The package's User-Agent and length would be sent as well. */
+/** Headers that vidgen's own `fetch` sets, so that the package's headers of these names are dropped. */
 const ownHeaders = ["user-agent", "content-length"];
 
 /**
- * Returns a `fetch` based on vidgen's own, which knows whether a request was sent. After a failed request it sends nothing more: a package that
+ * Returns a `fetch` based on vidgen's own, which knows whether a request was sent. After a failed request it sends nothing more, because a package that
  * retries by itself would start a second video.
  */
 export function createCall({ fetch }: Pick<Io, "fetch">, signals: Partial<SubmitSignals>): SdkCall {

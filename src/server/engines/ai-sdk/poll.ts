@@ -16,7 +16,7 @@ const videoSchema = z.discriminatedUnion("type", [
 
 const statusSchema = z.discriminatedUnion("status", [
   z.object({ status: z.literal("pending") }),
-  // A job may be completed without a video: the address may come later.
+  // A job may be completed without a video, whose address may come later.
   z.object({ status: z.literal("completed"), videos: z.array(videoSchema).catch([]) }),
   z.object({ status: z.literal("error"), error: z.string() }),
 ]);
@@ -43,9 +43,9 @@ const endedSchema = z.object({
 type Problem = { problem: string; isReadable: boolean };
 
 /**
- * Returns the `poll` of a package's model. A package may report any error as the end of the video, even an HTTP 502: an error counts only when it
- * repeats for 60 s in replies that are about the video. A 2xx that the package cannot read never counts: the provider may have changed its format,
- * and has been paid for the video.
+ * Returns the `poll` of a package's model. A package may report any error as the end of the video, even an HTTP 502, so an error counts only when it
+ * repeats for 60 s in replies that are about the video. A 2xx that the package cannot read never counts, because the provider may have changed its
+ * format, and has been paid for the video.
  */
 export function createPoll({
   name,

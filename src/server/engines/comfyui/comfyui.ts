@@ -20,8 +20,8 @@ type ComfyUiEngineOptions = Omit<ComfyUiOptions, "titled"> & { workflow: Workflo
   >;
 
 /**
- * Returns the engine for a ComfyUI server that runs a workflow of the owner. Its checkpoint is the id of the job there, which is chosen here and
- * stored before the job is submitted.
+ * Returns the engine for a ComfyUI server that runs a workflow of the owner. The checkpoint is the id of ComfyUI's job, which vidgen chooses and stores
+ * before it submits the job.
  */
 export function createComfyUiEngine(options: ComfyUiEngineOptions, io: ServerIo): Engine {
   const { url, workflow, models, concurrency, upstreamModel, timeoutMs, onNote } = options;
@@ -62,7 +62,7 @@ export function createComfyUiEngine(options: ComfyUiEngineOptions, io: ServerIo)
 const stopPollMs = 1_000;
 
 /**
- * Stops a job, and resolves once it neither waits nor runs: with false when it has completed or failed anyway. A running node stops only at its next
+ * Stops a job, and resolves once it neither waits nor runs; with `false` if it has completed or failed by then. A running node stops only at its next
  * step, which may take a while. Rejects when the signal aborts first.
  */
 async function cancel(job: string, server: ComfyUi, signal: AbortSignal): Promise<boolean> {

@@ -23,8 +23,8 @@ const messageSchema = z.union([
 ]);
 
 /**
- * Reports which node of a job runs, and how much of its work is done, until the signal aborts. ComfyUI reports this only over its WebSocket. Nothing
- * depends on it: without a connection the job is still followed.
+ * Reports which node of a job runs, and how much of its work is done, until the signal aborts. ComfyUI reports this only over its WebSocket. Without a
+ * connection, the job is followed all the same.
  */
 export async function listen(
   job: string,
@@ -52,7 +52,7 @@ export async function listen(
 
 const maxName = 60;
 
-/** Names a node as ComfyUI does: by its title, else by its type. */
+/** Names a node as ComfyUI does: by its title or, without one, by its type. */
 function nodeName(id: string, { graph }: Workflow): string {
   const node = graph[id];
   const { title } = (node?._meta ?? {}) as { title?: unknown };

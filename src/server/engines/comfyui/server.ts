@@ -23,9 +23,9 @@ export type ComfyUi = Omit<Upstream, "poll"> & {
   poll(job: string, signal: AbortSignal): Promise<(UpstreamJob & { result?: WorkflowResult }) | PollFailure>;
   /** Returns the running and the waiting jobs of all clients. Rejects when the server does not list them. */
   findQueue(signal: AbortSignal): Promise<JobQueue>;
-  /** Returns its version. Rejects when the server is not a ComfyUI that can be used: `usage` for an old version, `auth` when it refuses the key. */
+  /** Returns ComfyUI's version. Rejects with `usage` when it is too old, with `auth` when it refuses the key, and when the server is not ComfyUI. */
   findVersion(signal: AbortSignal): Promise<string>;
-  /** Uploads an image, which costs nothing and may be repeated: the server keeps one file for the same name and content. */
+  /** Uploads an image, which costs nothing and may be repeated, because the server keeps one file for the same name and content. */
   upload(image: ImageFile, signal: AbortSignal): Promise<ServerReply>;
   /** Runs a graph as a job with this id. Rejects as `fetch` does. */
   create(graph: unknown, job: string, signals: SubmitSignals & Traced): Promise<ServerReply>;
@@ -106,7 +106,7 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
       return post("/upload/image", { headers: { "Content-Type": contentType }, body }, { signal });
     },
     create(graph, job, { traceparent, ...signals }) {
-      // Each job has a client id of its own: ComfyUI sends the job's progress to that client.
+      // Each job has a client id of its own, because ComfyUI sends the job's progress to that client.
       const body = JSON.stringify({ prompt: graph, prompt_id: job, client_id: job });
       return post("/prompt", { headers: { ...jsonHeaders, ...traceHeaders({ traceparent }) }, body }, signals);
     },

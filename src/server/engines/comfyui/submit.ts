@@ -24,8 +24,8 @@ type WorkflowOutcome =
 const stepMs = 60_000;
 
 /**
- * Submits a workflow for a task, at most once. The job's id is chosen here, so that the job can be found after an unclear submit. Rejects when the
- * request does not fit the workflow: then nothing was sent.
+ * Submits a workflow for a task, at most once. vidgen chooses the job's id, so that the job can be found after an unclear submit. Rejects, before
+ * anything is sent, when the request does not fit the workflow.
  */
 export async function submitWorkflow(
   task: RenderTask,

@@ -3,13 +3,13 @@ import type { RenderTask } from "../engine.ts";
 import { frameSize } from "../frame-size.ts";
 import { imagePlaceholder, shortId, shortIdPlaceholder, type Workflow } from "./workflow.ts";
 
-/** ComfyUI returns the earlier result for a graph that it has run already: a new seed makes a new video. */
+/** The maximum random seed. ComfyUI returns the earlier result for a graph that it has already run, so each video needs another seed. */
 const maxSeed = 2 ** 48 - 1;
 
 /**
- * Returns the value of each placeholder of a workflow: what the request asks for, else the placeholder's default, else the service's default. An
- * image's own name is its value until it is uploaded. Throws an Error for people when a placeholder has no value, and when the workflow has no
- * placeholder for a field of the request.
+ * Returns the value of each placeholder of a workflow: the request's value, otherwise the placeholder's default, otherwise the service's default. Until
+ * an image is uploaded, the value of its placeholder is its name. Throws an Error for people when a placeholder has no value, and when the workflow has
+ * no placeholder for a field of the request.
  */
 export function valuesOf(
   { placeholders }: Workflow,

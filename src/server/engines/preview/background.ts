@@ -2,7 +2,7 @@ import type { Frame, FrameSize, Plane, Yuv } from "./frame.ts";
 import { type Palette, paletteOf } from "./palette.ts";
 import { between, createRandom, createSwing, createWave, type Random } from "./random.ts";
 
-/** Points of the grid along the shorter side: enough for soft light, and few enough to be cheap at any resolution. */
+/** The number of the grid's points along the shorter side: enough for soft light, and few enough to be fast at any resolution. */
 const pointsAcross = 61;
 
 /** The weight of the ground between the lights. */
@@ -43,7 +43,7 @@ function createGrid(columns: number, rows: number): Grid {
   return { columns, rows, y: plane(), u: plane(), v: plane() };
 }
 
-/** The order of these calls determines the picture: each takes the next numbers from `random`. */
+/** The order of these calls determines the picture, because each takes the next numbers from `random`. */
 function createScene({ patches }: Palette, { columns, rows }: Grid, random: Random): (seconds: number) => Scene {
   const lumpsAt = createLumps(patches, random);
   const bendX = createWave(random, 0.12, 0.8);

@@ -2,7 +2,7 @@ import { type PictureHeader, pictureFormat, readPictureHeader } from "../../medi
 import type { Frame, FrameSize } from "./frame.ts";
 import { encodePng, rasterize, shrink, toFrame } from "./pixels.ts";
 
-/** How much larger than the frame a picture is drawn, so that the camera can move: at least this, and at most this for a picture of another ratio. */
+/** How many times larger than the frame a picture is drawn, so that the camera can move. The maximum is for a picture of another ratio. */
 const [minRoom, maxRoom] = [1.12, 1.3];
 
 /** The largest picture that resvg draws, in pixels of four bytes. */

@@ -24,7 +24,7 @@ export type Directives = {
 export function readDirectives({ prompt, hasDirectives }: { prompt: string; hasDirectives: boolean }): Directives {
   const values = new Map<string, string>();
   if (!hasDirectives) return directivesOf(values);
-  // This pattern takes linear time for any prompt: its author may be hostile.
+  // The pattern must take linear time for any prompt, because its author may be hostile.
   for (const [, name = "", value = ""] of prompt.matchAll(/\[([a-z-]+)(?::([^\][]*))?\]/g))
     values.set(name, value.replace(/^ +/, ""));
   return directivesOf(values);

@@ -1,7 +1,7 @@
 import type { Resolution } from "../../store/generations.ts";
 import { type FrameSize, roundedSize } from "../frame-size.ts";
 
-/** Both sides are even, as the chroma planes of yuv420p require. */
+/** The size of a frame of the preview. Both sides are even, as the chroma planes of yuv420p require. */
 export type { FrameSize };
 
 /**

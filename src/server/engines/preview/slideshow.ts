@@ -60,7 +60,7 @@ function mix(bytes: Uint8Array, over: Uint8Array, share: number): void {
   }
 }
 
-/** Fills a frame with a part of a picture, with bilinear interpolation: the part may start between pixels, so that it can move smoothly. */
+/** Fills a frame with a part of a picture, by bilinear interpolation, so that the part can start between pixels and move smoothly. */
 export function paintWindow(picture: Frame, window: Window, frame: Frame): void {
   for (const [i, plane] of frame.planes.entries()) paintPlane(picture.planes[i] as Plane, window, plane);
 }

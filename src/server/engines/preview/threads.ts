@@ -37,7 +37,7 @@ export function createThreads(url: URL): (task: RenderTask, signal: AbortSignal)
 }
 
 function openThread(url: URL): Worker {
-  // The libraries may print: separate streams keep the thread's output off the terminal.
+  // The libraries may print, so separate streams keep the thread's output off the terminal.
   const worker = new Worker(url, { stdout: true, stderr: true });
   for (const stream of [worker.stdout, worker.stderr]) stream.resume();
   // Without a listener, an error of a thread that is being terminated would end the service.

@@ -9,7 +9,7 @@ const pollMs = 2_000;
 const longMs = 10 * 60_000;
 const longPollMs = 20_000;
 const pollLimitMs = 30_000;
-/** A balancer may send a poll to a replica that does not know the job: a 404 counts only when it repeats for this long. */
+/** A balancer may send a poll to a replica that does not know the job, so a 404 counts only when it repeats for this long. */
 export const missingMs = minuteMs;
 /**
  * The wait before polling a job again that the server does not know: short, to reach the right one of many replicas, and random, because two jobs
@@ -40,8 +40,8 @@ export type FollowJobOptions = Pick<RenderOptions, "progress" | "signal" | "rele
 };
 
 /**
- * Polls a job until it has ended. Rejects when the job was cancelled at the server. Rejects when the rules of `patience.ts` give the job up, and then
- * also cancels it: it may still be queued or running.
+ * Polls a job until it has ended. Rejects when the job was cancelled at the server, and when the rules of `patience.ts` give the job up. A job that is
+ * given up is also cancelled, because it may still be queued or running.
  */
 export async function follow(
   id: string,
@@ -85,7 +85,7 @@ export async function follow(
     if (isCompleted(polled)) return polled;
     const failure = error ?? `the model run did not succeed (${status})`;
     if (statuses.failed.includes(status)) return { ...polled, failure };
-    // Cancelling at the server is not a fault of the request: the credits are refunded, even if the process that cancelled the job has ended since.
+    // A job cancelled at the server is not the request's fault, so it rejects, which refunds the credits, even if the cancelling process has ended.
     if (isCancelled(polled)) throw new Error(failure);
     if (percent !== undefined) progress(percent);
     if (isOver) {

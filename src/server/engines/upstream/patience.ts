@@ -6,7 +6,7 @@ import { createAbsence, type Upstream } from "./upstream.ts";
  */
 export type Standing = "running" | "waiting" | "unreadable" | "unanswered" | "missing" | "faulty";
 
-/** How long a temporary state must last without interruption before it counts: one replica may not know a job, and short errors pass. */
+/** How long a temporary state must last without interruption before it counts, because one replica may not know a job, and short errors pass. */
 export const minuteMs = 60_000;
 
 type PatienceRule = {
@@ -39,7 +39,7 @@ export type PatienceVerdict = {
   quietMs: number;
 };
 
-/** A longer gap between two polls is cut to this: the process was suspended, which says nothing about the job. */
+/** A longer gap between two polls counts as this long, because the process was suspended, which says nothing about the job. */
 const maxGapMs = 2 * minuteMs;
 
 /**

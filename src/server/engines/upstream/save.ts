@@ -144,7 +144,7 @@ function addressesOf(source: VideoSource, { contentOf }: Upstream): string[] {
 type FetchVideoOptions = Pick<SaveVideoOptions, "upstream" | "signal">;
 
 /**
- * Downloads a video once. After a failure, removes the partial file if possible. Rejects only when the signal aborts: then the next process replaces
+ * Downloads a video once. After a failure, removes the partial file if possible. Rejects only when the signal aborts; the next process then replaces
  * the file.
  */
 async function fetchVideo(

@@ -83,7 +83,7 @@ export async function confirm(
   for (let failures = 0; ; failures++) {
     const polled = await pollOnce(job, upstream, signal);
     if (!("reason" in polled)) {
-      // The server has the job: if it does not know the job later, it has lost it.
+      // The server has the job. If the server does not know the job later, the job is lost.
       await checkpoint({ state: "submitted", job });
       return { kind: "submitted", submitted: { job } };
     }
@@ -99,7 +99,7 @@ export async function confirm(
 /** How long a stopping service waits for the reply to a create. */
 const graceMs = 10_000;
 
-/** Does not abort a create at once when the service stops: without its reply, the video would be lost. */
+/** Sends a create, and waits for the reply even while the service stops, because without it the video would be lost. */
 async function sendWithGrace<Result>(
   send: (signals: SubmitSignals) => Promise<Result>,
   { io, timeoutMs }: Upstream,

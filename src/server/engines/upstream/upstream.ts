@@ -65,7 +65,7 @@ export function createReport(onNote: (text: string) => void): Upstream["report"]
 }
 
 /**
- * A longer gap between two polls is cut to this: this process may have been suspended, so the gap does not show that the server kept saying the same.
+ * A longer gap between two polls counts as this long: this process may have been suspended, and the gap does not show that the server still said so.
  */
 const maxGapMs = 5_000;
 

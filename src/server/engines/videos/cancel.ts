@@ -8,10 +8,10 @@ import type { Server } from "./server.ts";
 const retryMs = 1_000;
 
 /**
- * Stops a job by deleting it, where its server then stops the work; resolves with whether the job is stopped. A finished video is never deleted. A
- * server proves that it stopped a job by its JSON reply to the DELETE, by the job's own status, or by not knowing the job for a minute after it
- * accepted the DELETE: a single 404 may come from another replica. Rejects when the server does not reply, or not in time; with `pending` when it had
- * accepted the DELETE by then.
+ * Stops a job by deleting it, if its server then stops the work; resolves with whether the job is stopped. A finished video is never deleted. A server
+ * proves that it stopped a job by its JSON reply to the DELETE, by the job's own status, or by not knowing the job for a minute after it accepted the
+ * DELETE, because a single 404 may come from another replica. Rejects when the server does not reply in time, with `pending` when it had already
+ * accepted the DELETE.
  */
 export async function cancel(job: string, server: Server, signal: AbortSignal): Promise<boolean> {
   if (!(await server.findKind(signal)).stopsDeleted) return false;
@@ -40,11 +40,11 @@ async function stop(job: string, server: Server, { signal, onAccepted }: { signa
     const absentMs = absence(isMissing);
     // Without an accepted DELETE the job was not stopped by this call, even if the server no longer knows it.
     if (isMissing && absentMs >= minuteMs) return isAccepted;
-    // The job may be completed: a DELETE would remove a video that was paid for.
+    // The job may be completed, and a DELETE would then remove a video that was paid for.
     if ("reason" in polled && !isMissing && !isAccepted) throw new Error(polled.reason);
     let isUnknown = isMissing;
     if (!("reason" in polled)) {
-      // A round-robin balancer sends the DELETE that follows a poll to another replica: more polls in between let it reach the replica with the job.
+      // A round-robin balancer sends the DELETE after a poll to another replica, so more polls come first, until the DELETE reaches the right one.
       for (let turn = 0; turn < strays % maxReplicas && isRunning(polled); turn++)
         polled = await server.poll(job, signal);
       if (!("reason" in polled)) {
@@ -54,7 +54,7 @@ async function stop(job: string, server: Server, { signal, onAccepted }: { signa
         if (isFailed(polled)) return isAccepted;
       }
       const reply = await server.remove(job, signal);
-      // A proxy's page with HTTP 200 is not the server's reply: the job may continue and cost money.
+      // A proxy's page with HTTP 200 is not the server's reply, and the job may continue and cost money.
       const isPage = reply.json === undefined && reply.text.trim() !== "";
       if (reply.status < 300 && !isPage) return true;
       const isStopping = reply.status === 409;

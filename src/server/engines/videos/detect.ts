@@ -9,9 +9,9 @@ const timeoutMs = 10_000;
 const maxListBytes = 16_000_000;
 
 /**
- * Detects the kind of a server with GETs that cost nothing; their paths are appended to its URL. If the kind is given, only that one is checked.
- * Resolves with `undefined` when the replies match no kind. Rejects with the network's error when there is no reply within 10 seconds to a request,
- * and when a reply is longer than 1 MB; with the HTTP status when the server does not work now, and with `auth` when its key is wrong.
+ * Detects the kind of a server by GETs that cost nothing. If `engine.kind` is given, checks only whether the server is of that kind. Resolves with
+ * `undefined` when the replies match no kind. Rejects with the network's error when a request gets no reply within 10 seconds, with an error when a
+ * reply is longer than 1 MB, with the HTTP status when the server does not work now, and with `auth` when it refuses the key.
  */
 export async function detectKind(
   engine: { url: string; kind?: Kind | undefined; headers: Readonly<Record<string, string>> },

@@ -242,10 +242,10 @@ const dialects: readonly Dialect[] = [
       },
     ],
     hasDelete: false,
-    // Each model has lengths and sizes of its own: what the request leaves open, the model chooses.
+    // Each model has lengths and sizes of its own, so the model chooses what the request leaves open.
     fields: ({ unset = [], ...request }) => ({
       model: request.model,
-      // `size` replaces both.
+      // `size` replaces `aspect_ratio` and `resolution`.
       ...(request.extras.size === undefined && {
         ...(!unset.includes("aspectRatio") && { aspect_ratio: request.aspectRatio }),
         ...(!unset.includes("resolution") && { resolution: request.resolution }),
@@ -298,7 +298,7 @@ function imagePart(url: string) {
   return { type: "image_url", image_url: { url } };
 }
 
-/** Returns the length in whole seconds, rounded up: only TensorRT-LLM accepts fractions, and a video that is a little too long can be cut. */
+/** Returns the length in whole seconds, because only TensorRT-LLM accepts fractions. Rounds up, because a video that is too long can be cut. */
 export function wholeSeconds({ duration }: RenderRequest): number {
   return Math.max(1, Math.ceil(duration));
 }

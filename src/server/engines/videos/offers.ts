@@ -6,7 +6,7 @@ import type { Kind } from "./kinds.ts";
 
 /** A model in its server's list, which is free of charge. What the list does not contain is `undefined`. */
 export type Offer = {
-  /** The server's name for it. */
+  /** The server's name for the model. */
   id: string;
   name: string | undefined;
   /** Prices in USD, by the provider's own names for them. */
@@ -17,9 +17,9 @@ export type Offer = {
   /** In pixels, such as "1280x720". */
   sizes: readonly string[] | undefined;
   aspectRatios: readonly string[] | undefined;
-  /** Whether it can start from an image. */
+  /** Whether a video can start from an image. */
   takesImage: boolean | undefined;
-  /** Whether it can end with one. */
+  /** Whether a video can end with an image. */
   takesLastImage: boolean | undefined;
 };
 

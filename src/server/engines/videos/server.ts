@@ -41,23 +41,23 @@ export type Server = ServerOptions &
   Upstream & {
     /** The headers that carry its key. */
     headers: Readonly<Record<string, string>>;
-    /** Returns its kind, and detects the kind while it is unknown. Rejects when it cannot be detected now. */
+    /** Returns the server's kind, which is detected while unknown. Rejects when it cannot be detected now. */
     findKind(signal: AbortSignal): Promise<Kind>;
     fetch: Io["fetch"];
     /** Notifies the owner, unless the same message was sent before. */
     noteOnce(text: string): void;
-    /** Returns its kind, if it is known already. */
+    /** Returns the server's kind if it is already known. */
     knownKind(): Kind | undefined;
     /** Sends a create. Rejects as `fetch` does: a `RequestError` says whether the server may have received it. */
     create(body: EncodedBody, signals: SubmitSignals): Promise<HttpResponse>;
     /** Sends a DELETE of a job. Rejects as `fetch` does. */
     remove(job: string, signal: AbortSignal): Promise<ServerReply>;
-    /** Deletes a finished job and its video, where the kind can and the owner does not keep them. Never rejects: nothing depends on it. */
+    /** Deletes a finished job and its video, if the kind can and the owner does not keep them. Never rejects. */
     discard(job: string, signal: AbortSignal): Promise<void>;
   };
 
 const noFileReason = "it keeps no files: start it with --output-path";
-const upstreamFault = "LiteLLM's upstream gives an error for this job; it may have lost it";
+const upstreamFault = "LiteLLM's upstream gives an error for this job, and may have lost it";
 
 const discardLimitMs = 10_000;
 
@@ -114,7 +114,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
         return { ...found, url: addressIn(found.url, url), ...(isFileless && { noFileReason }) };
       }
       const reason = describeReply(reply);
-      // A proxy in front of it may answer 403 for a while, but not in JSON.
+      // A proxy in front of the server may answer 403 for a while, but not in JSON.
       const isForbidden = reply.status === 403 && reply.json !== undefined && (await findKind(signal)).isJobOfKey;
       return {
         reason: isForbidden ? `it shows this video's job, ${job}, only to the key that created it (${reason})` : reason,
@@ -131,7 +131,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
       try {
         if ((await findKind(limit.signal)).hasDelete) await remove(job, limit.signal);
       } catch {
-        // A video that stays there can be removed by the server's owner.
+        // The server's owner can remove a video that stays.
       } finally {
         limit.clear();
       }

@@ -80,7 +80,7 @@ async function tryOnce(
 /** Some servers reply with the video itself, in base64. */
 const maxReplyBytes = 64_000_000;
 
-/** Returns the model of a server that serves only one, where the size of the frame depends on it. */
+/** Returns the model of a server that serves only one model, if the size of the frame depends on that model. */
 async function findServed(
   { request }: RenderTask,
   kind: Kind,
@@ -123,9 +123,9 @@ function findTooOld(reply: ServerReply, { images, imageField }: CreateBody): str
 }
 
 /**
- * The fields that a create can be sent without, when its server says that it does not have them: the video then has the server's own length, size or
- * format, and an image goes to another field. A field whose value is refused is never left out: the video would not be the requested one, and paid
- * for.
+ * The fields that can be left out of a create when its server says that it does not have them: the video then has the server's own length, size or
+ * format, and an image goes to another field. A field whose value is refused is never left out, because a video would be paid for that is not the
+ * requested one.
  */
 const droppable = [...optionalExtras, ...["seconds", "size", "width", "height", "format", "image_reference"]];
 const unknownField =
@@ -137,7 +137,7 @@ function findUnknown(reply: ServerReply, sent: string[]): string[] {
     .filter((words) => unknownField.test(words))
     .flatMap((words) => words.match(/\w+/g) ?? [])
     .filter((word) => droppable.includes(word));
-  // A server accepts both or none.
+  // A server accepts both of these or neither.
   if (unknown.some((name) => name === "width" || name === "height")) unknown.push("width", "height");
   return sent.filter((name) => unknown.includes(name));
 }

@@ -16,8 +16,8 @@ export type VideosOptions = ServerOptions &
   };
 
 /**
- * Returns the engine for a server of real models that has the `/v1/videos` endpoints. Its checkpoint is the id of the job there. A job is never
- * started twice, and continues there when this process ends.
+ * Returns the engine for a server of real models that has the `/v1/videos` endpoints. The checkpoint is the id of the server's job. A job is never
+ * started twice, and continues at the server when this process ends.
  */
 export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine {
   const { url, models, concurrency } = options;

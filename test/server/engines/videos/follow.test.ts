@@ -240,7 +240,7 @@ describe("LiteLLM, whose upstream gives an error for a job", () => {
     const released: number[] = [];
     const { outcome, end, seconds } = await make({ releaseSlot: () => void released.push(clock.now() - startedAt) });
     expect(outcome).toBe(
-      "http://gpu.test:8091: LiteLLM's upstream gives an error for this job; it may have lost it (HTTP 500: " +
+      "http://gpu.test:8091: LiteLLM's upstream gives an error for this job, and may have lost it (HTTP 500: " +
         "litellm.APIConnectionError: openai - 3 validation errors for VideoObject id   Field required)",
     );
     // A failure of the service, whose credits are given back, and not a refusal.
