@@ -103,7 +103,7 @@ export type Disk = Pick<
   writeSync(fd: number, bytes: Uint8Array, offset: number, length: number, position: number): number;
 };
 
-export type ProgramOptions = {
+export type RunProgramOptions = {
   /** Kills the program when it aborts. */
   signal: AbortSignal;
   env: Readonly<Record<string, string | undefined>>;
@@ -172,7 +172,7 @@ export type Io = {
    * Runs a program without a shell until it ends, with any exit code. Rejects with the system's error if it cannot be started, and
    * with the signal's reason on abort, after the program has ended.
    */
-  run(command: string, args: readonly string[], options: ProgramOptions): Promise<RunResult>;
+  run(command: string, args: readonly string[], options: RunProgramOptions): Promise<RunResult>;
   /** Starts a detached program without a shell. Rejects when it cannot be started. */
   launch(command: string, args: string[]): Promise<void>;
   /** Shows a text in a pager at the terminal, until the user quits it. Returns false if there is no pager. */
@@ -283,7 +283,7 @@ function isRunning(pid: number): boolean {
 
 const maxStderr = 65_536;
 
-async function run(command: string, args: readonly string[], options: ProgramOptions): Promise<RunResult> {
+async function run(command: string, args: readonly string[], options: RunProgramOptions): Promise<RunResult> {
   const { signal, env, stdin, onStdout, onStderr } = options;
   const { spawn } = await import("node:child_process");
   signal.throwIfAborted();

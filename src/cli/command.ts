@@ -62,7 +62,7 @@ export const defaultTimeout = "15m";
 export const timeoutOption = (description = "maximum time to wait and to save: 90s, 5m, 1h30m or plain seconds") =>
   new Option("--timeout <time>", description).default(defaultTimeout);
 
-/** The same for a command that sends the request. */
+/** `--timeout` for a command that sends the request. */
 export const startTimeoutOption = () =>
   timeoutOption(
     "maximum time to wait and to save, after the request, which may take up to 2 minutes: 90s, 5m, 1h30m or plain seconds",
@@ -75,7 +75,7 @@ export const openOption = () => new Option("--open", "open the video in the defa
 
 export const bellOption = () => new Option("--bell", "ring the terminal bell after a wait of more than 15 s");
 
-/** Read before the command line is parsed: see `readGlobalFlags`. */
+/** The flag is read before the command line is parsed (see `readGlobalFlags`). */
 export const eventsOption = () => new Option("--events", "print events as they happen, one JSON object per line");
 
 export const localOption = (description = "use the local service") => new Option("--local", description);

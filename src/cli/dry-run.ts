@@ -37,11 +37,12 @@ export async function printDryRun(
   const { output } = context;
   const { local = false, project } = options;
   for (const line of project ? describeProject(project) : []) output.note(line);
-  for (const doubt of new Set(requests.flatMap((each) => findWarnings(each, { isLocal: local })))) output.note(doubt);
+  for (const warning of new Set(requests.flatMap((each) => findWarnings(each, { isLocal: local }))))
+    output.note(warning);
   const session = await openForDryRun(options, context);
   if (session === undefined) output.note("No base URL is set; without --dry-run this would fail.");
-  const { planStarts: lookAtStarts } = await import("../client/generation/choose.ts");
-  const choices = session && (await lookAtStarts(session.service, requests, options));
+  const { planStarts } = await import("../client/generation/choose.ts");
+  const choices = session && (await planStarts(session.service, requests, options));
   const url = local ? "{local service}" : (session?.service.baseUrl ?? "{base_url}");
   const news = requests.filter((_, index) => isNew(choices?.[index]));
   const cost = await describeCosts(news, session?.service);

@@ -76,7 +76,7 @@ export async function makeFilm(
     output.event({ event: "joined", ...joined });
     return joined;
   } catch (error) {
-    // The rows may have been paid for in this run: usage would say that nothing was sent.
+    // The rows may have been paid for in this run, but `usage` would say that nothing was sent.
     const known = asVidgenError(error);
     throw known.code === "usage" ? new VidgenError("output", known.message, { ...known, cause: known }) : known;
   } finally {

@@ -17,7 +17,7 @@ type TakeFrameOptions = {
   service: Pick<SessionOptions, "local" | "baseUrl" | "engine" | "engineTimeout">;
 };
 
-/** Takes the last frame of the source that `--from` names. Closes the services that it opens: the start opens its own. */
+/** Takes the last frame of the source that `--from` names. Closes the services that it opens, because the start opens its own. */
 export async function takeFrame(
   typed: string,
   { own, at, service, ...times }: TakeFrameOptions,

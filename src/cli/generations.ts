@@ -12,7 +12,7 @@ import { findByFile, isSavedFile, last } from "./saved-file.ts";
 /** A generation that a command is about. `open` returns the session of its service, and rejects without a key for it. */
 export type LocatedGeneration = {
   id: string;
-  /** Its entry in the journal. */
+  /** The generation's entry in the journal. */
   entry?: StartedEntry;
   open(): Promise<Session>;
 };
@@ -20,9 +20,8 @@ export type LocatedGeneration = {
 /** The generations that a command can be about. */
 export type Generations = {
   /**
-   * Finds a generation by its id, the beginning of a UUID, its saved file, or "last", the newest. Searches the journal; an id that it does not have
-   * belongs to the service of the settings. Throws `usage` if several ids match, and `not_found` for "last" in an empty journal or for an unknown
-   * file.
+   * Finds a generation by its id, the beginning of a UUID, its saved file, or "last", the newest. Searches the journal; an id that is not in the journal
+   * belongs to the service of the settings. Throws `usage` if several ids match, and `not_found` for "last" in an empty journal or for an unknown file.
    */
   find(typed: string): Promise<LocatedGeneration>;
   /** The same for a command that changes the generation. Throws `usage` for fewer than eight characters of a longer id. */
@@ -66,7 +65,7 @@ export function tooShortError(typed: string): VidgenError {
 /** A generation older than this no longer runs, so a long journal is not read to its beginning. */
 const longestRunMs = 7 * 24 * 3600_000;
 
-/** With `--local` or `--base-url` only those of that service, without them all in the journal. */
+/** Returns the generations in the journal; with `--local` or `--base-url` only those of that service. */
 export async function locateGenerations(
   { local, baseUrl }: Pick<SessionOptions, "local" | "baseUrl">,
   { journal, open }: Pick<Services, "journal" | "open">,
@@ -110,14 +109,14 @@ export async function locateGenerations(
     if (typed === last) return locate(await findLast(journal, isNamedStart));
     known ??= readStarted().catch(() => []);
     const namesOf = ({ id }: StartedEntry) => [id];
-    const meant = distinct(findNamed(typed, await known, { namesOf, least: 1 }));
-    const [only, other] = meant;
+    const matches = distinct(findNamed(typed, await known, { namesOf, least: 1 }));
+    const [only, other] = matches;
     if (only === undefined && (await isSavedFile(typed, io))) return locate(await findSaved(typed, journal, io));
     if (only === undefined)
       return { id: isUuid(typed) ? typed.toLowerCase() : typed, open: () => openElsewhere(typed) };
-    if (typed.length < least && !meant.some(({ id }) => id === typed)) throw tooShortError(typed);
+    if (typed.length < least && !matches.some(({ id }) => id === typed)) throw tooShortError(typed);
     if (other === undefined) return locate(only);
-    const rows = meant.map(({ id, base_url }) => `${id} at ${base_url}`);
+    const rows = matches.map(({ id, base_url }) => `${id} at ${base_url}`);
     throw usage(`More than one id begins with ${typed}.`, rows.join("\n"));
   }
 

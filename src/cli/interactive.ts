@@ -53,7 +53,7 @@ export async function askForInput(known: KnownInput, options: AskInputOptions, c
   const { local = false, dryRun, open = false } = options;
   const destination = { isLocal: local };
   await readAllImages(known.images);
-  // Skips the check of the number of images: they are asked for below.
+  // Skips the check of the number of images, which are asked for below.
   const set = ["imageUrl=", ...known.set];
   const { model = defaultModel } = known.texts;
   buildRequest({ ...known, texts: { ...known.texts, model, prompt: "still to come" }, set }, destination);
@@ -77,7 +77,7 @@ export async function askForInput(known: KnownInput, options: AskInputOptions, c
   );
   const price = formatExpected(cost) ?? (service.isLocal ? "unknown" : "unknown until the service states it");
   output.note(`\n${summarize(input)}${place}${formatRow("Cost", price)}\nEquivalent command:\n  ${command}\n`);
-  const question = `Start ${starts === 1 ? "it" : `${starts} of them`}?${costSentence(cost, { starts, isLocal: service.isLocal })}`;
+  const question = `Start ${starts === 1 ? "it" : `these ${starts} generations`}?${costSentence(cost, { starts, isLocal: service.isLocal })}`;
   if (!dryRun) await askYes(question, io, { isUsual: cost.kind === "free" });
   return { input, outputPath };
 }
@@ -96,7 +96,7 @@ async function openForPrice({ local = false, baseUrl, engine }: AskInputOptions,
   return session.service;
 }
 
-/** Such as " It costs about 10 credits."; empty if it is free, or if the price of an engine is unknown. */
+/** The sentence about the cost, such as " It costs about 10 credits."; empty if it is free, or if the price of an engine is unknown. */
 function costSentence(cost: ExpectedCost, { starts, isLocal }: { starts: number; isLocal: boolean }): string {
   const price = formatExpected(cost) ?? (isLocal ? undefined : "credits");
   if (cost.kind === "free" || price === undefined) return "";
@@ -107,7 +107,7 @@ type QuestionOptions = { initialModel: string; maxSeconds: number | undefined };
 
 /** Asks for the missing fields of an input; `maxSeconds` is the longest video, if known. */
 async function askForFields(
-  { initialModel: usualModel, ...known }: KnownInput,
+  { initialModel, ...known }: KnownInput,
   maxSeconds: number | undefined,
   io: Io,
 ): Promise<RequestInput> {
@@ -116,24 +116,23 @@ async function askForFields(
   for (const field of fields) {
     if (field.name === "imageUrl") {
       if (hasOwnImage({ extra: readSettings(known.set) })) continue;
-      const answers = await askImages(texts.model ?? usualModel, images.imageUrl ?? [], field, io);
+      const answers = await askImages(texts.model ?? initialModel, images.imageUrl ?? [], field, io);
       images = { ...images, imageUrl: answers };
-    } else if (!isImageField(field))
-      texts[field.name] ??= await askField(field, { initialModel: usualModel, maxSeconds }, io);
+    } else if (!isImageField(field)) texts[field.name] ??= await askField(field, { initialModel, maxSeconds }, io);
   }
-  const { prompt = "", model = usualModel } = texts;
+  const { prompt = "", model = initialModel } = texts;
   return { ...known, texts: { ...texts, prompt: withoutCurlyQuotes(prompt), model }, images };
 }
 
 /** Asks for the value of a field, if it has a question. `undefined` means the service's default. */
 async function askField(
   field: Field,
-  { initialModel: usualModel, maxSeconds }: QuestionOptions,
+  { initialModel, maxSeconds }: QuestionOptions,
   io: Io,
 ): Promise<string | undefined> {
   const { name, isRequired = false, label = name, question, suggestions } = field;
   if (question === undefined) return undefined;
-  if (name === "model") return askChoice(question, modelChoices(usualModel), usualModel, io);
+  if (name === "model") return askChoice(question, modelChoices(initialModel), initialModel, io);
   const byDefault = isRequired ? [] : [{ value: "", name: serviceDefault }];
   if (suggestions) {
     const choices = suggestions.map(([value]) => ({ value, name: value }));
@@ -161,7 +160,11 @@ async function askOutputPath(check: (outputPath: string) => void, io: Io): Promi
     return outputPath.startsWith("~") ? wrong : isOutputPath(outputPath);
   };
   const outputPath = read(
-    await askText("Where to save it? (Enter: the current folder; none: only print its URL)", validate, io),
+    await askText(
+      "Where should the video be saved? (Enter: the current folder; none: only print its URL)",
+      validate,
+      io,
+    ),
   );
   if (outputPath === "none") return undefined;
   const isBare = /(^|\/)[^/.]+$/.test(outputPath) && outputPath !== "-" && !(await isFolder(outputPath, io.disk));
@@ -213,9 +216,9 @@ export function generateLine(prompt: string, flags: readonly string[], io: Shell
 const serviceDefault = "service default";
 
 /** The known models, and the initial model if it is not one of them. */
-function modelChoices(usual: string): PromptChoice[] {
+function modelChoices(initial: string): PromptChoice[] {
   const known = models.map(({ id, characteristic }: Model) => ({ value: id, name: `${id}: ${characteristic}` }));
-  return findModel(usual) ? known : [{ value: usual, name: usual }, ...known];
+  return findModel(initial) ? known : [{ value: initial, name: initial }, ...known];
 }
 
 /** Asks for images: first the required ones, then more until the maximum or an empty answer. */

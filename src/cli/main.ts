@@ -43,7 +43,7 @@ function ignoreHelpShown(error: unknown): void {
   if (!(error instanceof CommanderError && (error.exitCode === 0 || error.code === "commander.help"))) throw error;
 }
 
-/** Moves a help flag behind the command: commander would print the help of vidgen for `-h generate`. */
+/** Moves a help flag behind the command, because commander would print the help of vidgen for `-h generate`. */
 function withHelpLast(argv: readonly string[]): readonly string[] {
   const at = argv.findIndex((word) => word === "-h" || word === "--help");
   const [flag] = argv.slice(at);

@@ -27,7 +27,7 @@ export type StartFlags = {
 
 export type Starting = Context & { options: StartFlags; reporter: Reporter };
 
-/** The parameters of a start, after everything that can fail before it. */
+/** The parameters of a start, once all checks before it have passed. */
 export type Ready = {
   session: Session;
   request: StartRequest;
@@ -81,7 +81,7 @@ function stoppedBefore(thrown: unknown, { how }: Ready, { io, reporter, options 
   const { id, code } = error;
   if (id === undefined) return error;
   const resume = { ...options, outputPath: how.outputPath };
-  // Their hints say what the command does.
+  // The hints of these errors already say what to do.
   if (code === "unknown" || code === "not_found" || code === "usage") return withResume(error, id, resume, io);
   return reporter.stopped(id, withResumeHint(error, id, resume, io));
 }
@@ -98,7 +98,7 @@ function reportStarted(
   const costs = { model: request.model, resumed: false, remaining_credits, credits, balance_fell };
   reporter.tell({ event: "started", id, attempt: attempt.attempt, ...costs });
   const cost = isPriced ? priceText(started) : localText(request.model, session);
-  // It is in the local service's queue; an engine may never get it.
+  // The generation is in the local service's queue; an engine may never get it.
   const is_preview = session.service.isPreview(request.model);
   const isQueued = session.isLocal && is_preview === false;
   output.note(`${isQueued ? "Queued" : "Started"} ${id} (${request.model}${cost}).`);
@@ -120,7 +120,7 @@ function reportResumed(
   return { attempt, document, isResumed: true };
 }
 
-/** The price is only what the service states: the balance also falls when others spend. */
+/** The text about the price, which only the service can state, because the balance also falls when others spend. */
 function priceText({ credits_charged, remaining_credits, balance_fell = 0 }: AcceptedStart): string {
   const price = formatCost({ credits: credits_charged });
   const left = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;

@@ -14,16 +14,16 @@ export type Typed = {
 /** Commands that can start a generation, and those that run until they are stopped. */
 const starting = ["generate", "again", "batch"];
 const lasting = ["serve", "mcp", "listen"];
-/** A person decides about these flags: a program must not repeat them. */
+/** Flags that a program must not repeat, because a person decides about them. */
 const decided = ["--again", "--dismiss", "--retry-failed", "--retry-unknown"];
 
-/** The words that call the program: printed commands must work when they are pasted. */
+/** The words that call the program, so that printed commands work when they are pasted. */
 export function programWords({ program, env }: Pick<Io, "program" | "env">): string[] {
   if (env.npm_command === "exec") return ["npx", "vidgen"];
   return [...(program ?? ["vidgen"])];
 }
 
-/** What to run after an error: what its command has said, else what follows from its code. */
+/** What to run after an error: the commands in the error, or those that follow from its code. */
 export function nextOf({ code, id, next }: Pick<ErrorFields, "code" | "id" | "next">, typed: Typed): NextCommand[] {
   if (next !== undefined) return next;
   const free = (...words: string[]) => [{ argv: [...typed.program, ...words], pays: false }];
@@ -34,7 +34,7 @@ export function nextOf({ code, id, next }: Pick<ErrorFields, "code" | "id" | "ne
   return code === "pending" || code === "network" || isSignal({ code }) ? sameLine(typed) : [];
 }
 
-/** The same line again. It pays where it can: the generation that it would resume may have been delivered, or have failed, meanwhile. */
+/** The same line again. Marked as paying if it can start a generation, because the one that it would resume may have ended meanwhile. */
 export function sameLine({ program, argv, command = "" }: Typed): NextCommand[] {
   const end = argv.indexOf("--");
   const flags = end === -1 ? argv : argv.slice(0, end);

@@ -91,7 +91,7 @@ function createEmpty({ io, output }: Context): CommandUnknownOpts {
   return program;
 }
 
-/** The global flags, read before the rest is parsed: errors in the rest must already be printed as they say. */
+/** The global flags, read before the rest is parsed, because they decide how errors in the rest are printed. */
 export function readGlobalFlags(argv: readonly string[]): OutputFlags & Pick<Context, "input"> {
   const end = argv.indexOf("--");
   const flags = end === -1 ? argv : argv.slice(0, end);

@@ -58,7 +58,7 @@ export function withResumeHint(error: unknown, id: string, options: ResumeHintOp
   return withResume(error, id, options, io).with({ hint: isOver(error) ? undefined : resumeHint([id], options, io) });
 }
 
-/** The same without a hint, where one hint names several generations. What is lost can be asked for again. */
+/** As `withResumeHint`, but without a hint, for a command whose one hint names several generations. A lost generation can be asked for again. */
 export function withResume(error: VidgenError, id: string, options: ResumeHintOptions, io: ProgramIo): VidgenError {
   const isLost = error.code === "not_found" && error.attempt !== undefined;
   const next = isOver(error) && !isLost ? undefined : waitNext([id], options, io);

@@ -22,7 +22,7 @@ export async function isSavedFile(typed: string, { disk }: Pick<Io, "disk">): Pr
   );
 }
 
-/** The same, and any word with a slash: only where such a word cannot be an id, since some services have ids with a slash. */
+/** As `isSavedFile`, but true for any word with a slash. Only for words that cannot be an id, since some services have ids with a slash. */
 export async function isVideoFile(typed: string, io: Pick<Io, "disk">): Promise<boolean> {
   return /[/\\]/.test(typed) || isSavedFile(typed, io);
 }

@@ -47,7 +47,7 @@ export function systemIo(): Io {
 }
 
 /**
- * Ends the process with a code, or with the signal that the code means: a shell ends its loop, which may start the next paid generation, only if
+ * Ends the process with a code, or with the signal that the code means, because a shell ends its loop, which may start the next paid generation, only if
  * the child died of the signal. If the signal has no effect, as for the first process of a container, the code is used.
  */
 export function endProcess(code: number): void {
@@ -74,7 +74,7 @@ function abort(error: VidgenError, unsettled: ReadonlySet<string>): void {
   endProcess(exit);
 }
 
-/** `vidgen` where a shell finds it by that name; else Node with the path of the script, as in a clone. */
+/** Returns `vidgen` if a shell finds it by that name, otherwise Node with the path of the script, as in a clone. */
 function findProgram(): string[] {
   const { argv, env } = process;
   const [, script = ""] = argv;

@@ -17,20 +17,20 @@ import { endAll, failedOutcome, followOne, type Outcome } from "./several.ts";
 import { askToStart, canAsk } from "./terminal/prompts.ts";
 import { nearPath } from "./terminal/result.ts";
 
-/** The generations that `-n` or several models ask for: of each request one. */
+/** The generations that `-n` or several models ask for, one for each request. */
 export type Takes = {
   session: Session;
   requests: readonly StartRequest[];
   how: PaidStartOptions & { earlier: Earlier };
   budget: Budget;
-  /** The user has already said yes. */
+  /** Whether the user has already said yes. */
   isConfirmed: boolean;
 };
 
-/** The result of one of them; while it is followed, `outcome` is a promise. */
+/** The result of one of these generations; while it is followed, `outcome` is a promise. */
 type TakeResult = {
   outcome: Outcome | Promise<Outcome>;
-  /** Why it was not started. */
+  /** Why the generation was not started. */
   failure?: VidgenError;
   /** Whether the budget is the reason. */
   isOverBudget?: boolean;

@@ -87,18 +87,18 @@ async function contentName(word: string | undefined, { disk, signal, ...io }: Io
 }
 
 /**
- * The earlier attempt of the same command that this line would resume. "last" keeps the meaning it had then: with a newer generation as "last" this
- * would be another request, which would be paid for again.
+ * The earlier attempt of the same command that this line would resume. "last" keeps the meaning it had then, because with a newer generation as "last"
+ * this would be another request, which would be paid for again.
  */
 export async function findOwnAttempt(
-  { hash, untyped, earlier, outputAt: placeAt }: TypedLine,
+  { hash, untyped, earlier, outputAt }: TypedLine,
   journal: Pick<Journal, "scan">,
   { io, output }: Pick<Context, "io" | "output">,
 ): Promise<Entry | undefined> {
   const entries = await findByTypedLine(journal, hash);
   if (entries.length === 0) return undefined;
   const recordedAt = async (isLocal: boolean): Promise<RecordedOutput> =>
-    recordOutput(await placeAt({ isLocal }), output.redact, io.disk);
+    recordOutput(await outputAt({ isLocal }), output.redact, io.disk);
   const [local, other] = [await recordedAt(true), await recordedAt(false)];
   const isOutputOf = (entry: Entry) =>
     [...untyped, ...(entry.untyped ?? [])].includes("output") ||

@@ -6,7 +6,7 @@ import type { Context } from "./context.ts";
 export async function noteUnsaved({ io, output }: Pick<Context, "io" | "output">): Promise<void> {
   const isScript = !io.stdout.isTTY || !io.stderr.isTTY || Boolean(io.env.CI);
   if (isScript || output.quiet || output.json || output.events) return;
-  // The command itself is done: a journal that cannot be read must not make it fail.
+  // The command itself is done, and a journal that cannot be read must not make it fail.
   const left = await findLeft(io).catch(() => []);
   const count = new Set(left.map(({ base_url, id }) => `${base_url} ${id}`)).size;
   if (count === 0) return;
@@ -14,7 +14,7 @@ export async function noteUnsaved({ io, output }: Pick<Context, "io" | "output">
   output.note(`${videos} not saved: vidgen wait --all -o ./`);
 }
 
-/** Does not use `findJournal`, which loads the whole client: `models` does not need it. */
+/** Does not use `findJournal`, which loads the whole client, because `models` does not need it. */
 async function findLeft(io: Io): Promise<Entry[]> {
   const { journalIn, storageFolder } = await import("../connect/storage.ts");
   const { openJournal } = await import("../client/ledger/journal.ts");

@@ -11,8 +11,8 @@ export type Hint = {
 };
 
 /**
- * Hints, not aliases: a program that follows a hint must not pay for a video because of a word that vidgen does not know. So no hint starts a
- * generation.
+ * Hints for words that are not commands. They are not aliases, and no hint starts a generation, because a program that follows a hint must not pay for a
+ * video because of a word that vidgen does not know.
  */
 export const hints: readonly Hint[] = [
   {

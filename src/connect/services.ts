@@ -115,7 +115,7 @@ function unwritableJournal(error: VidgenError): Journal {
     append: refuse,
     lock: refuse,
     leaseOf: refuse,
-    hold: refuse,
+    acquire: refuse,
     withdraw: refuse,
     forget: refuse,
   };

@@ -6,7 +6,7 @@ import { checkModel, type KnownModel } from "../protocol/models.ts";
 import { findDroppedImages, findFaults, toRequest } from "../protocol/request.ts";
 import { checkPrompt, type StartRequest } from "../protocol/schema.ts";
 
-/** A request for a video (interface 4.1). */
+/** A request for a video. */
 export type GenerationRequest = {
   /** What the video should show. */
   prompt: string;
@@ -31,7 +31,7 @@ export type GenerationRequest = {
 /** The fields of the request by their names in the library. */
 const fieldsByName = new Map(textFields.map((field) => [toCamelCase(field.name), field]));
 
-/** Converts a request to the body that is sent. A copy, since the caller may change the object later. Throws `usage`. */
+/** Converts a request to the body that is sent, which is a copy, since the caller may change the object later. Throws `usage`. */
 export async function readRequest(request: GenerationRequest, onNote: (text: string) => void): Promise<StartRequest> {
   if (typeof request !== "object" || request === null)
     throw usage("The request must be an object with a prompt and a model.");

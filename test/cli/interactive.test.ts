@@ -23,7 +23,7 @@ test("asks for all that is missing, shows what it comes to and the command line 
     ["Which model", enter],
     ["Which aspect", down + down + enter],
     ["How long", `5${enter}`],
-    ["Where to save", `none${enter}`],
+    ["Where should", `none${enter}`],
     ["Start it?", `y${enter}`],
   );
   const run = await world.vidgen("generate", "--no-color");
@@ -104,7 +104,7 @@ const questions: World["answers"] = [
   ["Which model", enter],
   ["Which aspect", enter],
   ["How long", enter],
-  ["Where to save", `none${enter}`],
+  ["Where should", `none${enter}`],
   ["Start it?", `y${enter}`],
 ];
 
@@ -206,7 +206,7 @@ test("without a login nothing is asked where nobody sits, or nothing is sent", a
 test("where it is saved is asked too, and stands in the command line", async () => {
   const world = await createDesk(
     ...questions.slice(0, 4),
-    ["Where to save", `~ann/fox.mp4${enter}`],
+    ["Where should", `~ann/fox.mp4${enter}`],
     ["Enter a file such as", `${clear}~/clips/${enter}`],
     ["Start it?", `y${enter}`],
   );
@@ -228,11 +228,7 @@ test("the price is in the last question, once it is known", async () => {
 });
 
 test("a name that promises another format is pointed out before the yes", async () => {
-  const world = await createDesk(
-    ...questions.slice(0, 4),
-    ["Where to save", `clip.webm${enter}`],
-    ["Start it?", enter],
-  );
+  const world = await createDesk(...questions.slice(0, 4), ["Where should", `clip.webm${enter}`], ["Start it?", enter]);
   const { code, stderr } = await world.vidgen("generate", "--no-color");
   expect([code, stderr]).toEqual([
     130,
@@ -264,7 +260,7 @@ test.each([
 ])("saving to %s, a name without an ending gets .mp4, a folder does not", async (name, saved) => {
   const world = await createDesk(
     ...questions.slice(0, 4),
-    ["Where to save", `~/${name}${enter}`],
+    ["Where should", `~/${name}${enter}`],
     ["Start it?", `y${enter}`],
   );
   mkdirSync(join(world.folder, "clips"));
@@ -282,7 +278,7 @@ test("with --local a length that the local service refuses is asked for again", 
     ...questions.slice(0, 3),
     ["How long", `90${enter}`],
     ["at most 60", `${clear}60${enter}`],
-    ["Where to save", ctrlC],
+    ["Where should", ctrlC],
   );
   expect(await world.vidgen("generate", "--local")).toMatchObject({ code: 130 });
   expect(world.answers).toEqual([]);
@@ -324,16 +320,16 @@ test.each(prompts)("a shell reads the command line for the prompt %j as it was m
 });
 
 test.each<[string, string[], World["answers"], object, string | undefined]>([
-  ["an answer", [], [["Where to save", `clips/${enter}`]], {}, "clips/"],
-  ["Enter", [], [["Where to save", enter]], {}, "the current folder"],
-  ["none", [], [["Where to save", `none${enter}`]], {}, "nowhere: only its URL is printed"],
+  ["an answer", [], [["Where should", `clips/${enter}`]], {}, "clips/"],
+  ["Enter", [], [["Where should", enter]], {}, "the current folder"],
+  ["none", [], [["Where should", `none${enter}`]], {}, "nowhere: only its URL is printed"],
   ["-o", ["-o", "fox.mp4"], [], {}, "fox.mp4"],
   ["--download", ["--download"], [], {}, "the current folder"],
   ["the setting, which is not asked for again", [], [], { VIDGEN_OUTPUT: "clips/" }, "clips/"],
   [
     "none of --local, whose URL ends with the command",
     ["--local"],
-    [["Where to save", `none${enter}`]],
+    [["Where should", `none${enter}`]],
     {},
     "the current folder",
   ],

@@ -212,7 +212,7 @@ function describeSpent({ credits, cost, unknown }: Spent): string {
 }
 
 type SumOptions = {
-  isMeant(entry: Entry): boolean;
+  matches(entry: Entry): boolean;
   words: readonly string[];
   options: ListFlags;
   journal: Journal;
@@ -221,11 +221,11 @@ type SumOptions = {
 /** Prints what the generations have cost. A cost that was not stated is never guessed: such generations are counted apart. */
 async function printSums(
   by: SumKey,
-  { isMeant, words, options, journal }: SumOptions,
+  { matches, words, options, journal }: SumOptions,
   { io, output }: Pick<Context, "io" | "output">,
 ): Promise<void> {
   const { status, csv } = options;
-  const entries = await listAttempts({ status, limit: Number.POSITIVE_INFINITY, isMeant }, journal, io);
+  const entries = await listAttempts({ status, limit: Number.POSITIVE_INFINITY, matches }, journal, io);
   const rows = sumBy(entries, by);
   const total = sumSpent(distinctStarts(entries));
   const show = (text: string) => output.redact(plainLine(text));

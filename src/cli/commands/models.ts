@@ -52,7 +52,7 @@ function declare(program: CommandUnknownOpts) {
 
 type ModelsFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
-/** Prints the models and what each is for (interface section 2.2), or those of engines. */
+/** Prints the models and what each is for, or those of engines. */
 async function showModels(id: string | undefined, { engine }: ModelsFlags, context: Context): Promise<void> {
   if (engine !== undefined) return showOffers(id, engine, context);
   const { io, output } = context;

@@ -26,7 +26,7 @@ _vidgen() {
   compopt -o nosort 2>/dev/null
   while IFS=$'\\t' read -r piece _; do
     if [[ $piece == :files ]]; then
-      # A word that would be expanded is nothing to look for among the files.
+      # The shell would expand such a word, so it is not the beginning of a file name.
       [[ $current == *['$\`']* ]] || compopt -o default 2>/dev/null
     elif [[ $piece == "$current"* ]]; then
       COMPREPLY+=("\${piece#"$cut"}")
@@ -46,7 +46,7 @@ _vidgen() {
   done < <(command vidgen __complete "--current=$PREFIX" -- "\${(@)words[2,CURRENT-1]}" 2>/dev/null </dev/null)
   if [[ $found[1] == :files ]]; then
     [[ $PREFIX == --*=* ]] && compset -P 1 '*='
-    # A word that would be expanded is nothing to look for among the files.
+    # The shell would expand such a word, so it is not the beginning of a file name.
     [[ $PREFIX == *[\\$\\\`]* ]] || _files
   else
     compadd -V vidgen -l -d shown -a found
@@ -67,7 +67,7 @@ function __vidgen_rows
         if test "$row" != :files
             printf '%s\\n' "$row"
         else if not string match -qr '[$(\`]' -- "$current"
-            # A word that would be expanded is nothing to look for among the files.
+            # The shell would expand such a word, so it is not the beginning of a file name.
             set -l flag (string match -r -- '^--[^=]*=' "$current")
             for path in (complete -C "'' "(string replace -- "$flag" '' "$current"))
                 printf '%s\\n' "$flag$path"

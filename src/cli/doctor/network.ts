@@ -10,9 +10,9 @@ import { isLoopback, isPlainHttp } from "../../protocol/url.ts";
 import { type Check, fail, failWith, pass, warn } from "./check.ts";
 
 /** The service's address and the key for it, as any command would find them. */
-type ServiceAccess = { checks: Check[]; baseUrl: string | undefined; apiKey: string | undefined };
+type CheckedSettings = { checks: Check[]; baseUrl: string | undefined; apiKey: string | undefined };
 
-export async function checkSettings(flag: string | undefined, io: Io): Promise<ServiceAccess> {
+export async function checkSettings(flag: string | undefined, io: Io): Promise<CheckedSettings> {
   const checks: Check[] = [];
   let baseUrl: string | undefined;
   let apiKey: string | undefined;
@@ -49,13 +49,13 @@ function sourceOf(variable: "VIDGEN_API_KEY" | "VIDGEN_BASE_URL", io: Io): strin
   return io.env[variable] ? variable : configPath(io);
 }
 
-type Address = { baseUrl: string; apiKey: string | undefined };
+type CheckedService = { baseUrl: string; apiKey: string | undefined };
 
-/** Longer than a name lookup may take: see `connection.ts`. */
+/** Longer than a name lookup may take (see `connection.ts`). */
 const answerLimitMs = 30_000;
 
 /** Sends one free request, as any command would, and reports what it shows: proxy, name, connection, reply and clock. */
-export async function checkNetwork(address: Address, io: Io): Promise<Check[]> {
+export async function checkNetwork(address: CheckedService, io: Io): Promise<Check[]> {
   const { baseUrl, apiKey = "none" } = address;
   const url = new URL(baseUrl);
   const { proxy, check: proxyCheck } = checkProxy(url, io.env);
@@ -79,7 +79,7 @@ export async function checkNetwork(address: Address, io: Io): Promise<Check[]> {
   }
 }
 
-/** Shows only the origin of the proxy: its URL may have a password. */
+/** Shows only the origin of the proxy, because its URL may have a password. */
 function checkProxy(url: URL, env: Io["env"]): { proxy?: HttpProxy | undefined; check: Check } {
   try {
     const proxy = findProxy(url, env);
@@ -130,7 +130,7 @@ function judgeFailure(error: unknown, url: URL, proxy: HttpProxy | undefined): C
   return [dns, failed("connection", proxy === undefined ? directFix : proxyFix(proxy))];
 }
 
-function judgeKeyCheck({ verdict, said }: KeyCheck, { baseUrl, apiKey }: Address, ms: number): Check {
+function judgeKeyCheck({ verdict, said }: KeyCheck, { baseUrl, apiKey }: CheckedService, ms: number): Check {
   if (verdict === "accepted") {
     const accepts = apiKey === undefined ? "" : ", and accepted the key";
     return pass("service", `${baseUrl} responded in ${ms} ms${accepts}`);

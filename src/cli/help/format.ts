@@ -59,7 +59,7 @@ const overview = {
   "Set up:": ["login"],
 };
 
-/** Such as "batch <file>". */
+/** The name of a command with its arguments, such as "batch <file>". */
 export function termOf(command: CommandUnknownOpts): string {
   const words = command.registeredArguments.map((each) => {
     const name = `${each.name()}${each.variadic ? "..." : ""}`;

@@ -30,7 +30,7 @@ const generation = {
   prompt: textOrNull.optional(),
   error: z.unknown().optional(),
 };
-/** Whether it was charged, if that was stated. */
+/** Whether a generation was charged, if that was stated. */
 const charged = z.enum(["yes", "no"]).optional();
 
 /** One line of `--events`. */
@@ -188,7 +188,7 @@ export const results: Readonly<Record<string, z.core.$ZodType>> = {
 
 /** The JSON Schema of a result or an event. */
 export function jsonSchemaOf(schema: z.core.$ZodType): object {
-  // As input: later versions may add fields.
+  // Described as input, which allows the fields that later versions may add.
   const { $schema: _, ...rest } = z.toJSONSchema(schema, { io: "input" });
   return rest;
 }

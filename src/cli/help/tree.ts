@@ -40,7 +40,7 @@ function describe(command: CommandUnknownOpts) {
   };
 }
 
-/** Such as "batch status". */
+/** The name of a command with those of its groups, such as "batch status". */
 function pathOf(command: CommandUnknownOpts): string {
   const { parent } = command;
   return parent?.parent ? `${pathOf(parent)} ${command.name()}` : command.name();

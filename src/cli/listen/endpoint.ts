@@ -26,7 +26,7 @@ const maxBodyBytes = 1_000_000;
 export async function openEndpoint(port: number, answer: (incoming: Incoming) => Promise<number>): Promise<Endpoint> {
   const server = createServer(limits, (request, response) => void reply(request, response, answer));
   server.maxConnections = maxConnections;
-  // One request per connection: the number of pipelined ones has no limit.
+  // Only one request per connection, because the number of pipelined requests has no limit.
   server.maxRequestsPerSocket = 1;
   server.listen(port, "127.0.0.1");
   await once(server, "listening");
@@ -55,12 +55,12 @@ async function reply(
     // Node would announce the end of the connection by itself, because of its limit, but then leave it open.
     response.writeHead(status, { Connection: "close" }).end();
   } catch {
-    // The sender has closed the connection or timed out: nobody reads an answer.
+    // The sender has closed the connection or timed out, so nobody reads an answer.
     response.destroy();
   }
 }
 
-/** Reads even a body that is too long to its end: a sender that is still sending would not read the reply. Rejects if it is cut off. */
+/** Reads a body to its end, even if it is too long, because a sender that is still sending would not read the reply. Rejects if the body is cut off. */
 async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
   let length = 0;

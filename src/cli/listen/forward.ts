@@ -49,7 +49,7 @@ async function send(
     return { httpStatus: 502, reason: systemCode(error) ?? (error instanceof Error ? error.message : String(error)) };
   } finally {
     limit.clear();
-    // Nobody reads the body of the reply: this ends its connection.
+    // Ends the connection, because nobody reads the body of the reply.
     answered.abort();
   }
 }

@@ -38,7 +38,7 @@ export function readAddresses({ host, name, allowRemote, ...flags }: AddressFlag
     media: readNumber(flags.mediaPort, "--media-port", { most: 65_535 }),
   };
   const names = [...(name === undefined ? [] : [inUrl(name)]), ...hostsOf(publicUrls)];
-  // With a public name, such as of a tunnel or a proxy, others reach even a service on loopback: it must not call this machine for them.
+  // With a public name, such as of a tunnel or a proxy, others reach even a service on loopback, which must not send requests to this machine for them.
   return { host, name, ports, metricsAt, publicUrls, isLoopback: isOwn && names.every(isLoopback) };
 }
 

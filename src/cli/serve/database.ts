@@ -2,7 +2,7 @@ import { systemCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { Output } from "../terminal/output.ts";
 
-/** The address of the database: flag > VIDGEN_DATABASE_URL; `undefined` without both. Hides it in all output from now on. Throws `usage`. */
+/** The address of the database: flag > VIDGEN_DATABASE_URL; `undefined` without both. Hides the address in all output from now on. Throws `usage`. */
 export function findDatabase(
   flag: string | undefined,
   { env }: Pick<Io, "env">,
@@ -26,7 +26,7 @@ function readPassword(text: string): string | undefined {
     // Without a host, the connection is a local socket.
     const url = new URL(text.replace("@/", "@localhost/"));
     if (!/^postgres(ql)?:$/.test(url.protocol)) return undefined;
-    // A / or # in a password ends the host: part of the password would be read as the host's name, and printed.
+    // A / or # in a password ends the host, so part of the password would be read as the host's name, and printed.
     if ((url.pathname + url.hash).includes("@")) return undefined;
     return decodeURIComponent(url.password) || (url.searchParams.get("password") ?? "");
   } catch {
@@ -40,7 +40,7 @@ export function databaseError(error: unknown): VidgenError {
   const code = systemCode(error) ?? "";
   if (code === "ERR_MODULE_NOT_FOUND")
     return usage("--database needs the package pg, which is not installed with vidgen.", installHint());
-  // Not `systemReason`: a file that "does not exist" is a socket or a certificate, not the database.
+  // Does not use `systemReason`, because a file that "does not exist" is a socket or a certificate, not the database.
   const reason = error instanceof Error ? error.message : String(error);
   // The driver's message for a missing password.
   if (/client password must be a string/.test(reason)) return usage("The database requires a password.", hint);

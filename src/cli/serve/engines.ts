@@ -8,7 +8,7 @@ import type { RunningService, ServiceFolderOptions } from "../../server/serve.ts
 import type { Context } from "../context.ts";
 
 /** The options of the engines, from flags or from the file of `--config`. */
-type Options = Parameters<typeof readEngineSettings>[0] & {
+type ServeEngineOptions = Parameters<typeof readEngineSettings>[0] & {
   creditsPer?: string[] | undefined;
   database: string | undefined;
   config: ServeConfig | undefined;
@@ -16,10 +16,10 @@ type Options = Parameters<typeof readEngineSettings>[0] & {
   isTyped(flag: string): boolean;
 };
 
-type Settings = Awaited<ReturnType<typeof prepare>>;
+type EngineFactory = Awaited<ReturnType<typeof prepare>>;
 
-/** How the engines of a `serve` are made: those that it begins with, those of its file when that is read again, and those of earlier processes. */
-async function prepare(options: Options, { io, output }: Context) {
+/** Returns the functions that create the engines of a `serve` at its start and when its file is read again, and those of earlier processes. */
+async function prepare(options: ServeEngineOptions, { io, output }: Context) {
   const { createEngines } = await import("../../server/engines/engines.ts");
   const { readOrigin } = await import("../../server/config.ts");
   const settings = readEngineSettings(options, io, { leastJobs: options.database === undefined ? 1 : 0 });
@@ -31,7 +31,7 @@ async function prepare(options: Options, { io, output }: Context) {
       const { key_env, key_file } = origin;
       // Whoever can write to a database elsewhere must not be able to send this machine's keys to a server of theirs.
       if (isShared && (key_env ?? key_file) !== undefined)
-        throw usage("where its key is, is only in the file of an earlier process");
+        throw usage("only the file of an earlier process says where its key is");
       if (typeof key_env === "string" && !io.env[key_env]) throw usage(`its key is missing: ${key_env} is not set`);
       const readKey = (name: string) => (isShared && name === "VIDGEN_ENGINE_KEY" ? undefined : common.readKey(name));
       const engines = [readOrigin(origin)];
@@ -42,7 +42,7 @@ async function prepare(options: Options, { io, output }: Context) {
   };
 }
 
-/** Hides keys that come from a file: only those of the environment are hidden so far. */
+/** Also hides keys that come from a file, because only those of the environment are hidden so far. */
 function hideKeys(settings: ReturnType<typeof readEngineSettings>, { hide }: Context["output"]) {
   const hidden = <Key extends string | undefined>(key: Key) => {
     if (key !== undefined) hide(key);
@@ -56,7 +56,7 @@ function hideKeys(settings: ReturnType<typeof readEngineSettings>, { hide }: Con
 }
 
 /** Opens the engines of a `serve`. Throws `usage` and `auth`, as `createEngines` does. */
-export async function openEngines(options: Options, context: Context) {
+export async function openEngines(options: ServeEngineOptions, context: Context) {
   const settings = await prepare(options, context);
   const engines = settings.create(options.config);
   const { reopen } = settings;
@@ -66,10 +66,10 @@ export async function openEngines(options: Options, context: Context) {
 
 type Reload = NonNullable<ServiceFolderOptions["reload"]>;
 
-/** Returns what reads the file again, once a service is attached to it. */
+/** Returns a function that reads the file again, once a service is attached, and the function that attaches the service. */
 function createReload(
-  { config: first, isTyped, ...options }: Options & { config: ServeConfig },
-  { settings, engines }: { settings: Settings; engines: readonly Engine[] },
+  { config: first, isTyped, ...options }: ServeEngineOptions & { config: ServeConfig },
+  { settings, engines }: { settings: EngineFactory; engines: readonly Engine[] },
   context: Context,
 ) {
   const { io, output } = context;
@@ -128,7 +128,7 @@ function namesOnlyIn(some: readonly Engine[], others: readonly Engine[]): string
   return [...names];
 }
 
-/** The fields that count from the start of a process. */
+/** The changed fields that take effect only when a process starts. */
 function changedFields({ settings: before }: ServeConfig, { settings: now }: ServeConfig): string[] {
   const fields = [...new Set([...Object.keys(before), ...Object.keys(now)])].filter((field) => field !== "credits_per");
   return fields.filter((field) => JSON.stringify(before[field]) !== JSON.stringify(now[field]));
@@ -144,13 +144,13 @@ function reloadLine(file: string, { engines, added, draining, restart }: Awaited
   return `Read ${file} again: ${parts.filter(Boolean).join("; ")}.`;
 }
 
-/** Says of each engine that is new whether it can be used. */
+/** Notes for each new engine whether it can be used. */
 async function noteChecks(engines: readonly Engine[], all: readonly Engine[], { io, output }: Context): Promise<void> {
   const real = engines.filter(({ isSimulation, concurrency }) => !isSimulation && concurrency > 0);
   await Promise.all((await startChecks(real, io)).map(async (check) => output.note(checkLine(await check, all))));
 }
 
-/** Starts to check each engine. The service runs meanwhile. */
+/** Starts to check each engine, while the service already runs. */
 export async function startChecks(engines: readonly Engine[], io: Io): Promise<Promise<EngineCheck>[]> {
   const { checkEngine } = await import("../../server/engines/check.ts");
   return engines.map((engine) => checkEngine(engine, io, io.signal));

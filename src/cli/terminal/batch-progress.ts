@@ -40,7 +40,7 @@ export function createBatchProgress(
 
 export type EndedEvent = GenerationEvent & { event: "ended" };
 
-/** Such as "[37/200] line 12, fox: clips/fox.mp4". */
+/** The line about a row that has ended, such as "[37/200] line 12, fox: clips/fox.mp4". */
 function rowLine({ row, line, id, status, file, video_url, error }: EndedEvent, { done, total }: BatchCounts): string {
   const name = row === undefined || /^[0-9a-f]{16}-\d+$/.test(row) ? "" : `, ${row}`;
   const outcome = error === null ? (file ?? video_url ?? status) : `${error.message}${id === null ? "" : ` (${id})`}`;
@@ -52,7 +52,7 @@ function findLeftMs({ to_start, running }: BatchCounts, ended: number, elapsedMs
   return ended === 0 ? undefined : ((to_start + running / 2) * elapsedMs) / (ended + running / 2);
 }
 
-/** Such as "37 of 200 done, 4 running, 1 failed, 1,630 credits left, about 12 min". */
+/** Describes the counts, such as "37 of 200 done, 4 running, 1 failed, 1,630 credits left, about 12 min". */
 export function describeCounts(
   counts: BatchCounts,
   { hasCredits, leftMs }: { hasCredits: boolean; leftMs?: number | undefined },

@@ -121,7 +121,7 @@ type BatchEnd = { end: RunEnd; counts: BatchCounts };
 
 type ReportOptions = {
   results: string;
-  /** Whether starts cost credits: then the remaining credits are printed. */
+  /** Whether starts cost credits. If so, the remaining credits are printed. */
   hasCredits: boolean;
   /** Whether all rows are free. */
   isFree: boolean;
@@ -162,7 +162,7 @@ export function createBatchError(
   const isOpen = running + unsent + to_start > plan.blocked + end.blocked;
   const isBlocked = wouldStopAgain(end, io);
   const solution = isBlocked ? end.stopped?.hint : undefined;
-  // The most urgent first: nobody reads more than a few lines.
+  // The most urgent hint first, because nobody reads more than a few lines.
   const hints = [
     ...(unknown + lost > 0
       ? [`Check your account. Unknown and lost rows start again only with: ${words} --retry-unknown`]

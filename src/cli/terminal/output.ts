@@ -29,7 +29,7 @@ export type OutputFlags = {
 export type Output = OutputFlags & {
   /** Whether progress is one redrawn line, as at a terminal; otherwise each state is printed as a line. */
   isLive: boolean;
-  /** Whether the output of `line` appears between the notes, as at a terminal: then notes need not repeat it. */
+  /** Whether the output of `line` appears between the notes, as at a terminal, so that notes need not repeat it. */
   hasLines: boolean;
   /**
    * Prints the result of a command: `text`, as a link to `href` if the terminal shows links; with `--json` the document.
@@ -74,13 +74,13 @@ export type Output = OutputFlags & {
   flush(): Promise<void>;
 };
 
-/** A narrower terminal is treated as this wide: words would hardly fit side by side. */
+/** Text is not wrapped at a narrower terminal, where words would hardly fit side by side. */
 const minColumns = 20;
 
 type OutputIo = Pick<Io, "stdout" | "stderr" | "isOneStream" | "env" | "program" | "date">;
 
 type OutputOptions = Pick<Typed, "argv" | "command"> & {
-  /** What `--events` needs: without that flag it is not loaded. */
+  /** Prints the events of `--events`; loaded only with that flag. */
   openEvents?: typeof createEventLines | undefined;
 };
 
@@ -122,7 +122,7 @@ export function createOutput(
     const { message, hint } = fields;
     return { ...fields, message: asTyped(message, env), hint: hint && asTyped(hint, env) };
   };
-  // A word that holds a key cannot be shown, and without it the command would be another one.
+  // A word that contains a key cannot be shown, and without that word the command would be another one.
   const isShown = ({ argv }: NextCommand) => argv.every((word) => redact(word) === word);
   const withNext = (fields: ErrorFields) => ({ ...restate(fields), next: nextOf(fields, typed).filter(isShown) });
   const errorDocument = (error: VidgenError) => ({ error: withNext(errorFieldsOf(error)) });
@@ -237,8 +237,8 @@ function showsLinks(env: Io["env"]): boolean {
 }
 
 /**
- * JSON on one line, unless it is indented, that also escapes control characters which JSON allows. Strings are redacted before they are
- * encoded: encoding changes a secret with a quote in it.
+ * JSON on one line, unless it is indented, that also escapes control characters which JSON allows. Strings are redacted before they are encoded, because
+ * encoding changes a secret with a quote in it.
  */
 export function jsonText(document: unknown, redact: (text: string) => string, indent = 0): string {
   const escaped = (letter: string) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`;
@@ -248,7 +248,7 @@ export function jsonText(document: unknown, redact: (text: string) => string, in
   );
 }
 
-/** Rejects with `output` if the write fails. A closed pipe is not an error: in `| head` the reader wants no more. */
+/** Rejects with `output` if the write fails. A closed pipe is not an error, because in `| head` the reader wants no more. */
 function write(stream: Io["stdout"], text: string): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(text, (error) => {

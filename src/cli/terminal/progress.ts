@@ -9,11 +9,11 @@ export type ProgressEvent =
   | GenerationEvent
   /** A generation is being followed; `typicalMs` is how long its model typically takes. */
   | { event: "following"; id: string; model?: string | undefined; typicalMs?: number | undefined }
-  /** The percentage of its video, or of one node's work in its engine; `undefined` if the service does not state it. */
+  /** The percentage of a generation's video, or of one node's work in its engine; `undefined` if the service does not state it. */
   | { event: "percent"; id: string; percent: number | undefined; node?: string | undefined }
   /** Why the service has not been reachable for a while; shown until the next state. */
   | { event: "outage"; id: string; reason: string }
-  /** It is no longer followed. */
+  /** The generation is no longer followed. */
   | { event: "left"; id: string };
 
 /** The bytes of a video so far; the speed is measured from the first count and its time. */
@@ -111,7 +111,7 @@ export function createProgress(output: Output, io: Pick<Io, "now" | "sleep">): (
     const task = "id" in event && event.id !== null ? tasks.running.get(event.id) : undefined;
     if (task === undefined) return;
     if (event.event === "state") setStatus(task, event.status);
-    // Shown with the next line: without a terminal, one line per percent would be too many.
+    // Shown with the next line, because without a terminal one line per percent would be too many.
     if (event.event === "percent") setPercent(task, event.percent, event.node);
     if (event.event === "outage") setOutage(task, event.reason);
     if (event.event === "progress") setDownload(task, event.received, event.total);

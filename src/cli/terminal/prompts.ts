@@ -143,7 +143,7 @@ export async function readStdinKey(context: Reading): Promise<string> {
 /**
  * The text of a typed prompt: itself, "-" for stdin, "@path" for a file; without an argument, piped input. A text that begins with the name of a
  * reference is a path only if there is such a file. `undefined` without a prompt. Throws `usage` for a file that cannot be read, and for bytes that
- * are not text: they would cost credits too.
+ * are not text, because they would cost credits too.
  */
 export async function readPrompt(
   typed: string | undefined,
@@ -157,7 +157,7 @@ export async function readPrompt(
 /** The quotes that word processors put around a text. */
 const curlyQuotes = [/^\s*[“”„]([^“”„]+)[“”]\s*$/, /^\s*[‘‚]([^‘‚]+)[‘’]\s*$/];
 
-/** Removes the quotes that a word processor put around a text: a shell does not. */
+/** Removes the quotes that a word processor put around a text, which a shell does not remove. */
 export function withoutCurlyQuotes(text: string): string {
   const [inside = text] = curlyQuotes.flatMap((pattern) => pattern.exec(text)?.[1] ?? []);
   return inside;

@@ -23,7 +23,7 @@ export type Result = {
   /** The saved file; without one, the video is at `videoUrl`. */
   file: string | undefined;
   videoUrl: string;
-  /** The same, unless it stops working when the command ends. */
+  /** The URL, unless it stops working when the command ends. */
   lastingUrl: string | undefined;
   /** Whether this command saved the file, or an earlier one did. */
   isNew: boolean;
@@ -54,7 +54,7 @@ export function resultOf(
   return { document, file, videoUrl, lastingUrl, isNew: true, cost: readCost(generation) };
 }
 
-/** Throws `rejected` for a URL that contains the API key: the key is never printed, and without it the URL is of no use. */
+/** Throws `rejected` for a URL that contains the API key, because the key is never printed, and without it the URL is of no use. */
 export function checkVideoUrl(videoUrl: string, id: string, { redact }: Pick<Output, "redact">): void {
   if (redact(videoUrl) === videoUrl) return;
   const message = "The video is ready, but its URL contains your API key and is not printed. Save the video with -o.";
@@ -99,7 +99,7 @@ export async function printResult(result: Result, options: PrintOptions, io: Io)
 
 type Run = { tookMs?: number | undefined; price: string | undefined };
 
-/** Such as "Saved fox.mp4 (5 s, 854x480, 334 kB) in 14 s for 10 credits", without what is unknown. */
+/** Describes a saved video, such as "Saved fox.mp4 (5 s, 854x480, 334 kB) in 14 s for 10 credits", without what is unknown. */
 async function describeSaved(file: string, { isNew }: Result, { tookMs, price }: Run, io: Io): Promise<string> {
   const facts = await readFacts(file, io).catch(() => []);
   const about = `${file}${facts.length === 0 ? "" : ` (${facts.join(", ")})`}`;
@@ -130,7 +130,7 @@ function hrefOf({ file, lastingUrl }: Result, { env }: Io): string | undefined {
   return env.SSH_CONNECTION || env.SSH_TTY ? undefined : pathToFileURL(resolve(file)).href;
 }
 
-/** Returns why it was not opened. */
+/** Returns why the video was not opened; `undefined` if it was. */
 async function openResult({ file, lastingUrl }: Result, io: Io): Promise<string | undefined> {
   if (file !== undefined) return openExternally(resolve(file), io);
   return lastingUrl === undefined ? "its URL is only valid while the command runs" : openExternally(lastingUrl, io);
@@ -174,8 +174,9 @@ export function checkInfoPath(outputPath: string | undefined, { writeInfoJson }:
 const readerMs = 1_000;
 
 /**
- * Also throws `output` if the reader closes the pipe early: then the video is not delivered. A pipe buffers 64 kB, possibly the whole video, even if
- * nobody reads them, and only the next write fails when the reader has stopped: so the last byte is written a second after the others.
+ * Writes a video to stdout. Throws `output`, also if the reader closes the pipe early, because then the video is not delivered. A pipe buffers 64 kB,
+ * possibly the whole video, even if nobody reads it, and only the next write fails when the reader has stopped, so the last byte is written a second
+ * after the others.
  */
 async function streamTo(file: string, { stdout, disk, sleep, signal, hasReader = false }: Io): Promise<void> {
   // The pipeline ends when the stream has buffered the bytes; this callback is called when they are written.

@@ -15,7 +15,7 @@ export function wrapWords(text: string, columns: number): string {
   return text.replace(/.+/g, (line) => wrapLine(line, columns));
 }
 
-/** A command is not wrapped: copied, it would run as two. */
+/** The parts of a line between which it may be wrapped. A command is one part, because a wrapped command, when pasted, would run as two. */
 const words = /(?:(?<=: )|^ *)(?:npx |(?:printf|echo|["']).*\| )?vidgen .*|[^\s`]*`[^`]*`\S*|\S+/g;
 
 function wrapLine(line: string, columns: number): string {

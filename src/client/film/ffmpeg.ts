@@ -1,6 +1,6 @@
 import { basename, dirname, join } from "node:path";
 import { systemCode, systemReason, VidgenError } from "../../errors.ts";
-import type { Io, ProgramOptions, RunResult } from "../../io.ts";
+import type { Io, RunProgramOptions, RunResult } from "../../io.ts";
 import { plain, shorten } from "../../protocol/text.ts";
 import { kindOf } from "../save/files.ts";
 
@@ -108,7 +108,7 @@ export const listArgs = [
 
 export const commonArgs = ["-nostdin", "-hide_banner", "-v", "error", "-y"];
 
-type ProgramOptions = Omit<ProgramOptions, "env" | "onStderr"> & {
+type ProgramOptions = Omit<RunProgramOptions, "env" | "onStderr"> & {
   /** The file that it writes. */
   output?: string;
 };

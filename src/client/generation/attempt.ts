@@ -24,14 +24,14 @@ export type FinishOptions = WaitOptions & {
 export type Attempt = {
   service: Service;
   id: string;
-  /** Its name in the journal and when it was started (ISO 8601, UTC); `undefined` where that is not known here. */
+  /** The attempt's name in the journal, and when it was started (ISO 8601, UTC); `undefined` if that is not known here. */
   attempt: string | undefined;
   at: string | undefined;
   /** The value of -o for the command that resumes this one: with the claimed number in place of `{n}`. */
   outputPath: string | undefined;
-  /** The file, if its video is already saved. */
+  /** The file, if the video is already saved. */
   file: string | undefined;
-  /** The claimed file for its video; without one the result is the URL. */
+  /** The claimed file for the video; without a file, the result is the URL. */
   target: Target | undefined;
   options: FinishOptions;
   release(): Promise<void>;
@@ -39,11 +39,14 @@ export type Attempt = {
 
 /** What happens to a generation until it has ended. */
 export type Listeners = {
-  /** Called at each poll until it is completed, with the service's own word for its state, and, if stated, the progress in percent and the running node. */
+  /**
+   * Called at each poll until the generation is completed, with the service's own word for its state, and, if stated, the progress in percent and the
+   * running node.
+   */
   state?: ((status: string, percent?: number, node?: string) => void) | undefined;
   /** Called with the reason when the service could not be reached at least three times in a row. */
   outage?: ((reason: string) => void) | undefined;
-  /** The downloaded bytes of its video; `total` is `undefined` if the server does not state it. */
+  /** Called with the downloaded bytes of the video; `total` is `undefined` if the server does not state it. */
   progress?: ((received: number, total: number | undefined) => void) | undefined;
 };
 
@@ -51,7 +54,7 @@ export type Listeners = {
 export type Finished = { of: Attempt } & (
   | ({ kind: "url" } & CompletedGeneration)
   | ({ kind: "saved"; file: string; content: Content } & CompletedGeneration)
-  /** Its video was already saved: no request was sent. */
+  /** The video was already saved, so no request was sent. */
   | { kind: "found"; file: string }
 );
 
@@ -63,7 +66,7 @@ export function createAttempt(service: Service, known: Pick<Attempt, "id" | "opt
 
 export type OpenAttemptOptions = FinishOptions &
   Pick<ClaimOptions, "attempt" | "words" | "first"> & {
-    /** Where its video is saved; without it the result is the URL. */
+    /** Where the video is saved; without a path, the result is the URL. */
     outputPath?: string | undefined;
   };
 
@@ -74,7 +77,7 @@ export type OpenAttemptOptions = FinishOptions &
 export async function openAttempt(service: Service, id: string, options: OpenAttemptOptions): Promise<Attempt> {
   const { outputPath, attempt } = options;
   if (outputPath === undefined) return createAttempt(service, { id, attempt, options });
-  // `findEntry` never fails: a paid video can be saved even if the journal cannot be read.
+  // `findEntry` never fails, so that a paid video can be saved even if the journal cannot be read.
   const entry = await findEntry(service, id);
   const claimed = await claimOutput(outputPath, { ...options, id, entry }, service, service.io).catch((error) => {
     throw withCharge(asVidgenError(error).with({ id }), entry, service);
@@ -90,11 +93,11 @@ export async function openAttempt(service: Service, id: string, options: OpenAtt
 export async function finish(attempt: Attempt, listeners: Listeners = {}): Promise<Finished> {
   const { id, file, target } = attempt;
   if (file !== undefined) return { of: attempt, kind: "found", file };
-  const { notify: tell, check } = guard();
+  const { notify, check } = guard();
   const guarded: Listeners = {
-    state: (...args) => tell(listeners.state, ...args),
-    outage: (...args) => tell(listeners.outage, ...args),
-    progress: (...args) => tell(listeners.progress, ...args),
+    state: (...args) => notify(listeners.state, ...args),
+    outage: (...args) => notify(listeners.outage, ...args),
+    progress: (...args) => notify(listeners.progress, ...args),
   };
   try {
     const finished: Finished = target
@@ -153,7 +156,7 @@ async function followAndRecord(
       if (error.ended && entry) await clear(entry, service);
       throw await explainNotFound(service, explainUnclear(error, entry), id, entry);
     })
-    // The journal knows it now.
+    // The journal knows the generation now.
     .finally(() => unfollowed.delete(id));
   listeners.state?.("completed");
   const cost = readCost(completed.generation);
@@ -162,7 +165,7 @@ async function followAndRecord(
   return completed;
 }
 
-/** If killed before the file has its name, the next process resumes the partial file; if killed after that, it finds the file. */
+/** If this process is killed before the file has its name, the next process resumes the partial file; if after that, the next process finds the file. */
 async function followAndSave(attempt: Attempt, target: Target, listeners: Listeners) {
   const { service, id, options } = attempt;
   const { api, note, io } = service;
@@ -199,7 +202,7 @@ export async function handOver(finished: Finished): Promise<void> {
   if (finished.kind === "saved" && outputPath === "-") await record(service, { kind: "delivered", id, file: "-" });
 }
 
-/** Records that a caller who does not wait has the id: from now on the same command starts a new generation. Never rejects. */
+/** Records that a caller who does not wait has the id, so that from now on the same command starts a new generation. Never rejects. */
 export async function handOverId({ service, attempt }: Attempt): Promise<void> {
   if (attempt !== undefined) await record(service, { kind: "told", attempt });
 }
@@ -230,7 +233,7 @@ export async function findInfo(service: Service, id: string, before?: Entry) {
   return { entry, credits: entry && creditsOf(entry, service) };
 }
 
-/** A 404 counts only for generations that this key started: such a generation is lost until it is found again. */
+/** Explains a `not_found` error. Only a generation that this key started is recorded as lost, until it is found again. */
 export async function explainNotFound(
   service: Service,
   error: VidgenError,
@@ -269,7 +272,7 @@ export function failureLine(
   return { kind: "failed", id, reason, code: code === "failed" ? undefined : code, cost };
 }
 
-/** Adds the attempt to the error of a generation that may have been charged: the user dismisses it by that name. */
+/** Adds the attempt to the error of a generation that may have been charged, because the user needs its name to dismiss it. */
 function explainUnclear(error: VidgenError, entry: Entry | undefined): VidgenError {
   if (error.code !== "unknown" || entry === undefined) return error;
   const { attempt } = entry;

@@ -15,7 +15,7 @@ export type Cancelled = {
 
 export type CancelOptions = {
   signal: AbortSignal;
-  /** Reads the status of the generation: see `readStatus`. */
+  /** Reads the status of the generation (see `readStatus`). */
   poll(): Promise<WireGeneration>;
 };
 
@@ -23,14 +23,14 @@ export type CancelOptions = {
 const replyLimitMs = 120_000;
 
 /**
- * Asks the service to cancel a generation. Throws `rejected` if it refuses, cannot cancel, or the generation has completed;
- * `failed` if it failed for another reason; the error of `poll` for an unknown id, a wrong key and a service that does not answer; or the
- * signal's reason. Nothing has changed then.
+ * Asks the service to cancel a generation. Throws, and has changed nothing: `rejected` if the service refuses, cannot cancel, or the generation has
+ * completed; `failed` if the generation failed for another reason; the error of `poll` for an unknown id, a wrong key and a service that does not answer;
+ * or the signal's reason.
  */
 export async function askToCancel(
   api: Api,
   id: string,
-  { signal, poll: look }: CancelOptions,
+  { signal, poll }: CancelOptions,
   clock: RetryIo,
 ): Promise<Cancelled> {
   const send = (signal: AbortSignal) => api.cancel(id, signal);
@@ -41,7 +41,7 @@ export async function askToCancel(
   const hint = `\`vidgen wait ${id}\` waits for it.`;
   if (reply?.status === 409 && errorText(reply.json) !== undefined) throw refusal(reply).with({ id, hint });
   // Other services may send any reply here; the status distinguishes an unknown id from an unsupported request.
-  const generation = await look();
+  const generation = await poll();
   if (isCancelled(generation)) {
     // If the reply was lost, a second request still states the returned credits.
     const next = kind === "no answer" ? (await ask()).reply : undefined;

@@ -11,7 +11,7 @@ export type Chooser = Pick<Service, "name" | "journal" | "isPreview" | "redact" 
 
 /** Options that decide about a start, besides its request. */
 export type ChooseOptions = {
-  /** What to do about earlier attempts; without it they are ignored, as for a row of a batch, whose results file decides. */
+  /** What to do about earlier attempts; by default they are ignored, as for a row of a batch, whose results file decides. */
   earlier?: Earlier | undefined;
   /** Where to save the video, as typed. */
   outputPath?: string | undefined;
@@ -20,11 +20,11 @@ export type ChooseOptions = {
    * without a journal, each call is a new start.
    */
   idempotencyKey?: string | undefined;
-  /** Whether an AI agent starts it. */
+  /** Whether an AI agent starts the generation. */
   mcp?: boolean | undefined;
-  /** The id of the generation whose request it repeats. */
+  /** The id of the generation whose request is repeated. */
   parent?: string | undefined;
-  /** Its position among several generations of one command. */
+  /** The position among several generations of one command. */
   take?: Take | undefined;
   /** The hash of the typed command line, and what it does not determine: see `IntentLine`. */
   typed?: string | undefined;
@@ -48,8 +48,8 @@ export async function wantedOf(chooser: Chooser, request: StartRequest, options:
 }
 
 /**
- * Decides what a start does about earlier attempts. A start calls this under the journal's lock. A dry run calls it without the lock: then nothing is
- * written. Throws `usage` if the key was used for another request.
+ * Decides what a start does about earlier attempts. A start calls this under the journal's lock. A dry run calls it without the lock, and then nothing
+ * is written. Throws `usage` if the key was used for another request.
  */
 export async function chooseStart(chooser: Chooser, wanted: WantedStart, lock?: Lock): Promise<Choice> {
   const { earlier } = wanted;

@@ -9,8 +9,8 @@ export type ExpectedCost =
   | { kind: "credits" | "usd"; amount: number; unpriced?: readonly string[] };
 
 /**
- * The expected total cost of requests: free if the local service says so for its previews, else by the prices of earlier requests
- * in the journal. Sends nothing, and never rejects.
+ * The expected total cost of requests: free if the local service says so for its previews, otherwise by the prices of earlier requests in the journal.
+ * Sends nothing, and never rejects.
  */
 export async function expectCost(service: Service, requests: readonly StartRequest[]): Promise<ExpectedCost> {
   const paid = requests.filter(({ model }) => !service.isFree(model));

@@ -24,7 +24,7 @@ export function createCounts(planned?: BatchCounts): { counts: BatchCounts; take
 
   function end({ row, id, status, error, cost }: GenerationEvent & { event: "ended" }) {
     if (cost !== undefined) counts.cost = (counts.cost ?? 0) + cost;
-    // Stays in `to_start`: the next run of the batch starts it.
+    // The row stays in `to_start`, because the next run of the batch starts it.
     if (isPlanned && status === "refused" && id === null && isGeneral(error?.code)) return;
     if (started.delete(row ?? id ?? "")) counts.running--;
     else if (isPlanned) counts.to_start--;

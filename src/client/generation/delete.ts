@@ -14,11 +14,11 @@ type Signalled = { signal: AbortSignal };
 /** A generation that may be deleted. */
 export type Deletable = {
   id: string;
-  /** Its entry in the journal. */
+  /** The generation's entry in the journal. */
   entry: Entry | undefined;
-  /** Where its video was saved; the file may have been changed or deleted since. */
+  /** Where the video was saved; the file may have been changed or deleted since. */
   file: string | undefined;
-  /** Whether the service still has it. */
+  /** Whether the service still has the generation. */
   isThere: boolean;
 };
 
@@ -57,19 +57,19 @@ export async function deleteGeneration(
   { id, entry, isThere }: Deletable,
   { signal }: Signalled,
 ): Promise<void> {
-  const hold = entry && (await service.journal.hold(entry.attempt));
-  if (entry && !hold) throw inUseError(id);
+  const lease = entry && (await service.journal.acquire(entry.attempt));
+  if (entry && !lease) throw inUseError(id);
   try {
     if (isThere) await askToDelete(service, id, { signal });
     if (entry && !entry.removed) await record(service, { kind: "removed", id });
   } finally {
-    await hold?.release();
+    await lease?.release();
   }
   if (entry) await clear(entry, service);
   service.unfollowed.delete(id);
 }
 
-/** Safe to repeat, since the generation has ended. A missing video counts as deleted. */
+/** Asks the service to delete a video, which is safe to repeat, since the generation has ended. A missing video counts as deleted. */
 async function askToDelete(service: Service, id: string, { signal }: Signalled): Promise<void> {
   const { api, io } = service;
   const { kind, reply } = await askPatiently((signal) => api.remove(id, signal), { baseUrl: api.baseUrl, signal }, io);

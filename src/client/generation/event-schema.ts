@@ -23,7 +23,7 @@ export const errorFields = z.object({
   /** Whether the generation was charged: "maybe" where it is unclear; left out where nobody has said so. */
   charged: z.enum(["yes", "no", "maybe"]).optional(),
   http_status: z.number().int().nullable(),
-  /** Left out for a row of a batch: the batch's own error has it. */
+  /** Left out for a row of a batch, because the batch's own error has the command. */
   next: z.array(nextCommand).optional(),
 });
 
@@ -43,7 +43,7 @@ const ofRow = { row: text.optional(), line: whole.optional() };
 
 /** The events of generations in `--events` and the library's `batch`. */
 export const generationEvent = z.union([
-  /** The service accepted it, or an earlier run started it (`resumed`). */
+  /** The service accepted the generation, or an earlier run started it (`resumed`). */
   z.object({
     event: z.literal("started"),
     id: text,
@@ -53,7 +53,7 @@ export const generationEvent = z.union([
     remaining_credits: number.optional(),
     /** The cost, if known. */
     credits: number.optional(),
-    /** Otherwise: by how much the balance fell. Other users may have changed it too. */
+    /** By how much the balance fell, if the cost is not known. Other users may have changed the balance too. */
     balance_fell: number.optional(),
     ...ofRow,
   }),

@@ -25,7 +25,7 @@ const progressMs = 1_000;
 export function createEventFilter(now: () => number): (event: GenerationEvent) => boolean {
   const reported = new Map<string, { status?: string; progressAt?: number; received?: number }>();
   return (event) => {
-    // Frees memory: a batch may have many generations.
+    // Frees memory, because a batch may have many generations.
     if (event.event === "ended" && event.id !== null) reported.delete(event.id);
     if (event.event !== "state" && event.event !== "progress") return true;
     const last = reported.get(event.id) ?? {};
@@ -50,7 +50,7 @@ export function errorFieldsOf(error: VidgenError): ErrorFields {
   return { code, message, hint, id, attempt, ...stated, http_status: httpStatus, ...(next && { next: [...next] }) };
 }
 
-/** Whether a start was refused for a reason that does not concern its request, such as the key or the credits: the next run tries again. */
+/** Whether a start was refused for a reason that does not concern its request, such as the key or the credits, so that the next run tries again. */
 export function isGeneral(code: CommandErrorCode | undefined): boolean {
   return code !== undefined && code !== "rejected";
 }

@@ -20,9 +20,9 @@ export type PollOptions = {
   timeoutMs: number;
   /** Returns how long to wait before the next poll, by the time since the first one; both in milliseconds. */
   intervalMs(elapsedMs: number): number;
-  /** Set for a generation that was just started: the first poll is delayed, and the service was reached a moment ago. */
+  /** Whether the generation was just started. If so, the first poll is delayed, and the service counts as reached. */
   isNew: boolean;
-  /** Set for a generation that was started here: the service may answer 404 for a while. */
+  /** Whether the generation was started here. If so, the service may answer 404 for a while. */
   isKnown: boolean;
   signal: AbortSignal;
   /**
@@ -40,16 +40,16 @@ export type PollOptions = {
 
 /** How long a 404 for a known id, or `completed` without a video, counts as a delay inside the service. */
 const toleranceMs = 60_000;
-/** How many consecutive times another refusal, or another word for an end, must come to count; and the maximum interval between refusals. */
+/** How many consecutive polls must return another refusal, or another word for an end, before it counts; and the maximum interval between refusals. */
 const maxRefusals = 3;
 const refusedIntervalMs = 5_000;
 
-/** From 9.5 s down to 5 s over the first minute: the interface recommends every 5 to 10 s, and a generation takes 1 to 3 minutes. */
+/** Falls from 9.5 s to 5 s over the first minute, because the interface recommends 5 to 10 s, and a generation takes 1 to 3 minutes. */
 export function remotePace(elapsedMs: number): number {
   return Math.max(5_000, 9_500 - elapsedMs * 0.075);
 }
 
-/** For the local service, which renders previews in seconds. */
+/** The pace for the local service, which renders previews in seconds. */
 export function localPace(elapsedMs: number): number {
   return Math.min(1_000, 100 + elapsedMs / 10);
 }
@@ -67,10 +67,9 @@ export function readTimes({ timeoutMs = defaultTimeoutMs, intervalMs }: Times, b
 }
 
 /**
- * Polls a generation until it ends (interface sections 3 and 4.2) and returns it completed. Network errors, 429 and 5xx are retried
- * until the timeout, and so is a refusal between good answers until it repeats. Throws as `failedError` says, `pending` (the timeout), `network` (the
- * timeout, when no poll had an answer), `not_found`, `auth`, `credits`, `rejected` (also when it has completed and names no video), or the
- * signal's reason.
+ * Polls a generation until it has completed, and returns it. Network errors, 429 and 5xx are retried until the timeout, and so is a refusal between good
+ * answers until it repeats. Throws as `failedError` says, `pending` (the timeout), `network` (the timeout, when no poll had an answer), `not_found`,
+ * `auth`, `credits`, `rejected` (also when it has completed and names no video), or the signal's reason.
  */
 export async function follow(api: Api, id: string, options: PollOptions, clock: RetryIo): Promise<CompletedGeneration> {
   const start = clock.now();
@@ -95,7 +94,7 @@ export async function follow(api: Api, id: string, options: PollOptions, clock: 
   }
 }
 
-/** Such as "15m", in the format of `--timeout`. */
+/** Formats a time limit as `--timeout` takes it, such as "15m". */
 function formatLimit(ms: number): string {
   return ms % 60_000 === 0 ? `${ms / 60_000}m` : `${ms / 1000}s`;
 }
@@ -105,7 +104,7 @@ function createPollState(id: string, options: PollOptions, clock: RetryIo) {
   const statuses = new Set<string>(states);
   let failures = 0;
   let lastFailure = "no response";
-  /** Whether the service complained about missing credits: then the generation may still be running. */
+  /** Whether the service complained about missing credits. The generation may still be running. */
   let isShortOfCredits = false;
   const wasReached = () => options.isNew || wasSeen || refusals > 0 || isShortOfCredits;
   let wasSeen = false;
@@ -149,7 +148,7 @@ function createPollState(id: string, options: PollOptions, clock: RetryIo) {
       if (completedSince !== undefined) return missingVideoUrlError(id);
       return wasReached() ? over(notSubmitted ?? stillGenerating()) : unreachedError();
     },
-    /** `askedAt` is when the request was sent: a suspension of this process before it read the reply does not count as time. */
+    /** `askedAt` is when the request was sent, because a suspension of this process before it read the reply does not count. */
     completed(result: PollResult, askedAt: number): CompletedGeneration | undefined {
       failures = result.kind === "no answer" ? failures + 1 : 0;
       if (result.kind === "no answer") {

@@ -17,7 +17,7 @@ export type PollResult =
 /** A longer poll counts as unanswered. */
 const pollLimitMs = 30_000;
 
-/** Asks for a generation's status once (interface 4.2). Throws the signal's reason when that aborts. */
+/** Asks for a generation's status once. Throws the signal's reason when that aborts. */
 export async function poll(api: Api, id: string, clock: Clock, signal: AbortSignal): Promise<PollResult> {
   const { baseUrl } = api;
   const send = (signal: AbortSignal) => api.status(id, signal);
@@ -56,12 +56,12 @@ function readPoll(reply: Reply, { id, baseUrl }: { id: string; baseUrl: string }
       error: new VidgenError("not_found", message, { id, httpStatus: 404, headers: reply.headers }),
     };
   }
-  // A 404 without JSON comes from a gateway, as during a deployment: it says nothing about the generation.
+  // A 404 without JSON comes from a gateway, as during a deployment, and says nothing about the generation.
   if (status === 404 || isByGateway(reply)) return noAnswerOf(reply, clock);
   const generation = status < 300 && reply.cut === undefined ? readGeneration(reply.json, id) : undefined;
   if (generation) return { kind: "generation", generation: normalizeGeneration(generation, baseUrl) };
   const saysWhy = saysNo(reply.json) && errorText(reply.json) !== undefined;
-  // A poll is free, and a paid generation continues without credits: an answer about credits counts as an outage.
+  // A poll is free, and a paid generation continues without credits, so an answer about credits counts as an outage.
   if ((status >= 300 || saysWhy) && lacksCredits(reply)) return noAnswerOf(reply, clock);
   if (status >= 300 || saysWhy) return { kind: "refused", error: refusal(reply).with({ id }) };
   return { kind: "no answer", reason: `an unusable response (HTTP ${status})`, reply };

@@ -16,22 +16,22 @@ import { entriesOf, explainKey, record, recordedRequest, remember, type Service 
 
 /** An attempt that is recorded, and whose request may be sent. */
 export type Intent = {
-  /** Its name in the journal and in errors. */
+  /** The attempt's name in the journal and in errors. */
   attempt: string;
-  /** Its Idempotency-Key. */
+  /** The attempt's Idempotency-Key. */
   key: string;
-  /** When it was started; ISO 8601, UTC. */
+  /** When the attempt was started; ISO 8601, UTC. */
   at: string;
-  /** Whether the caller set the key: then it permanently identifies one start. */
+  /** Whether the caller set the key, which then permanently identifies one start. */
   hasCallerKey: boolean;
   /**
-   * When its key was first sent, if that request may have been charged; ISO 8601, UTC. The key is sent again only as long as the
-   * service says that it remembers it.
+   * When the key was first sent, if that request may have been charged; ISO 8601, UTC. The key is sent again only as long as the service says that it
+   * remembers the key.
    */
   firstSentAt?: string | undefined;
-  /** Rejects if another process has, or may have, taken over the attempt, or if it was dismissed: then nothing may be sent. */
+  /** Rejects if nothing may be sent, because another process has, or may have, taken over the attempt, or because the attempt was dismissed. */
   confirm(): Promise<void>;
-  /** Throws if this process was suspended since `confirm`, so that another one may have taken over. Checks the clock only. */
+  /** Throws if this process was suspended since `confirm`, so that another process may have taken over. Checks only the clock. */
   assertFresh(): void;
 };
 
@@ -42,11 +42,11 @@ export type SendOptions = {
   abandon?: AbortSignal | undefined;
   /** Whether "not now" answers (429) are retried; otherwise such an answer ends the start as refused. */
   retriesNotNow?: boolean | undefined;
-  /** The balance before the start, if known: its drop is recorded if the service states no cost. */
+  /** The balance before the start, if known. Its drop is recorded if the service states no cost. */
   balance?: number | undefined;
-  /** The batch that it belongs to, for a service that shows it. */
+  /** The batch that the start belongs to, for a service that shows batches. */
   label?: Label | undefined;
-  /** Whether to note what is probably wrong in the request; a batch notes it in its plan. */
+  /** Whether to note probable mistakes in the request; a batch notes them in its plan. */
   warnsAboutRequest?: boolean | undefined;
 };
 
@@ -62,7 +62,7 @@ export type SendOutcome = AcceptedOutcome | Refused | { kind: "unknown" | "unsen
 type Unsent = { kind: "unsent"; reason: string; isFinal: boolean };
 type NotNow = { kind: "not now"; reason: string; httpStatus: number; waitMs: number | undefined };
 
-/** Another process has, or may have, taken over the attempt: nothing more is sent. */
+/** Nothing more is sent, because another process has, or may have, taken over the attempt. */
 type Stopped = { kind: "stopped"; error: VidgenError };
 
 /** The outcome of one request. */
@@ -81,9 +81,9 @@ const interruptLimitMs = 10_000;
 /** How often a start without a usable response is sent again with its key. */
 const maxResends = 1;
 const maxNamedResends = 4;
-/** How long to ask an unresponsive service whether it remembers the key: it may be restarting behind a proxy. */
+/** How long to ask an unresponsive service whether it remembers the key, because it may be restarting behind a proxy. */
 const resendLimitMs = 10_000;
-/** How long its answer is valid: this process may be suspended before it sends. */
+/** How long the service's answer about a key is valid, because this process may be suspended before it sends. */
 const answerMs = 60_000;
 const questionLimitMs = 10_000;
 
@@ -91,9 +91,9 @@ export const resendNote =
   "The request got no usable response. The service recognizes its key, so it is sent again: it cannot be charged twice.";
 
 /**
- * Sends the request that costs money (interface 4.1), whose intent is recorded. It is sent again only if no byte of it was written,
- * if the service answered "not now" (429, 421, 425), or if it says that it remembers the request's key. Never rejects: the outcome is recorded before
- * it is returned. Its error is `network` (nothing was sent), `unknown` (it may have been charged), or the code of the service's refusal.
+ * Sends the request that costs money, whose intent is recorded. The request is sent again only if no byte of it was written, if the service answered
+ * "not now" (429, 421, 425), or if the service says that it remembers the request's key. Never rejects; the outcome is recorded before it is returned.
+ * The outcome's error is `network` (nothing was sent), `unknown` (the request may have been charged), or the code of the service's refusal.
  */
 export async function sendPaid(
   service: Service,
@@ -138,7 +138,7 @@ function noteWarnings({ isLocal, warned, note }: Service, request: StartRequest)
   }
 }
 
-/** The safety margin of the stated key lifetime: clocks may differ, and the request takes time. */
+/** The safety margin of the stated key lifetime, because clocks may differ, and the request takes time. */
 const keyMarginSeconds = 3_600;
 
 /**
@@ -196,7 +196,7 @@ async function sendAndRecord(
   return settled;
 }
 
-/** Rejects an id that belongs to another request: a gateway may replay a reply, and the wrong video would be saved. */
+/** Rejects an id that belongs to another request, because a gateway may replay a reply, and the wrong video would be saved. */
 async function rejectForeignId(service: Service, outcome: SendOutcome, { attempt, key }: Intent): Promise<SendOutcome> {
   const id = outcome.kind === "accepted" ? outcome.started.generation.id : outcome.error.id;
   if (id === undefined || outcome.kind === "unknown") return outcome;
@@ -222,7 +222,7 @@ function withBalanceDrop(outcome: SendOutcome, { balance }: SendOptions): SendOu
 
 /** Records the outcome, and returns it. It is reported even if the journal cannot be written. */
 async function recordOutcome(service: Service, outcome: SendOutcome, attempt: string): Promise<SendOutcome> {
-  // A refusal with an id is recorded, not withdrawn: the generation may exist.
+  // A refusal with an id is recorded, not withdrawn, because the generation may exist.
   if (outcome.kind === "unsent" || (outcome.kind === "refused" && outcome.error.id === undefined)) {
     const { kind, error } = outcome;
     return { ...outcome, error: await withdraw(attempt, { kind, error }, service.journal) };
@@ -230,7 +230,7 @@ async function recordOutcome(service: Service, outcome: SendOutcome, attempt: st
   await service.journal.append(outcomeLine(outcome, attempt)).catch((error) => {
     const { message } = asVidgenError(error);
     const id = outcome.kind === "accepted" ? outcome.started.generation.id : outcome.error.id;
-    const stops = `${message} This start could not be written down: the same command may stop with exit 6.`;
+    const stops = `${message} This start could not be recorded: the same command may stop with exit 6.`;
     service.note(id === undefined ? stops : `${stops} \`vidgen wait ${id}\` continues generation ${id}.`);
   });
   return outcome;
@@ -280,7 +280,7 @@ async function postUntilAnswered(
 ): Promise<SendOutcome> {
   const { io } = service;
   const begin = io.now();
-  /** Set after a "not now" answer: from then on no message may say that nothing was sent. */
+  /** Set after a "not now" answer, from which on no message may say that nothing was sent. */
   let notNow: NotNow | undefined;
   for (let failures = 0; ; failures++) {
     if (options.signal.aborted) return stoppedBetweenRequests(asVidgenError(options.signal.reason), notNow);
@@ -317,7 +317,7 @@ async function postOnce(
   }
   unsettled.add(intent.attempt);
   const { firstSentAt } = intent;
-  // Asked right before a key is sent again: this process may have been suspended since the last answer.
+  // Asked right before a key is sent again, because this process may have been suspended since the last answer.
   const askedAt = io.date().getTime();
   if (firstSentAt !== undefined && (await askForKey(service, firstSentAt, options.signal)) !== "kept")
     return unknownOutcome(
@@ -327,7 +327,7 @@ async function postOnce(
   const assertFresh = () => {
     intent.assertFresh();
     if (firstSentAt !== undefined && io.date().getTime() - askedAt >= answerMs)
-      throw new VidgenError("network", "This process stood still for over a minute.");
+      throw new VidgenError("network", "This process was suspended for over a minute.");
   };
   const answer = await post(service, request, { ...intent, assertFresh }, options);
   if (answer.kind === "unsent" || answer.kind === "not now" || answer.kind === "stopped")
@@ -409,8 +409,8 @@ function createStepLimit({ io, note }: Service, options: SendOptions) {
 }
 
 /**
- * Classifies the reply to a start request. Only `unknown` may have been charged; only "not now" is sent again. An id is never dropped:
- * it is in the outcome whatever the status.
+ * Classifies the reply to a start request. Only `unknown` may have been charged; only "not now" is sent again. An id is never dropped, whatever the
+ * status.
  */
 export function classify(reply: Reply, attempt: string, now: Date): PostOutcome {
   const { status, headers } = reply;

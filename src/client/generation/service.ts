@@ -30,7 +30,7 @@ export type ServiceOptions = {
   isPreview?: ((model: string) => boolean | undefined) | undefined;
   /** The engines of a local service, as in `--engine`. */
   engine?: readonly string[] | undefined;
-  /** Whether it is the local service, whose credits are free. */
+  /** Whether the service is the local service, whose credits are free. */
   isLocal?: boolean | undefined;
   /** Returns whether the local service says that a model's videos are free previews. */
   isFree?: ((model: string) => boolean) | undefined;
@@ -47,17 +47,17 @@ export type Service = {
   baseUrl: string;
   /** The base URL without any key in it: the service's name in the journal. */
   name: string;
-  /** The account of the key: see `accountOf`. */
+  /** The account of the key (see `accountOf`). */
   account: string;
   api: Api;
-  /** Writes no key. */
+  /** A journal that redacts keys. */
   journal: Journal;
   /** The entry of a generation without reading the journal, as in a batch. */
   recall(id: string): Entry | undefined;
   targets: Targets;
   /** Throws for a path that vidgen must not overwrite. */
   checkProtected: ProtectedCheck;
-  /** Whether it is the local service, whose credits are free. */
+  /** Whether the service is the local service, whose credits are free. */
   isLocal: boolean;
   /** Whether the local service says that a model's videos are free previews. */
   isFree(model: string): boolean;
@@ -73,9 +73,9 @@ export type Service = {
   io: ServiceIo;
   /** Generations that were started here and have not been followed to their end. A part of the service may not know them yet. */
   unfollowed: Map<string, Entry>;
-  /** The warnings that were shown: each is shown once. */
+  /** The warnings that were shown, because each is shown only once. */
   warned: Map<string, true>;
-  /** What it was opened with. */
+  /** The options that the service was opened with. */
   options: ServiceOptions;
 };
 

@@ -3,7 +3,7 @@ import type { AcceptedStart, StartRequest } from "../../protocol/schema.ts";
 import { stopsOthers } from "../ledger/attempt.ts";
 import type { DatedLine, Entry, JournalLine } from "../ledger/history.ts";
 import type { FileIdentity } from "../ledger/identity.ts";
-import type { Hold, Journal, Lock } from "../ledger/journal.ts";
+import type { AttemptLease, Journal, Lock } from "../ledger/journal.ts";
 import {
   type Choice,
   type Earlier,
@@ -26,11 +26,11 @@ export type PaidStartOptions = ChooseOptions &
   FinishOptions &
   Pick<ClaimOptions, "protectedPaths" | "first"> &
   Omit<SendOptions, "balance"> & {
-    /** The caller does not wait for the generation, so a later run does not resume it. */
+    /** Whether the caller does not wait for the generation, so that a later run does not resume it. */
     noWait?: boolean | undefined;
-    /** The row of a batch that it belongs to. */
+    /** The row of a batch that the start belongs to. */
     batch?: StartedRow | undefined;
-    /** The id of the generation whose last frame it starts with. */
+    /** The id of the generation whose last frame the video starts with. */
     from?: string | undefined;
     /** Throws if a new generation would exceed a budget, before anything is recorded or dismissed. */
     check?: (() => void) | undefined;
@@ -61,17 +61,17 @@ type AcceptedAttempt = { kind: "accepted"; attempt: Attempt; started: AcceptedSt
 /** A generation that was started, now or earlier. The caller closes its `attempt`. */
 export type StartedAttempt =
   | AcceptedAttempt
-  /** An earlier attempt is resumed: nothing was sent. */
+  /** An earlier attempt is resumed, and nothing was sent. */
   | { kind: "resumed"; attempt: Attempt; earlier: StartedEntry };
 
 /** A start without a generation; its file is released. */
 export type NotStarted = Exclude<SendOutcome, { kind: "accepted" }>;
 
 /**
- * Starts a generation, which costs money, or resumes an earlier one. The outcome of the request is returned. An error is thrown only before the
- * request: then nothing was sent. Throws `unknown` if an earlier attempt may have been charged, `not_found` if the service has lost
- * its generation, `pending` while another process is starting the same request or saving to the same file, `output` if the file or the
- * journal cannot be written, `usage`, the error of `check` or `onSending`, or the signal's reason.
+ * Starts a generation, which costs money, or resumes an earlier one. Returns the outcome of the request. Throws only before the request, when nothing
+ * was sent: `unknown` if an earlier attempt may have been charged, `not_found` if the service has lost its generation, `pending` while another process is
+ * starting the same request or saving to the same file, `output` if the file or the journal cannot be written, `usage`, the error of `check` or
+ * `onSending`, or the signal's reason.
  */
 export async function start(
   service: Service,
@@ -88,16 +88,17 @@ export async function start(
   request: StartRequest,
   options: PaidStartOptions,
 ): Promise<StartedAttempt | NotStarted> {
-  // If killed before the intent is written, nothing has happened. If killed after that, the same command refuses: the request may have been sent.
+  // If the process is killed before the intent is written, nothing has happened. If it is killed later, the same command refuses, because the request may
+  // have been sent.
   const prepared = await prepare(service, request, options).catch((error) => {
     throw beforePaying(error);
   });
   if (prepared.kind === "resumed") return prepared;
   const { intent, target, release } = prepared;
   try {
-    // If stopped before this, the attempt is recorded as not sent.
+    // If the start stops here, the attempt is recorded as not sent.
     const balance = await beforeRequest(service, intent, options);
-    // If killed during this, it may have been charged, and the same command refuses. The first Ctrl-C waits 10 s for the id.
+    // If the process is killed now, the start may have been charged, and the same command refuses. The first Ctrl-C waits 10 s for the id.
     const signal = options.sendSignal ?? options.signal;
     const outcome = await sendPaid(service, request, intent, { ...options, signal, balance });
     if (outcome.kind !== "accepted") {
@@ -105,7 +106,7 @@ export async function start(
       return outcome;
     }
     if (intent.firstSentAt !== undefined) await dismissEarlier(service, intent);
-    // From now on the same command resumes it until it is delivered.
+    // From now on the same command resumes the generation until it is delivered.
     const { id } = outcome.started.generation;
     const { attempt, at } = intent;
     const place = { target, outputPath: target?.outputPath ?? options.outputPath };
@@ -162,19 +163,19 @@ async function prepare(
 }
 
 /**
- * The key of an unclear start, if the service says that it remembers it: then it is safe to send again with the API key of the oldest attempt.
+ * The key of an unclear start, if the service says that it remembers the key, which is then safe to send again with the API key of the oldest attempt.
  * For another account the same key may be new.
  */
 async function findKeptKey(
   service: Service,
-  { key }: Refusal,
+  { key }: RefusedStart,
   { signal, check }: PaidStartOptions,
 ): Promise<KeptKey | undefined> {
   if (key === undefined) return undefined;
   try {
     check?.();
   } catch {
-    // Not sent again if that would exceed the budget.
+    // The key is not sent again if that would exceed the budget.
     return undefined;
   }
   const attempts = await entriesOfKey(service, key);
@@ -186,23 +187,27 @@ async function findKeptKey(
   return isKept ? { key, firstSentAt: oldest.at } : undefined;
 }
 
-type TakenOver = { kind: "resume"; entry: StartedEntry; hold: Hold | undefined };
-type Refusal = Choice & { kind: "refuse" };
+type TakenOver = { kind: "resume"; entry: StartedEntry; lease: AttemptLease | undefined };
+type RefusedStart = Choice & { kind: "refuse" };
 
 /** Runs under the journal's lock, so that two processes never choose the same. Retries while another process starts the same or uses the file. */
 function chooseAndWrite(
   service: Service,
   wanted: WantedStart,
   options: PaidStartOptions,
-): Promise<Prepared | TakenOver | Refusal> {
+): Promise<Prepared | TakenOver | RefusedStart> {
   return underLock(service, wanted, options, async (lock) => {
     const choice = await chooseStart(service, wanted, lock);
     if (choice.kind === "wait") return undefined;
     if (choice.kind === "refuse") return choice;
     if (choice.kind === "new") return writeIntent(service, wanted, choice, { ...options, lock });
     const { entry, isJoined } = choice;
-    // If a live process has its lease, both follow the generation.
-    return { kind: "resume" as const, entry, hold: isJoined ? undefined : await service.journal.hold(entry.attempt) };
+    // If a live process has the attempt's lease, both processes follow the generation.
+    return {
+      kind: "resume" as const,
+      entry,
+      lease: isJoined ? undefined : await service.journal.acquire(entry.attempt),
+    };
   });
 }
 
@@ -214,7 +219,7 @@ function underLock<Result>(
   work: (lock: Lock) => Promise<Result | undefined>,
 ): Promise<Result> {
   const tryOnce = async (attempts: number) => {
-    // From the second try on, it takes the lock only when the file may be free.
+    // From the second attempt on, takes the lock only when the file may be free.
     if (attempts > 1 && outputPath !== undefined && (await targets.isHeld(outputPath, request))) return undefined;
     return journal.lock(work, signal);
   };
@@ -223,9 +228,9 @@ function underLock<Result>(
 }
 
 /**
- * Claims the file and writes the intent of a new attempt, if the budget allows it. Then it confirms the lock: a process that was suspended
- * and lost the lock stops here, and the new holder sees the intent in the journal. The partial file is created last, so that each
- * partial file belongs to an attempt in the journal. Returns `undefined` while another process uses the file.
+ * Claims the file and writes the intent of a new attempt, if the budget allows it. Then confirms the lock, so that a process that was suspended and lost
+ * the lock stops here, and the new holder sees the intent in the journal. Creates the partial file last, so that each partial file belongs to an attempt
+ * in the journal. Returns `undefined` while another process uses the file.
  */
 async function writeIntent(
   service: Service,
@@ -242,9 +247,9 @@ async function writeIntent(
   const claiming = { overwrite, attempt, words: wanted.request, protectedPaths, infoJson, first, takenParts };
   const target = outputPath === undefined ? undefined : await targets.claim(outputPath, claiming);
   if (outputPath !== undefined && !target) return undefined;
-  let hold: Hold | undefined;
+  let lease: AttemptLease | undefined;
   try {
-    hold = await journal.hold(attempt);
+    lease = await journal.acquire(attempt);
     const record = async () => {
       await journal.append(intentLine(service, wanted, { attempt, resends, part: target?.partPath, ...options }));
       await options.lock.confirm();
@@ -255,13 +260,13 @@ async function writeIntent(
       throw await withdraw(attempt, { kind: "unsent", error: asVidgenError(error) }, journal);
     });
   } catch (error) {
-    await releaseOf(target, hold)();
+    await releaseOf(target, lease)();
     throw error;
   }
   const key = idempotencyKey ?? resends?.key ?? attempt;
   const sent = { hasCallerKey: idempotencyKey !== undefined, firstSentAt: resends?.firstSentAt };
-  const intent = { attempt, key, at, ...sent, ...ownershipOf(attempt, hold, journal) };
-  return { kind: "new", intent, target, release: releaseOf(target, hold) };
+  const intent = { attempt, key, at, ...sent, ...ownershipOf(attempt, lease, journal) };
+  return { kind: "new", intent, target, release: releaseOf(target, lease) };
 }
 
 function intentLine(
@@ -316,22 +321,22 @@ async function findTakenParts(
   return entries.flatMap(({ position, parts = [] }) => (position === take.position ? [] : parts));
 }
 
-/** The checks that a process still owns its attempt: another one may have taken over during a long suspension. */
+/** The checks that a process still owns its attempt, because another one may have taken over during a long suspension. */
 function ownershipOf(
   attempt: string,
-  hold: Hold | undefined,
+  lease: AttemptLease | undefined,
   journal: Pick<Journal, "scan">,
 ): Pick<Intent, "confirm" | "assertFresh"> {
   const isAboutIt = (line: DatedLine): line is DatedLine & { kind: "intent" | "dismissed" } =>
     (line.kind === "intent" || line.kind === "dismissed") && line.attempt === attempt;
   return {
     async confirm() {
-      await hold?.confirm();
+      await lease?.confirm();
       // A process that dismisses an attempt also takes its lease, but that may have failed.
       if ((await findLine(journal, isAboutIt))?.kind !== "dismissed") return;
       throw new VidgenError("output", `Attempt ${attempt} was dismissed by another process meanwhile.`);
     },
-    assertFresh: () => hold?.assertFresh(),
+    assertFresh: () => lease?.assertFresh(),
   };
 }
 
@@ -339,7 +344,7 @@ function ownershipOf(
 async function resume(
   service: Service,
   wanted: WantedStart,
-  { entry, hold }: TakenOver,
+  { entry, lease }: TakenOver,
   options: PaidStartOptions,
 ): Promise<StartedAttempt & { kind: "resumed" }> {
   const { outputPath, overwrite, protectedPaths, infoJson, first, timeoutMs, signal } = options;
@@ -350,10 +355,10 @@ async function resume(
     const claimed = outputPath === undefined ? undefined : await claimOutput(outputPath, claiming, service, service.io);
     const { target, file } = claimed ?? {};
     const place = { target, file, outputPath: target?.outputPath ?? outputPath };
-    const held = { id, attempt, at, ...place, options, release: releaseOf(target, hold) };
+    const held = { id, attempt, at, ...place, options, release: releaseOf(target, lease) };
     return { kind: "resumed", earlier: entry, attempt: createAttempt(service, held) };
   } catch (error) {
-    await hold?.release();
+    await lease?.release();
     // With the id, a program can resume the generation that was paid for.
     throw withCharge(asVidgenError(error).with({ id }), entry, service);
   }
@@ -384,7 +389,7 @@ export async function openTakes(
     if (choice.kind === "wait") return undefined;
     if (choice.kind === "refuse") throw withCharge(refusalError(choice), choice.entry, service);
     const { name = service.io.uuid(), positions } = choice;
-    const hold = await service.journal.hold(name);
-    return hold && { name, positions, release: hold.release };
+    const lease = await service.journal.acquire(name);
+    return lease && { name, positions, release: lease.release };
   });
 }

@@ -14,8 +14,7 @@ import { entriesOf, explainKey, findEntry, record, type Service } from "./servic
 type Signalled = { signal: AbortSignal };
 
 /**
- * Polls a generation (interface 4.2), retries for up to 30 s without an answer, and records an end that the journal does not have. Rejects
- * as `pollUntilAnswered` does.
+ * Polls a generation, retries for up to 30 s without an answer, and records an end that the journal does not have. Rejects as `pollUntilAnswered` does.
  */
 export async function readStatus(service: Service, id: string, { signal }: Signalled): Promise<WireGeneration> {
   const { api, account, journal, unfollowed, note, io } = service;
@@ -23,7 +22,7 @@ export async function readStatus(service: Service, id: string, { signal }: Signa
   const generation = await pollUntilAnswered(api, id, io, signal, note).catch(async (thrown) => {
     const error = explainKey(service, asVidgenError(thrown));
     const isOther = entry !== undefined && !isPaidBy(account, entry);
-    // A single 404 is not enough to record it as lost.
+    // A single 404 is not enough to record the generation as lost.
     throw isOther || entry?.removed ? await explainNotFound(service, error, id, entry) : error;
   });
   const { status } = generation;
@@ -36,7 +35,7 @@ export async function readStatus(service: Service, id: string, { signal }: Signa
     status === "completed"
       ? { kind: status, id, cost: readCost(generation) }
       : failureLine(id, failedError(id, generation), generation);
-  // The journal may already have its end.
+  // The journal may already have the end of the generation.
   if (nextState(entry.state, line.kind) === entry.state) return generation;
   await journal.append(line).catch(() => {});
   if (line.kind === "failed") await clear(entry, service);
@@ -45,8 +44,7 @@ export async function readStatus(service: Service, id: string, { signal }: Signa
 }
 
 /**
- * Cancels a generation, if its service can, and records it as failed. `wasOver` is set if the journal already has its end. Rejects as
- * `askToCancel` does.
+ * Cancels a generation, if its service can, and records it as failed. `wasOver` is set if the journal already has the end. Rejects as `askToCancel` does.
  */
 export async function cancelGeneration(
   service: Service,
@@ -63,7 +61,10 @@ export async function cancelGeneration(
   return { ...cancelled, wasOver };
 }
 
-/** The file, if the video of a generation is already saved where `outputPath` would save it. Changes nothing. Throws `output` if the journal cannot be read. */
+/**
+ * The file, if the video of a generation is already saved where `outputPath` would save it. Changes nothing. Throws `output` if the journal cannot be
+ * read.
+ */
 export async function findSaved(service: Service, id: string, outputPath: string): Promise<string | undefined> {
   const entry = service.unfollowed.get(id) ?? (await entriesOf(service, id))[0];
   return entry && service.targets.findSaved({ ...entry, id }, outputPath);
@@ -83,8 +84,8 @@ export async function recordSaved(service: Service, id: string, file: string): P
 }
 
 /**
- * Writes the missing info file of a saved video; without `asks` only from the journal. Returns whether the
- * service answered, if a request was sent. Rejects with `output` or the signal's reason.
+ * Writes the missing info file of a saved video; without `asks` only from the journal. Returns `false` if a request was sent and the service did not
+ * answer. Rejects with `output` or the signal's reason.
  */
 export async function addInfo(
   service: Service,

@@ -28,7 +28,7 @@ export type Journal = {
   /** Whether a live process has a lease; "unsure" for a process on another machine, until later calls within a minute decide. Changes nothing. */
   leaseOf(name: string): Promise<LeaseState>;
   /** Acquires the lease of an attempt: until it is released, other processes see that a live process has it. `undefined` while another process has it. */
-  hold(attempt: string): Promise<Hold | undefined>;
+  acquire(attempt: string): Promise<AttemptLease | undefined>;
   /**
    * Records that an attempt was not sent, or was refused; if that fails, overwrites its lines with spaces. Throws `output` if neither
    * can be written and the journal has its intent.
@@ -44,7 +44,7 @@ export type JournalPart = { lines: DatedLine[]; start: number; head: string };
 /** The journal's lock, while `work` runs. `confirm` rejects if another process has taken it over. */
 export type Lock = Pick<Lease, "confirm">;
 
-export type Hold = { name: string } & Lease;
+export type AttemptLease = { name: string } & Lease;
 
 /** Whether a live process has a lease, as far as this process knows. */
 export type LeaseState = "alive" | "unsure" | "dead";
@@ -95,7 +95,7 @@ export function openJournal(path: string, io: JournalIo): Journal {
       if (holder === undefined) return "dead";
       return holder.isSure ? "alive" : "unsure";
     },
-    async hold(name) {
+    async acquire(name) {
       const acquired = await tryLease(leasePath(name), io, watch).catch(asOutputError);
       if (acquired.kind === "held") return undefined;
       const release = async () => {
@@ -128,7 +128,7 @@ export const noJournal: Journal = {
   async *scan() {},
   lock: (work) => work({ confirm: async () => {} }),
   leaseOf: async () => "dead",
-  hold: async () => ({
+  acquire: async () => ({
     name: "",
     lost: new AbortController().signal,
     confirm: async () => {},

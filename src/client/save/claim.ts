@@ -1,7 +1,7 @@
 import { VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
 import type { Entry } from "../ledger/history.ts";
-import type { Hold, Journal } from "../ledger/journal.ts";
+import type { AttemptLease, Journal } from "../ledger/journal.ts";
 import { findById } from "../ledger/search.ts";
 import { isExistsError } from "./files.ts";
 import type { Claimed, ClaimOptions, Target, Targets } from "./target.ts";
@@ -42,7 +42,7 @@ export async function untilFree<Result>(
 
 /** Access to attempts and to the files of their videos. */
 export type ClaimDependencies = {
-  journal: Pick<Journal, "append" | "scan" | "hold">;
+  journal: Pick<Journal, "append" | "scan" | "acquire">;
   /** The entry of a generation without reading the journal. */
   recall(id: string): Entry | undefined;
   targets: Targets;
@@ -95,7 +95,7 @@ export async function dismiss(
   await clear(entry, dependencies);
 }
 
-type ClearDependencies = { journal: Pick<Journal, "hold">; targets: Pick<Targets, "clear"> };
+type ClearDependencies = { journal: Pick<Journal, "acquire">; targets: Pick<Targets, "clear"> };
 
 /** Removes the lease and partial files that dead processes left of an ended attempt. Never rejects. */
 export async function clear(
@@ -103,18 +103,18 @@ export async function clear(
   { journal, targets }: ClearDependencies,
 ): Promise<void> {
   await targets.clear(entry);
-  await journal.hold(entry.attempt).then(
+  await journal.acquire(entry.attempt).then(
     (held) => held?.release(),
     () => {},
   );
 }
 
 /** Returns a function that releases the file and then the attempt, once. */
-export function releaseOf(target: Target | undefined, hold?: Hold): () => Promise<void> {
+export function releaseOf(target: Target | undefined, lease?: AttemptLease): () => Promise<void> {
   let released: Promise<void> | undefined;
   const release = async () => {
     await target?.release();
-    await hold?.release();
+    await lease?.release();
   };
   return () => {
     released ??= release();

@@ -95,7 +95,7 @@ export type StoredCheckpoint = Checkpoint & {
 /** An engine as in the file of `serve --config`, without its key, so that a later process without this engine can ask for the job. */
 export type EngineOrigin = Readonly<Record<string, unknown>>;
 
-/** A stored generation: the fields of interface 2.1, its account and its request. */
+/** A stored generation: the fields of the interface, with the account and the request. */
 export type StoredGeneration = {
   id: string;
   account: string;

@@ -80,7 +80,7 @@ test.each([
   async (_, headers, place) => {
     const world = await open(headers);
     const run = await world.vidgen("generate", "a fox", ...place, "--timeout", "20s");
-    expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining("it continues while data comes.") });
+    expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining("so it continues while data arrives.") });
     expect(world.requests.filter(({ url }) => url.startsWith(mediaUrl))).toHaveLength(1);
     expect(world.io.now()).toBe(30_500);
   },

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import process from "node:process";
 import { expect, test } from "vitest";
 import { requireFfmpeg, runProgram } from "../../../src/client/film/ffmpeg.ts";
-import { type Io, type ProgramOptions, systemMachine } from "../../../src/io.ts";
+import { type Io, type RunProgramOptions, systemMachine } from "../../../src/io.ts";
 import { makeFolder } from "../../folder.ts";
 
 const { signal } = new AbortController();
@@ -40,9 +40,9 @@ test("something else under its name is not taken for it", async () => {
 });
 
 /** A machine on which a minute passes in 60 ms of nothing, and a program that does `each` whenever it is looked at. */
-function createHanging(each: (options: ProgramOptions, look: number) => boolean) {
+function createHanging(each: (options: RunProgramOptions, look: number) => boolean) {
   let look = 0;
-  let told: ProgramOptions | undefined;
+  let told: RunProgramOptions | undefined;
   let end = () => {};
   const run: Io["run"] = (_, __, options) =>
     new Promise((resolve, reject) => {
@@ -58,7 +58,7 @@ function createHanging(each: (options: ProgramOptions, look: number) => boolean)
   return { ...systemMachine, env: {}, run, limit, looks: () => look };
 }
 
-test.each<[string, (options: ProgramOptions, look: number) => void]>([
+test.each<[string, (options: RunProgramOptions, look: number) => void]>([
   ["says nothing", () => {}],
   [
     "repeats the same progress",

@@ -391,9 +391,9 @@ test("looking and writing are one step: what two do under the lock never overlap
 
 test("a lease is held until it is released", async () => {
   const journal = newJournal();
-  const hold = await journal.hold("a");
+  const hold = await journal.acquire("a");
   expect(await journal.leaseOf("a")).toBe("alive");
-  expect(await journal.hold("a")).toBe(undefined);
+  expect(await journal.acquire("a")).toBe(undefined);
   await hold?.release();
   expect(await journal.leaseOf("a")).toBe("dead");
 });
