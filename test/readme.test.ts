@@ -198,7 +198,7 @@ describe("the page on the API", () => {
       .filter((file) => /\.tsx?$/.test(file))
       .flatMap((file) => [
         ...readFileSync(new URL(`src/${file}`, root), "utf8").matchAll(
-          /\binterface(?: sections?)? (\d[\d.]*\d|\d)(?: and (\d[\d.]*\d|\d))?/gi,
+          /\bsections? (\d[\d.]*\d|\d)(?: and (\d[\d.]*\d|\d))? of api\.md/gi,
         ),
       ])
       .flatMap(([, ...numbers]) => numbers.filter((number) => number !== undefined));

@@ -4,7 +4,7 @@ import { Webhook, WebhookVerificationError } from "standardwebhooks";
 /** A received request; `body` is `undefined` if it is longer than 1 MB. */
 export type Incoming = { method: string; headers: IncomingHttpHeaders; body: Buffer | undefined };
 
-/** A callback whose signature is valid, or was not checked. */
+/** A callback (section 6 of api.md) whose signature is valid, or was not checked. */
 export type Callback = {
   /** Fields of the body, if they are text. */
   id: string | undefined;

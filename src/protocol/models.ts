@@ -21,7 +21,7 @@ export type Model = {
   images?: { min: number; max: number };
 };
 
-/** The models that the interface lists. */
+/** The models that the interface lists (section 2.2 of api.md). */
 export const models: readonly Model[] = [
   { id: "sora-2", characteristic: "flagship, cinematic quality" },
   { id: "veo-3.1", characteristic: "fast variant, native audio" },

@@ -3,7 +3,7 @@ import { usage } from "../errors.ts";
 import { isSameId, isUsableId } from "./id.ts";
 import { isRecord } from "./json.ts";
 
-/** The interface's three states of a generation. */
+/** The interface's three states of a generation (section 3 of api.md). */
 export const states = ["processing", "completed", "failed"] as const;
 
 /**
@@ -14,10 +14,10 @@ export const states = ["processing", "completed", "failed"] as const;
 export const failureCodes = ["credits", "unclear", "not_submitted", "auth", "not_fetched"] as const;
 export type FailureCode = (typeof failureCodes)[number];
 
-/** The body of the start request. Only `prompt` and `model` are always present; the rest is sent unchanged. */
+/** The body of the start request (section 4.1 of api.md). Only `prompt` and `model` are always present; the rest is sent unchanged. */
 export type StartRequest = { prompt: string; model: string; [field: string]: unknown };
 
-/** A generation as any reply may show it: the start reply's `data`, the status reply, the callback. */
+/** A generation as any reply may show it (section 2.1 of api.md): the start reply's `data`, the status reply, the callback. */
 export type WireGeneration = {
   /** The id that the service assigned. */
   id: string;
@@ -61,7 +61,7 @@ export function asGeneration(value: unknown): WireGeneration | undefined {
   return generationSchema.safeParse(value).data;
 }
 
-/** The service's reply to a start. */
+/** The service's reply to a start (section 2.3 of api.md). */
 export type AcceptedStart = {
   generation: WireGeneration;
   /** Its cost, if the service states it, as `vidgen serve` does; not part of the interface. */
@@ -72,8 +72,8 @@ export type AcceptedStart = {
 };
 
 /**
- * Reads the status reply about `askedId`, flat or inside `data`; `undefined` if it is neither, or about another generation. A reply without an id counts
- * as one about `askedId`.
+ * Reads the status reply (section 4.2 of api.md) about `askedId`, flat or inside `data`; `undefined` if it is neither, or about another generation. A
+ * reply without an id counts as one about `askedId`.
  */
 export function readGeneration(json: unknown, askedId: string): WireGeneration | undefined {
   for (const candidate of isRecord(json) ? [json, json.data] : []) {

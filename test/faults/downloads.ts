@@ -57,7 +57,7 @@ export const downloads: Goal = {
         else counts[isRight ? "right" : "wrong"]++;
         if (saved.length > 0 && !isRight) faults.push(`${kind}: a wrong file, exit ${run.code}`);
         if ((run.code === 0) !== saved.length > 0) faults.push(`${kind}: exit ${run.code} with ${saved.length} files`);
-        if (/looks damaged|is no \.mp4/.test(run.stderr) !== (unusual?.isOdd ?? false))
+        if (/looks damaged|is not an \.mp4/.test(run.stderr) !== (unusual?.isOdd ?? false))
           faults.push(`${kind}: warned wrongly: ${run.stderr}`);
         if (!(kind in lastingMedia) && !isRight) faults.push(`${kind}: not saved: ${run.stderr}`);
         if (kind in lastingMedia && run.code !== 9) faults.push(`${kind}: exit ${run.code}: ${run.stderr}`);

@@ -19,20 +19,20 @@ async function modeOf(path: string): Promise<string> {
   return ((await stat(path)).mode & 0o777).toString(8);
 }
 
-test("what was written is read", async () => {
+test("the written announcement can be read", async () => {
   const folder = join(makeFolder(), "data", "service");
   await writeAnnouncement(folder, announcement);
   expect(await readAnnouncement(folder)).toStrictEqual(announcement);
 });
 
-test("the second one replaces the first as a whole", async () => {
+test("a second announcement replaces the first completely", async () => {
   const folder = makeFolder();
   await writeAnnouncement(folder, announcement);
   await writeAnnouncement(folder, { api_key: "vgs_4567" });
   expect(await readAnnouncement(folder)).toStrictEqual({ api_key: "vgs_4567" });
 });
 
-test("the file and the folders made for it are for the owner's eyes alone", async () => {
+test("only the owner can read the file and the folders that are created for it", async () => {
   const parent = join(makeFolder(), "data");
   await writeAnnouncement(join(parent, "service"), announcement);
   expect(await modeOf(parent)).toBe("700");
@@ -40,7 +40,7 @@ test("the file and the folders made for it are for the owner's eyes alone", asyn
   expect(await modeOf(join(parent, "service", "service.json"))).toBe("600");
 });
 
-test("a folder that exists keeps its mode, and the file in it is a new one", async () => {
+test("an existing folder keeps its mode, and the file is a new one", async () => {
   const folder = join(makeFolder(), "service");
   await mkdir(folder);
   await chmod(folder, 0o755);
@@ -60,14 +60,14 @@ test("no temporary file is left", async () => {
   expect(JSON.parse(await readFile(join(folder, "service.json"), "utf8"))).toMatchObject({ api_key: "vgs_0123" });
 });
 
-test("no temporary file is left when it cannot be written either", async () => {
+test("no temporary file is left if writing fails", async () => {
   const folder = makeFolder();
   await mkdir(join(folder, "service.json"));
   await expect(writeAnnouncement(folder, announcement)).rejects.toThrow();
   expect(await readdir(folder)).toEqual(["service.json"]);
 });
 
-test("where there is none, nothing is read", async () => {
+test("a missing announcement is undefined", async () => {
   expect(await readAnnouncement(join(makeFolder(), "none"))).toBeUndefined();
 });
 
@@ -100,7 +100,7 @@ test.each(["", "{", "null", "[]", "{}", '{"api_key":5}', '{"api_key":"vgs_0123",
   },
 );
 
-test("keys are long, and each is another", () => {
+test("keys are long and different", () => {
   const keys = Array.from({ length: 100 }, createKey);
   for (const key of keys) expect(key).toMatch(/^vgs_[0-9a-f]{48}$/);
   expect(new Set(keys).size).toBe(100);

@@ -79,7 +79,7 @@ test.each([
   expect(shown).not.toContain("canary");
 });
 
-test("reads engines with their jobs, and other fields as their flags", () => {
+test("engines are read with their jobs, and other fields like their flags", () => {
   const { engines, options } = read({
     engines: [
       { kind: "vllm-omni", url: "http://gpu-1:8091/v1", models: ["wan-2.5", "my-wan"], jobs: 3, upstream_model: "wan" },
@@ -109,7 +109,7 @@ test("reads engines with their jobs, and other fields as their flags", () => {
   });
 });
 
-test("the schema in the docs is that of the program, and the example there is a file of it", () => {
+test("the schema in the docs is the program's, and the example in the docs is valid", () => {
   const [example = "", schema = ""] = [...readPage("serve-config").text.matchAll(/```json\n([^`]*)```/g)].map(
     ([, json]) => json,
   );

@@ -134,7 +134,7 @@ test.each([
   },
 );
 
-test("previews of a copy are made with --restored: they cost nothing", async () => {
+test("previews of a copy are made with --restored, because they cost nothing", async () => {
   const folder = makeFolder();
   const file = join(makeFolder(), "copy.db");
   const stuck = fakeEngine({
@@ -151,7 +151,7 @@ test("previews of a copy are made with --restored: they cost nothing", async () 
   await expect.poll(() => service.status(id)).toMatchObject({ status: "completed" });
 });
 
-test("--restored changes nothing on a database that is no copy, and says so", async () => {
+test("--restored changes nothing on a database that is not a copy, and says so", async () => {
   const { provider, engine } = createProvider();
   const folder = makeFolder();
   const first = await open(folder, { engines: [engine] });

@@ -52,7 +52,7 @@ async function open(changes: Partial<Options> = {}, io: Io = system) {
   return { ...service, start };
 }
 
-test("a backup that the running service cannot write says why", async () => {
+test("a backup that the running service cannot write is an error that says why", async () => {
   const folder = makeFolder();
   await open({ folder });
   const { writeSync } = fs;
@@ -67,7 +67,7 @@ test("a backup that the running service cannot write says why", async () => {
   expect(fs.existsSync(copy)).toBe(false);
 });
 
-test("a request that a full disk fails is told to whoever runs the service, with its cause", async () => {
+test("a request that fails because of a full disk is logged with its cause", async () => {
   const notes: string[] = [];
   const service = await open({ onNote: (text) => void notes.push(text) });
   const { writeSync } = fs;
@@ -82,7 +82,7 @@ test("a request that a full disk fails is told to whoever runs the service, with
   expect(notes).toEqual(["The database cannot be written: disk I/O error."]);
 });
 
-test("what its owner set reaches the service: engines, prices and directives", async () => {
+test("the owner's engines, prices and directives reach the service", async () => {
   const engines = [fakeEngine({ isSimulation: false, models: ["my-wan"] })];
   const service = await open({ engines, creditsPer: new Map([["my-wan", 400]]), hasDirectives: true, credits: 1_000 });
   const start = (prompt: string) => service.start(prompt, "my-wan");
@@ -98,7 +98,7 @@ test.each([
   expect(await (await service.start("a fox")).json()).toMatchObject(reply);
 });
 
-test("the directives of a preview reach the address of its video, which serve opens", async () => {
+test("the directives of a preview reach the address of its video", async () => {
   const engine = fakeEngine({
     async render({ file, request: { prompt } }) {
       writeFileSync(file, tinyMp4(prompt));
@@ -136,7 +136,7 @@ test("a key that was rotated, or whose service.json was removed, is refused", as
   expect([await fresh.accepts(rotated.key), await fresh.accepts(fresh.key)]).toEqual([false, true]);
 });
 
-test("a service whose folder another process has taken over closes, and writes there no more", async () => {
+test("a service whose folder another process has taken over closes, and no longer writes there", async () => {
   const folder = makeFolder();
   const service = await open({ folder }, quickIo());
   const { base_url } = service.address;
@@ -160,7 +160,7 @@ test("a service whose folder another process has taken over closes, and writes t
   expect(readdirSync(lease)).toEqual(["other-boot_1_7_1_token"]);
 });
 
-test("a service that was suspended, and whose folder another process has taken over meanwhile, submits nothing", async () => {
+test("a suspended service whose folder another process has taken over submits nothing", async () => {
   const folder = makeFolder();
   const notes: string[] = [];
   const creates: string[] = [];
@@ -195,7 +195,7 @@ async function freePort(): Promise<number> {
   return Number(new URL(url).port);
 }
 
-test("a service behind a proxy goes by its public addresses, and is not ready any more once it stops", async () => {
+test("a service behind a proxy uses its public addresses, and is no longer ready when it stops", async () => {
   const port = await freePort();
   const service = await open({
     isLoopback: false,
@@ -220,7 +220,7 @@ test("a service behind a proxy goes by its public addresses, and is not ready an
   expect(await ask("/readyz")).toEqual([503, expect.objectContaining({ status: "stopping" })]);
 });
 
-test("a proxy before a service without a public address is noted, once; before one that has it, never", async () => {
+test("a proxy in front of a service is reported once, unless the service has a public address", async () => {
   const notesOf = async (publicUrls: { api?: string }) => {
     const notes: string[] = [];
     const port = await freePort();

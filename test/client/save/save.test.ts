@@ -164,7 +164,7 @@ test("a video of another kind is kept, with a note that names it: it was paid fo
   expect(await save()).toMatchObject({
     code: 0,
     stdout: `${file}\n`,
-    stderr: expect.stringMatching(/The downloaded file is no \.mp4: it is a \w+.*a second download was identical/),
+    stderr: expect.stringMatching(/The downloaded file is not an \.mp4: it is a \w+.*a second download was identical/),
   });
   expect(Uint8Array.from(readFileSync(file))).toEqual(webm);
   expect(ranges).toEqual([null, null]);

@@ -23,7 +23,7 @@ async function createOwner(options: Parameters<typeof createTestService>[0] = {}
   return { ...service, send, read, list, startAs };
 }
 
-test("the owner lists the accounts, with no key and no hash of one", async () => {
+test("the owner lists the accounts, without their keys or hashes", async () => {
   const { list } = await createOwner();
   const limits = { max_running: null, max_per_hour: null };
   expect(await list()).toEqual({
@@ -34,7 +34,7 @@ test("the owner lists the accounts, with no key and no hash of one", async () =>
   });
 });
 
-test("each change is a line in the log, with who made it and without a key; what changes nothing is none", async () => {
+test("each change of an account is a line in the log, with who made it and without a key; a request that changes nothing is not", async () => {
   const { send, read, notes } = await createOwner();
   const { api_key } = await read(send("", { name: "ci", credits: 50 }));
   for (const _ of ["first", "repeated"])
@@ -60,7 +60,7 @@ test("each change is a line in the log, with who made it and without a key; what
   expect(notes.join()).not.toContain(String(api_key).slice(4));
 });
 
-test("an account that is to be new changes none that exists", async () => {
+test("creating an account that must be new does not change an existing one", async () => {
   const { send, list } = await createOwner();
   const reply = await send("", { name: "other", credits: 5, new: true });
   expect([reply.status, (await readError(reply)).code]).toEqual([409, "account_exists"]);
@@ -68,7 +68,7 @@ test("an account that is to be new changes none that exists", async () => {
   expect((await send("", { name: "ci", credits: 5, new: true })).status).toBe(200);
 });
 
-test("the credits of an account that exists are not set again with a further key", async () => {
+test("creating another key for an account does not set its credits again", async () => {
   const { send, list, read } = await createOwner();
   const reply = await send("", { name: "other", credits: 5 });
   expect([reply.status, (await readError(reply)).code]).toEqual([409, "account_exists"]);
@@ -77,7 +77,7 @@ test("the credits of an account that exists are not set again with a further key
   expect(await list()).toMatchObject({ accounts: [{}, { credits: 1000, keys: 2 }] });
 });
 
-test("credits are a change, and a call that is repeated adds once", async () => {
+test("credits are added to the balance, once even if the request is repeated", async () => {
   const { send, read, list } = await createOwner();
   const add = (amount: unknown, key: string) =>
     send("/credits", { account: "other", amount }, { "Idempotency-Key": key });
@@ -133,7 +133,7 @@ test.each([0, -1, 1.5, "5", 1_000_001, true])("%j is no limit", async (max_runni
   expect(await list()).toMatchObject({ accounts: [{}, { max_running: null }] });
 });
 
-test("a rotated account has its new key alone, which the reply shows once", async () => {
+test("a rotated account has only its new key, which the reply shows once", async () => {
   const { send, read, startAs, list } = await createOwner();
   const rotated = await read(send("/rotate", { account: "other" }));
   expect(rotated).toMatchObject({ account: "other", revoked: 1, credits: 1000 });
@@ -144,7 +144,7 @@ test("a rotated account has its new key alone, which the reply shows once", asyn
   expect((await send("/rotate", { account: "nobody" })).status).toBe(404);
 });
 
-test("two rotations at once leave the account with one of the two keys", async () => {
+test("two rotations at the same time leave the account with one of the two keys", async () => {
   const { send, read, startAs, list } = await createOwner();
   const rotate = async () => String((await read(send("/rotate", { account: "other" }))).api_key);
   const keys = await Promise.all([rotate(), rotate()]);
@@ -182,7 +182,7 @@ test.each(["local\0", "other\0x", "\0other", "other\n", "o/ther", "", "x".repeat
   },
 );
 
-test("a deleted account starts nothing, what waits is not submitted, what runs is made, and its name is gone", async () => {
+test("a deleted account cannot start generations, its queued ones are not submitted, its running ones complete, and its name cannot be used again", async () => {
   const render: Engine["render"] = async ({ file, thumbnail }, { checkpoint, signal }) => {
     await checkpoint({ state: "rendering", tries: 1 });
     await service.clock.sleep(renderMs, signal);
@@ -218,7 +218,7 @@ test("a deleted account starts nothing, what waits is not submitted, what runs i
   expect(await read(send("/delete", { account: "other" }))).toEqual({ account: "other", revoked: 0, not_submitted: 0 });
 });
 
-test("the keys of an account are listed with their last use, and one is ended by the beginning of its hash", async () => {
+test("the keys of an account are listed with their last use, and one can be revoked by the beginning of its hash", async () => {
   const { api, send, read, startAs, notes, clock } = await createOwner();
   const { api_key } = await read(send("", { name: "other" }));
   const keysOf = (account: string, key = apiKey) =>
@@ -250,7 +250,7 @@ test("the keys of an account are listed with their last use, and one is ended by
   );
 });
 
-test("a disabled account is refused until it is enabled; what it has started goes on, and its callbacks are sent", async () => {
+test("a disabled account is refused until it is enabled; its generations continue, and their callbacks are sent", async () => {
   const { send, read, startAs, rest, store, deliveries, api } = await createOwner();
   const started = await api(
     startRequest({ prompt: "x", model: "sora-2", callback_url: "https://hook.example/" }, bearer(otherKey)),

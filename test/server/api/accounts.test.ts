@@ -23,7 +23,7 @@ type Account = { account: string; api_key: string; webhook_secret: string; credi
 
 const made = async (reply: Promise<Response>) => (await (await reply).json()) as Account;
 
-test("the owner makes a further account, with 1000 credits and a key of its own", async () => {
+test("the owner creates another account, with 1000 credits and its own key", async () => {
   const { api } = await createTestService();
   const account = await made(api(ask({ name: "ci" })));
   expect(account).toMatchObject({ account: "ci", api_key: expect.stringMatching(/^vgs_[0-9a-f]{48}$/), credits: 1000 });
@@ -31,7 +31,7 @@ test("the owner makes a further account, with 1000 credits and a key of its own"
   expect((await readStart(started)).remaining_credits).toBe(990);
 });
 
-test("a further key for an account that exists leaves its credits", async () => {
+test("another key for an existing account leaves its credits as they are", async () => {
   const { api, secret } = await createTestService();
   const first = await made(api(ask({ name: "ci", credits: 30 })));
   expect(first.webhook_secret).toBe(secretOf(secret, "ci"));
@@ -43,7 +43,7 @@ test("a further key for an account that exists leaves its credits", async () => 
   expect(await started.json()).toMatchObject({ remaining_credits: 10 });
 });
 
-test("a further key never changes credits because they could not be read", async () => {
+test("another key never changes credits that could not be read", async () => {
   const store = await openStore(":memory:");
   const { api } = await createTestService({
     store: { ...store, balance: () => Promise.reject(new Error("the connection broke")) },
@@ -53,7 +53,7 @@ test("a further key never changes credits because they could not be read", async
   expect(await store.balance("ci")).toBe(99_997_870);
 });
 
-test("nobody but the owner makes accounts", async () => {
+test("only the owner creates accounts", async () => {
   const { api } = await createTestService();
   const reply = await api(ask({ name: "ci" }, otherKey));
   expect([reply.status, (await readError(reply)).code]).toEqual([403, "forbidden"]);
@@ -77,7 +77,7 @@ test.each([
   expect([reply.status, (await readError(reply)).code]).toEqual([400, "invalid_account"]);
 });
 
-test("the owner's account has at least 1000 credits at each start of the service, or just as many as were asked for", async () => {
+test("at each start of the service, the owner's account has at least 1000 credits, or exactly the number of --credits", async () => {
   const store = await openStore(":memory:");
   const balanceAfter = async (credits?: number) => {
     await prepareLocalAccount(store, apiKey, credits);
@@ -90,7 +90,7 @@ test("the owner's account has at least 1000 credits at each start of the service
   expect(await balanceAfter()).toBe(1000);
 });
 
-test("a key of the local account that is replaced is refused from then on", async () => {
+test("a replaced key of the local account is refused", async () => {
   const store = await openStore(":memory:");
   await prepareLocalAccount(store, apiKey, undefined);
   await prepareLocalAccount(store, otherKey, undefined);
@@ -98,7 +98,7 @@ test("a key of the local account that is replaced is refused from then on", asyn
   expect(await store.balance("local")).toBe(1000);
 });
 
-test("the owner revokes a key, or all of an account, though not its own", async () => {
+test("the owner revokes a key, or all keys of an account, but not those of its own account", async () => {
   const { api } = await createTestService();
   const revoke = (text: string, key = apiKey) => {
     const headers = { ...bearer(key), "Content-Type": "application/json" };

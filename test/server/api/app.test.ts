@@ -43,14 +43,14 @@ test("a start is answered with the documented envelope and nothing else", async 
   });
 });
 
-test("a status of an id that does not exist tells the balance: a client checks its key with it", async () => {
+test("the status of an id that does not exist has the balance, so that a client can check its key", async () => {
   const service = await createTestService();
   await service.start();
   const missing = await service.status(unknownId);
   expect([missing.status, missing.headers.get("Remaining-Credits")]).toEqual([404, "990"]);
 });
 
-test("while it is processing, both links are null", async () => {
+test("while a generation is processing, both links are null", async () => {
   const service = await createTestService();
   const { id, created_at } = (await readStart(await service.start())).data;
   const response = await service.status(id);
@@ -64,7 +64,7 @@ test("while it is processing, both links are null", async () => {
   });
 });
 
-test("once it is completed, there is a link under the media address", async () => {
+test("a completed generation has a link under the media address", async () => {
   const service = await createTestService();
   const { id, created_at } = (await readStart(await service.start())).data;
   await service.rest();
@@ -77,7 +77,7 @@ test("once it is completed, there is a link under the media address", async () =
   });
 });
 
-test("one that failed says why", async () => {
+test("a failed generation has an error that says why", async () => {
   const service = await createTestService();
   const { id, created_at } = (await readStart(await service.start({ prompt: "a fox [fail]" }))).data;
   await service.rest();
@@ -92,7 +92,7 @@ test("one that failed says why", async () => {
   });
 });
 
-test("each start costs credits, and is refused once they are lacking", async () => {
+test("each start costs credits, and is refused without enough credits", async () => {
   const service = await createTestService({ credits: 25 });
   expect(await readStart(await service.start())).toMatchObject({ remaining_credits: 15 });
   expect(await readStart(await service.start())).toMatchObject({ remaining_credits: 5 });
@@ -209,7 +209,7 @@ test.each([
   expect(await readStart(await service.start())).toMatchObject({ remaining_credits: 990 });
 });
 
-test("a body that is not UTF-8 is refused: its prompt would be another one", async () => {
+test("a body that is not UTF-8 is refused, because its prompt would be changed", async () => {
   const service = await createTestService();
   const body = Buffer.from('{"prompt":"a f\xf6x","model":"sora-2"}', "latin1");
   const headers = { ...bearer(apiKey), "Content-Type": "application/json" };
@@ -218,13 +218,13 @@ test("a body that is not UTF-8 is refused: its prompt would be another one", asy
   expect((await readError(response)).code).toBe("invalid_json");
 });
 
-test("a body of just 28 MB is read", async () => {
+test("a body of exactly 28 MB is read", async () => {
   const service = await createTestService();
   const body = JSON.stringify({ prompt: "a fox", model: "sora-2" }).padEnd(28_000_000);
   expect((await service.api(startRequest(body))).status).toBe(200);
 });
 
-test("large bodies are handled four at a time, since each takes memory; small ones do not wait for them", async () => {
+test("large bodies are read four at a time, because each takes memory; small ones do not wait for them", async () => {
   const store = await openStore(":memory:");
   const [begun, waiting]: [string[], (() => void)[]] = [[], []];
   const start: Store["start"] = async (generation, ...rest) => {
@@ -271,7 +271,7 @@ function sendLate(service: TestService, bytes: number, count: number, key = apiK
   });
 }
 
-test("clients that send large bodies slowly keep no others waiting", async () => {
+test("clients that send large bodies slowly do not make others wait", async () => {
   const service = await createTestService();
   const slow = sendLate(service, 1_000, 20);
   const [large] = sendLate(service, 20_000_000, 1);
@@ -281,7 +281,7 @@ test("clients that send large bodies slowly keep no others waiting", async () =>
   expect((await Promise.all(slow.map(({ reply }) => reply))).map(({ status }) => status)).toEqual(Array(20).fill(200));
 });
 
-test("large bodies for which there is no room are refused once they were read, and those that came before them are taken", async () => {
+test("large bodies for which there is no room are refused after they were read, and earlier ones are accepted", async () => {
   const service = await createTestService();
   const bodies = sendLate(service, 20_000_000, 12);
   const refused = bodies.slice(10).map(({ reply }) => reply);
@@ -298,7 +298,7 @@ test("large bodies for which there is no room are refused once they were read, a
   expect(taken.map(({ status }) => status)).toEqual(Array(10).fill(200));
 });
 
-test("an account that fills the memory for large bodies is refused before another one", async () => {
+test("an account that fills the memory for large bodies is refused before other accounts", async () => {
   const service = await createTestService();
   const many = sendLate(service, 20_000_000, 10);
   const [large] = sendLate(service, 20_000_000, 1, otherKey);
@@ -310,7 +310,7 @@ test("an account that fills the memory for large bodies is refused before anothe
   ]);
 });
 
-test("small bodies have a memory of their own, which ends as well", async () => {
+test("small bodies have their own memory, which is limited too", async () => {
   const service = await createTestService({ credits: 10_000 });
   const small = sendLate(service, 900_000, 111, apiKey, 900_000);
   const [other] = sendLate(service, 200_000, 1, otherKey, 200_000);
@@ -320,7 +320,7 @@ test("small bodies have a memory of their own, which ends as well", async () => 
   expect(statuses).toEqual([...Array(110).fill(200), 429]);
 });
 
-test("what is not asked for has defaults: 16:9, 5 seconds, 480p", async () => {
+test("fields that are left out have defaults: 16:9, 5 seconds, 480p", async () => {
   const service = await createTestService();
   await service.start({ prompt: "a fox", model: "ray-3" });
   await service.rest();
@@ -393,7 +393,7 @@ test.each([
   }
 });
 
-test("the reply does not tell a key that looks right from one that cannot be one", async () => {
+test("the reply is the same for an unknown key and for a text that cannot be a key", async () => {
   const service = await createTestService();
   const [likely, malformed] = await Promise.all(
     [otherKey.replace("another", "nobody!"), "?"].map(async (key) => (await service.status(unknownId, key)).text()),
@@ -463,7 +463,7 @@ test.each([
   expect((await service.api(request)).status).toBe(status);
 });
 
-test("the same Idempotency-Key and body: the same generation, paid once and rendered once", async () => {
+test("the same Idempotency-Key and body return the same generation, charged once and rendered once", async () => {
   const service = await createTestService();
   const key = { "Idempotency-Key": "attempt-1" };
   const first = await readStart(await service.start({}, key));
@@ -476,7 +476,7 @@ test("the same Idempotency-Key and body: the same generation, paid once and rend
   expect(service.rendered).toHaveLength(2);
 });
 
-test("a known Idempotency-Key gets its first answer, whatever would refuse the start now", async () => {
+test("a known Idempotency-Key gets its first reply, even if the start would be refused now", async () => {
   let fault: string | undefined;
   const engine = fakeEngine({ isSimulation: false, findFault: async () => fault });
   const service = await createTestService({ engines: [engine], credits: 10 });
@@ -509,7 +509,7 @@ test.each([
   expect(await service.store.balance("local")).toBe(status === 200 ? 990 : 1000);
 });
 
-test("two requests with one Idempotency-Key at once start one generation", async () => {
+test("two simultaneous requests with the same Idempotency-Key start one generation", async () => {
   const service = await createTestService();
   const key = { "Idempotency-Key": "attempt-1" };
   const [a, b] = await Promise.all([service.start({}, key), service.start({}, key)]);
@@ -518,7 +518,7 @@ test("two requests with one Idempotency-Key at once start one generation", async
   expect(await readStart(b)).toStrictEqual(first);
 });
 
-test("the same Idempotency-Key with another body: 409, and nothing is paid", async () => {
+test("the same Idempotency-Key with another body gets a 409, and nothing is charged", async () => {
   const service = await createTestService();
   const key = { "Idempotency-Key": "attempt-1" };
   await service.start({}, key);
@@ -528,7 +528,7 @@ test("the same Idempotency-Key with another body: 409, and nothing is paid", asy
   expect(await readStart(await service.start())).toMatchObject({ remaining_credits: 980 });
 });
 
-test("the same Idempotency-Key from another account is its own", async () => {
+test("the same Idempotency-Key from another account starts another generation", async () => {
   const service = await createTestService();
   const key = { "Idempotency-Key": "attempt-1" };
   const mine = await readStart(await service.start({}, key));
@@ -545,7 +545,7 @@ test("two accounts' keys stay apart, whatever the accounts are called", async ()
   expect(await readStart(theirs)).toMatchObject({ remaining_credits: 0 });
 });
 
-test("an Idempotency-Key whose start was refused for credits can be used again", async () => {
+test("an Idempotency-Key whose start was refused for lack of credits can be used again", async () => {
   const service = await createTestService({ credits: 5 });
   const key = { "Idempotency-Key": "attempt-1" };
   expect((await service.start({}, key)).status).toBe(402);
@@ -569,7 +569,7 @@ test.each(["account", "start", "generation"] as const)(
   },
 );
 
-test("a start keeps the label that its headers name, and one whose label cannot be read is refused and costs nothing", async () => {
+test("a start stores the label in its headers; a start with an unreadable label is refused and costs nothing", async () => {
   const service = await createTestService();
   const labelled = (name: string, size?: string) =>
     service.start({}, { "Vidgen-Label": name, ...(size !== undefined && { "Vidgen-Label-Size": size }) });

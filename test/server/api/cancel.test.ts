@@ -41,7 +41,7 @@ function createUpstream(cancel: Engine["cancel"], options: ServiceOptions = {}) 
   return service.then((service) => ({ service, stopped }));
 }
 
-test("what waits in the queue ends as failed, its credits come back, and its callback is sent", async () => {
+test("a cancelled generation in the queue fails, its credits are returned, and its callback is sent", async () => {
   const service = await createTestService();
   await service.startId({ prompt: "the first" });
   const id = await service.startId({ callback_url });
@@ -60,7 +60,7 @@ test("what waits in the queue ends as failed, its credits come back, and its cal
   expect(service.troubles).toEqual([]);
 });
 
-test("a preview that renders is stopped, makes room for the next one, and leaves no file", async () => {
+test("a preview that is being rendered is stopped, makes room for the next one, and leaves no file", async () => {
   const service = await createTestService();
   const id = await service.startId();
   await service.clock.sleep(10_000);
@@ -74,7 +74,7 @@ test("a preview that renders is stopped, makes room for the next one, and leaves
   expect(readdirSync(service.folder, { recursive: true }).filter((name) => String(name).includes(id))).toEqual([]);
 });
 
-test("a video that waits for the end of its time is not completed, and not kept", async () => {
+test("a rendered video that waits for the end of its simulated time does not complete, and is deleted", async () => {
   const service = await createTestService({ pace: "realistic" });
   const id = await service.startId();
   await service.rest();
@@ -84,7 +84,7 @@ test("a video that waits for the end of its time is not completed, and not kept"
   expect(readdirSync(service.folder, { recursive: true }).filter((name) => String(name).includes(id))).toEqual([]);
 });
 
-test("cancelled again, also at the same time, it answers the same, and the credits come back once", async () => {
+test("several cancel requests for one generation get the same reply, and the credits are returned once", async () => {
   const service = await createTestService();
   const id = await service.startId({ callback_url });
   const responses = await Promise.all([service.cancel(id), service.cancel(id)]);
@@ -94,7 +94,7 @@ test("cancelled again, also at the same time, it answers the same, and the credi
   expect((await service.store.deliveries({ limit: 9 })).length).toBe(1);
 });
 
-test("what it cost stays paid where the service gives nothing back", async () => {
+test("a cancelled generation stays charged with --no-refunds", async () => {
   const service = await createTestService({ hasRefunds: false });
   const id = await service.startId();
   expect(await (await service.cancel(id)).json()).toMatchObject({ status: "failed", credits_returned: 0 });
@@ -114,7 +114,7 @@ test.each([
   expect(await creditsOf(service)).toBe(990);
 });
 
-test("an id that the account does not have is unknown, another account's too, and nothing is cancelled", async () => {
+test("an unknown id, or the id of another account, gets a 404, and nothing is cancelled", async () => {
   const service = await createTestService();
   const id = await service.startId();
   for (const [asked, key] of [[unknownId], ["x"], [id, otherKey]] as const) {
@@ -127,7 +127,7 @@ test("an id that the account does not have is unknown, another account's too, an
   expect((await readStatus(service, id)).status).toBe("completed");
 });
 
-test("a job elsewhere is stopped there, and followed no more", async () => {
+test("a job at an engine is stopped there, and no longer followed", async () => {
   const jobs: string[] = [];
   const { service, stopped } = await createUpstream(async (job) => jobs.push(job) > 0);
   const id = await service.startId();
@@ -159,7 +159,7 @@ test.each<{ how: string; cancel: Engine["cancel"]; says: string }>([
   expect(await creditsOf(service)).toBe(990);
 });
 
-test("what is being submitted is not cancelled: nobody knows yet what to stop", async () => {
+test("a generation that is being submitted is not cancelled, because its job is not known yet", async () => {
   const { service } = await createUpstream(async () => true);
   const id = await service.startId();
   await service.clock.sleep(2_000);
@@ -169,7 +169,7 @@ test("what is being submitted is not cancelled: nobody knows yet what to stop", 
   expect((await service.cancel(id)).status).toBe(200);
 });
 
-test("what is completed while its engine is asked stays completed, and paid", async () => {
+test("a generation that completes while its engine is asked to stop it stays completed and charged", async () => {
   const { service } = await createUpstream(async () => {
     await service.clock.sleep(3_600_000);
     return true;
@@ -194,7 +194,7 @@ test("an engine may take 80 s to prove that it has stopped a job", async () => {
   expect(await (await service.cancel(id)).json()).toMatchObject({ error: "cancelled", credits_returned: 10 });
 });
 
-test("a job that was told to stop, and is not proved to have, goes on, and nothing is returned", async () => {
+test("a job that is not proved to have stopped continues, and no credits are returned", async () => {
   const { service } = await createUpstream(async () => {
     throw new VidgenError("pending", "it has accepted the request to stop, but has not confirmed it yet");
   });

@@ -4,7 +4,7 @@ import { apiKey, baseUrl, bearer, createTestService, fakeEngine, otherKey, readE
 
 const ask = (key: string) => new Request(`${baseUrl}/engines`, { headers: bearer(key) });
 
-test("the owner asks all engines side by side; one that says nothing for 10 s cannot be used", async () => {
+test("all engines are checked at the same time; one that does not answer for 10 s counts as unusable", async () => {
   const models = ["my-wan"];
   const fails = () => Promise.reject(new Error("does not answer (ECONNREFUSED)"));
   const engines = [
@@ -30,7 +30,7 @@ function untilAborted(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
 }
 
-test("nobody but the owner asks about the engines", async () => {
+test("only the owner can check the engines", async () => {
   const { api } = await createTestService();
   const reply = await api(ask(otherKey));
   expect([reply.status, await readError(reply)]).toEqual([

@@ -112,7 +112,7 @@ test.each([
   expect(calls()).toBe(0);
 });
 
-test("a host name that is not allowed is told how to be, and the log alone has those that are", async () => {
+test("the refusal of a host name says how to allow it; only the log has the allowed ones", async () => {
   let log = (_line: string) => {};
   const logged = new Promise<string>((resolve) => {
     log = resolve;
@@ -125,7 +125,7 @@ test("a host name that is not allowed is told how to be, and the log alone has t
   expect(await logged).toContain(`403 allowed hosts: localhost:${port}, video.example:${port}, 127.0.0.1:${port} `);
 });
 
-test("an OPTIONS request, which asks leave for another site, gets no CORS headers", async () => {
+test("an OPTIONS request, with which a browser asks for permission for another site, gets no CORS headers", async () => {
   const { port } = await open(hello);
   const lines = ["Host: %h", "Origin: http://evil.example", "Access-Control-Request-Method: POST", "Connection: close"];
   const reply = await say(port, `OPTIONS / HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n`);

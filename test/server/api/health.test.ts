@@ -32,7 +32,7 @@ function createTestHealth(changes: Partial<HealthOptions> = {}) {
 const allOk = { status: "ok", database: "ok", media: "ok", engines: "ok" };
 const away = (part: object) => [503, { ...allOk, status: "unavailable", ...part }];
 
-test("a service whose parts all work is ready", async () => {
+test("a service is ready when all its parts work", async () => {
   const { ask, look } = createTestHealth();
   expect(await look()).toEqual([200, allOk]);
   const head = await ask("/readyz", "HEAD");
@@ -49,21 +49,21 @@ test.each([
   expect((await ask("/readyz")).headers.get("Retry-After")).toBe("5");
 });
 
-test("one engine of several is enough, and a process that makes no videos asks none", async () => {
+test("one usable engine of several is enough, and a process that makes no videos checks none", async () => {
   const engines = [fakeEngine({ check: refuse }), fakeEngine()];
   expect(await createTestHealth({ engines }).look()).toEqual([200, allOk]);
   const unused = [fakeEngine({ concurrency: 0, check: refuse })];
   expect(await createTestHealth({ engines: unused }).look()).toEqual([200, { ...allOk, engines: "unused" }]);
 });
 
-test("a part that never answers counts as away after 3 seconds", async () => {
+test("a part that does not answer within 3 seconds counts as unavailable", async () => {
   const { look, clock } = createTestHealth({ store: { check: () => new Promise(() => {}) } });
   const looked = look();
   await clock.sleep(3_000);
   expect(await looked).toEqual(away({ database: "unavailable" }));
 });
 
-test("however often it is asked, an engine is looked at every 5 seconds", async () => {
+test("an engine is checked at most every 5 seconds", async () => {
   let looks = 0;
   const check = async () => `look ${++looks}`;
   const { look, clock } = createTestHealth({ engines: [fakeEngine({ check })] });
@@ -76,14 +76,14 @@ test("however often it is asked, an engine is looked at every 5 seconds", async 
   expect(looks).toBe(2);
 });
 
-test("a service that stops is not ready any more, but lives", async () => {
+test("a service that is stopping is no longer ready, but alive", async () => {
   const { ask, look, stop } = createTestHealth();
   stop();
   expect(await look()).toEqual([503, { ...allOk, status: "stopping" }]);
   expect([(await ask("/healthz")).status, await (await ask("/healthz")).json()]).toEqual([200, { status: "ok" }]);
 });
 
-test("that it lives is told without a look at anything", async () => {
+test("/healthz answers without checking anything", async () => {
   const { ask } = createTestHealth({ store: broken, videos: { check: refuse } });
   expect((await ask("/healthz")).status).toBe(200);
 });

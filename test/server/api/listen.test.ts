@@ -72,13 +72,13 @@ function createGate() {
 
 const hello: Handler = async () => new Response("hello");
 
-test("a handler is reached at the address that it says", async () => {
+test("a handler is reached at the address that the server returns", async () => {
   const { url } = await open(hello);
   expect(url).toMatch(/^http:\/\/127\.0\.0\.1:[1-9]\d*$/);
   expect(await (await fetch(url)).text()).toBe("hello");
 });
 
-test("method, path, headers and JSON pass through, both ways", async () => {
+test("method, path, headers and JSON are the same on both sides", async () => {
   const { url } = await open(async (incoming) => {
     const { method, headers } = incoming;
     const seen = { method, url: incoming.url, mine: headers.get("X-Mine"), body: await incoming.json() };
@@ -91,19 +91,19 @@ test("method, path, headers and JSON pass through, both ways", async () => {
   expect(await response.json()).toEqual({ method: "POST", url: `${url}/a%20b?c=d`, mine: "1", body: { ü: [1] } });
 });
 
-test("a path of two slashes stays a path", async () => {
+test("a path that begins with two slashes stays a path", async () => {
   const { url } = await open(async (incoming) => new Response(incoming.url));
   expect(String((await ask(url, { path: "//evil.example/a" })).body)).toBe(`${url}//evil.example/a`);
 });
 
-test("several megabytes go up and come down byte for byte", async () => {
+test("several megabytes are the same after an upload and a download", async () => {
   const { url } = await open(async (incoming) => new Response(incoming.body));
   const sent = randomBytes(6_000_000);
   const { body } = await ask(url, { method: "POST", body: sent });
   expect(createHash("sha256").update(body).digest("hex")).toBe(createHash("sha256").update(sent).digest("hex"));
 });
 
-test("HEAD has the headers and no body, and the connection goes on", async () => {
+test("the reply to HEAD has headers and no body, and the connection stays usable", async () => {
   const { url } = await open(async () => new Response("hello", { headers: { "Content-Length": "5" } }));
   const agent = oneConnection();
   const head = await ask(url, { method: "HEAD", agent });
@@ -112,13 +112,13 @@ test("HEAD has the headers and no body, and the connection goes on", async () =>
   expect(String((await ask(url, { agent })).body)).toBe("hello");
 });
 
-test("an idle connection stays open for longer than a proxy uses it again", async () => {
+test("an idle connection stays open for longer than proxies reuse one", async () => {
   const { url } = await open(hello);
   const { headers } = await ask(url, { agent: oneConnection() });
   expect(Number(/timeout=(\d+)/.exec(String(headers["keep-alive"]))?.[1])).toBeGreaterThanOrEqual(150);
 });
 
-test("a client that leaves in mid-body: the file is closed and the server lives", async () => {
+test("when a client disconnects during a reply, the file is closed and the server continues", async () => {
   const path = join(makeFolder(), "large");
   await writeFile(path, Buffer.alloc(16_000_000));
   const file = createReadStream(path).on("error", () => {});
@@ -135,7 +135,7 @@ test("a client that leaves in mid-body: the file is closed and the server lives"
   expect(String((await ask(url)).body)).toBe("hello");
 });
 
-test("a client that leaves in the middle of its own body: the server lives", async () => {
+test("when a client disconnects during its request body, the server continues", async () => {
   const started = createGate();
   const failed = createGate();
   const { url } = await open(async (incoming) => {
@@ -152,7 +152,7 @@ test("a client that leaves in the middle of its own body: the server lives", asy
   expect(String((await ask(url)).body)).toBe("hello");
 });
 
-test("a body that breaks off in the service does not look whole to the client", async () => {
+test("a reply that fails halfway does not look complete to the client", async () => {
   const { url } = await open(async (_, { outgoing } = {}) => {
     const parts = async function* () {
       yield "half";
@@ -163,7 +163,7 @@ test("a body that breaks off in the service does not look whole to the client", 
   await expect(ask(url)).rejects.toThrow();
 });
 
-test("a handler that rejects is answered as a defect, and the server lives", async () => {
+test("a handler that rejects gives a 500, and the server continues", async () => {
   const { url } = await open((incoming) =>
     incoming.url.endsWith("/bad") ? Promise.reject(new Error("defect")) : hello(incoming),
   );
@@ -179,7 +179,7 @@ test.each(["TRACE", "OPTIONS", "PROPFIND"])("%s is answered with what is allowed
   expect(headers.allow).toBe("POST");
 });
 
-test("a start and its status, over the socket", async () => {
+test("a start and its status work over a socket", async () => {
   const service = await createTestService();
   const { url } = await open(service.api);
   const body = JSON.stringify({ prompt: "a fox", model: "sora-2" });
@@ -207,7 +207,7 @@ test.each([
   expect((await ask(`${url}/api/generation-status`, { agent, headers: bearer(apiKey) })).status).toBe(400);
 });
 
-test("fetch reads the 400 for a body over 28 MB", async () => {
+test("fetch can read the 400 for a body over 28 MB", async () => {
   const { url } = await open((await createTestService()).api);
   const body = "x".repeat(28_000_001);
   const response = await fetch(`${url}/api/generate`, {
@@ -227,7 +227,7 @@ test.each(["/../../../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/..%2f..%2fe
   },
 );
 
-test("a video goes over the socket, whole and in part", async () => {
+test("a video is delivered over a socket, whole and in part", async () => {
   const service = await createTestService({ content: "0123456789" });
   const { url } = await open(service.media);
   const path = `/${await service.startId()}.mp4`;
@@ -270,7 +270,7 @@ test.each(["[cut]", "[media: cut]"])(
 // On a quiet machine less than the 5 s for which Node keeps a connection that nobody uses.
 const soon = { timeout: 4_000 * slowness };
 
-test("close lets a reply under way finish, and ends with it", soon, async () => {
+test("close waits until a reply in progress has ended", soon, async () => {
   const started = createGate();
   const gate = createGate();
   const listening = await open(async () => {
@@ -288,7 +288,7 @@ test("close lets a reply under way finish, and ends with it", soon, async () => 
   await closed;
 });
 
-test("close does not wait for a connection on which a reply has ended that was under way", soon, async () => {
+test("close does not wait for a connection whose last reply has ended", soon, async () => {
   const rest = createGate();
   const listening = await open(async (_, { outgoing } = {}) => {
     const parts = async function* () {
@@ -305,13 +305,13 @@ test("close does not wait for a connection on which a reply has ended that was u
   await closed;
 });
 
-test("close does not wait for a connection on which nothing is asked", soon, async () => {
+test("close does not wait for an idle connection", soon, async () => {
   const listening = await open(hello, patient);
   await ask(listening.url, { agent: oneConnection() });
   await listening.close(3_000);
 });
 
-test("close ends a connection that was opened and never used", soon, async () => {
+test("close ends a connection that was never used", soon, async () => {
   const listening = await open(hello, patient);
   const socket = connect(Number(new URL(listening.url).port), "127.0.0.1").on("error", () => {});
   await once(socket, "connect");
@@ -319,7 +319,7 @@ test("close ends a connection that was opened and never used", soon, async () =>
   await listening.close(3_000);
 });
 
-test("a reply that begins after close says that the connection ends", soon, async () => {
+test("a reply that begins after close has Connection: close", soon, async () => {
   const started = createGate();
   const gate = createGate();
   const listening = await open(async () => {
@@ -335,7 +335,7 @@ test("a reply that begins after close says that the connection ends", soon, asyn
   await closed;
 });
 
-test("close cuts a reply that hangs once the grace is over", async () => {
+test("close cuts a reply that is still unfinished after the grace period", async () => {
   const started = createGate();
   const slept: number[] = [];
   const clock = { now: () => 0, sleep: async (ms: number) => void slept.push(ms) };
@@ -351,7 +351,7 @@ test("close cuts a reply that hangs once the grace is over", async () => {
   expect(slept).toEqual([300, 3_000]);
 });
 
-test("what arrives while the service closes is answered, or was never sent", soon, async () => {
+test("each request that arrives while the service closes is answered", soon, async () => {
   const { url, close } = await open(hello, systemClock);
   let answered = 0;
   const outcomes = new Set<string>();
@@ -373,7 +373,7 @@ test("what arrives while the service closes is answered, or was never sent", soo
   expect([...outcomes]).toEqual(["ECONNREFUSED"]);
 });
 
-test("a crowd of connections on which nothing is asked keeps nobody out, and no request is cut for another one", async () => {
+test("very many idle connections keep no client out, and no request is cut for another one", async () => {
   const gate = createGate();
   const late: Handler = async ({ url }) => {
     if (url.endsWith("/late")) await gate.passed;
@@ -394,7 +394,7 @@ test("a crowd of connections on which nothing is asked keeps nobody out, and no 
   expect(String((await first).body)).toBe("hello");
 });
 
-test("idle connections are closed above the limit: first those without a byte, then those used longest ago", async () => {
+test("above the limit, idle connections are closed: first those that never sent a byte, then those used longest ago", async () => {
   const limits = { maxConnections: 3, headersTimeout: 60_000 };
   const { url, close } = await listen(hello, { ...loopback, limits }, systemClock);
   onTestFinished(() => close(0));
@@ -424,7 +424,7 @@ test("idle connections are closed above the limit: first those without a byte, t
   await expect.poll(openOnes).toEqual(["half a head", "three", "four"]);
 });
 
-test("for more connections at once than are spare, those are closed that were idle before", async () => {
+test("when more connections arrive than are spare, those that were idle before are closed", async () => {
   const limits = { maxConnections: 20, spareConnections: 2 };
   const { url, close } = await listen(hello, { ...loopback, limits }, impatient);
   onTestFinished(() => close(0));
@@ -436,7 +436,7 @@ test("for more connections at once than are spare, those are closed that were id
   expect(replies.map(({ status }) => status)).toEqual(Array(18).fill(200));
 });
 
-test("what is sent with a connection above the limit is answered, be there ever so many", async () => {
+test("a request on a connection above the limit is answered, however many there are", async () => {
   const { url, close } = await listen(hello, { ...loopback, limits: { maxConnections: 3 } }, impatient);
   onTestFinished(() => close(0));
   const idle = Array.from({ length: 3 }, () => connect(Number(new URL(url).port), "127.0.0.1").on("error", () => {}));
@@ -446,7 +446,7 @@ test("what is sent with a connection above the limit is answered, be there ever 
   expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([200]));
 });
 
-test("above the limit of requests in progress, what is described with 429 is refused, and the rest is not", async () => {
+test("above the limit of requests in progress, only the routes that document a 429 refuse", async () => {
   const { api } = await createTestService();
   const { url, close } = await listen(api, { ...loopback, limits: { maxRequests: 0 } }, impatient);
   onTestFinished(() => close(0));
@@ -500,13 +500,13 @@ test("a request counts as in progress until its reply has ended or its client ha
   expect(await statusNow()).toBe(200);
 });
 
-test("a port in use is the system's own error", async () => {
+test("a port in use rejects with the system's error", async () => {
   const { url } = await open(hello);
   const at = { ...loopback, port: Number(new URL(url).port) };
   await expect(listen(hello, at, impatient)).rejects.toMatchObject({ code: "EADDRINUSE" });
 });
 
-test("an IPv6 address stands in brackets", async () => {
+test("an IPv6 address is written in brackets", async () => {
   const has = Object.values(networkInterfaces()).some((all) => all?.some(({ address }) => address === "::1"));
   const opened = open(hello, impatient, { host: "::1", port: 0 });
   if (!has)

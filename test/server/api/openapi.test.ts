@@ -29,14 +29,14 @@ async function describe(): Promise<Description> {
   return readDescription((await createTestService()).api, baseUrl);
 }
 
-test("the description takes no key, and names the address under which it was asked for", async () => {
+test("the description needs no key, and has the address of its own request", async () => {
   const { api } = await createTestService();
   const reply = await api(new Request(`${baseUrl}/openapi.json`));
   expect([reply.status, reply.headers.get("Content-Type")]).toEqual([200, jsonType]);
   expect(await reply.json()).toMatchObject({ openapi: "3.1.0", servers: [{ url: baseUrl }] });
 });
 
-test("the description is made once for each address", async () => {
+test("the description is generated once for each address", async () => {
   const { api } = await createTestService();
   const read = async (origin: string) => (await api(new Request(`${origin}/openapi.json`))).text();
   const first = await read(baseUrl);
@@ -47,12 +47,12 @@ test("the description is made once for each address", async () => {
   expect(await read("http://localhost:8787")).toBe(first.replaceAll(baseUrl, "http://localhost:8787"));
 });
 
-test("behind a proxy it names the public address", async () => {
+test("behind a proxy, the description has the public address", async () => {
   const { api } = await createTestService({ publicUrl: "https://video.example/vidgen" });
   expect((await readDescription(api, baseUrl)).servers).toEqual([{ url: "https://video.example/vidgen" }]);
 });
 
-test("each route that is offered is described with the methods that it allows", async () => {
+test("each route is described with the methods that it allows", async () => {
   const { api, routes } = await createTestService();
   const { paths } = await readDescription(api, baseUrl);
   const allowed: Record<string, string[]> = {};
@@ -73,7 +73,7 @@ test("each route that is offered is described with the methods that it allows", 
   expect(Object.fromEntries(described)).toEqual(allowed);
 });
 
-test("each operation and each parameter says what it is for", async () => {
+test("each operation and each parameter has a description", async () => {
   const { paths } = await describe();
   const described = Object.values(paths).flatMap(Object.values<Operation>);
   const parameters = described.flatMap(({ parameters = [] }) => parameters);
@@ -113,7 +113,7 @@ const values = [
   ...[0, 5, -1, 61, 2.5, true, false, null, [], ["https://a.example/b.png"], [1], {}, { a: [] }],
 ];
 
-test("whatever body is accepted is right by the description too", async () => {
+test("each body that is accepted is valid by the description", async () => {
   const description = await describe();
   const validate = createValidator(description);
   const media = description.paths["/api/generate"]?.post?.requestBody?.content[jsonType];
@@ -323,7 +323,7 @@ function withoutChance(value: unknown): unknown {
   return JSON.parse(text);
 }
 
-test("each example of a reply is a real one", async () => {
+test("each example of a reply is a real reply", async () => {
   const examples = examplesOf(await describe());
   expect([...examples.keys()].sort()).toEqual(Object.keys(asks).sort());
   for (const { ask, body, example } of examples.values()) {
@@ -333,7 +333,7 @@ test("each example of a reply is a real one", async () => {
   }
 });
 
-test("a real callback is the webhook of the description, headers and all", async () => {
+test("a real callback matches the webhook in the description, with its headers", async () => {
   const received: Parameters<Post>[1][] = [];
   const receive: Post = async (_, sent) => {
     received.push(sent);

@@ -41,7 +41,7 @@ async function open({ base_url, api_key }: Announced) {
   return { base_url, api_key, poorKey: poor.api_key, cookies, send, post, page, hold };
 }
 
-test("600 event streams of one account keep out neither others nor its own page", () =>
+test("600 event streams of one account exclude neither other accounts nor its own page", () =>
   whileBusy(async ({ base_url, send, post, page, hold, cookies }) => {
     const events = `GET /events HTTP/1.1\r\nHost: %h\r\nCookie: ${cookies.poor}\r\n\r\n`;
     const held = Array.from({ length: 600 }, () => hold(events));
@@ -66,7 +66,7 @@ test("600 event streams of one account keep out neither others nor its own page"
     await expect.poll(again).toBe(200);
   }));
 
-test("beside 600 slow requests a generation starts, and is saved once there is room for its status", () =>
+test("beside 600 slow requests, a generation starts, and is saved when there is room for its status request", () =>
   whileBusy(async ({ base_url, api_key, send, hold }) => {
     const slow = `POST / HTTP/1.1\r\nHost: %h\r\nOrigin: %o\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\nkey=`;
     const held = Array.from({ length: 600 }, () => hold(slow));
@@ -97,7 +97,7 @@ test("beside 600 slow requests a generation starts, and is saved once there is r
     expect([waited.code, waited.stdout], waited.stderr).toEqual([0, "fox.mp4\n"]);
   }));
 
-test("of too many large bodies at once the last ones are refused with 429 once they were sent, and another account's is taken", () =>
+test("of too many large bodies at once, the last are refused with 429 after they were sent, and another account's is accepted", () =>
   whileBusy(async ({ poorKey, post, hold }) => {
     const body = Buffer.from(JSON.stringify(start).padEnd(20_000_000));
     const head = `POST /api/generate HTTP/1.1\r\nHost: %h\r\nAuthorization: Bearer ${poorKey}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;

@@ -22,11 +22,11 @@ const render: Engine["render"] = async ({ file }) => {
 const real = fakeEngine({ name: "http://gpu-1", isSimulation: false, models: ["sora-2", "my-wan"], render });
 const simulation = fakeEngine({ models: ["ray-3", "sora-2"], render });
 
-test.each(fields)("the service does not drop $name silently: its schema has each field of a request", ({ name }) => {
+test.each(fields)("the service does not silently drop $name: its schema has each field of a request", ({ name }) => {
   expect(Object.keys(startSchema.shape)).toContain(name);
 });
 
-test("a model that no engine serves is refused with those that are, and costs nothing; a name of the owner's own is taken", async () => {
+test("a model that no engine serves is refused with the available ones, and costs nothing; the owner's own names are accepted", async () => {
   const service = await createTestService({ engines: [real, simulation] });
   const refused = await service.start({ model: "veo-3.1" });
   expect([refused.status, await readError(refused)]).toEqual([
@@ -43,7 +43,7 @@ test("a model that no engine serves is refused with those that are, and costs no
   expect(await (await service.status(started.data.id)).json()).toMatchObject({ status: "completed" });
 });
 
-test("more images than an engine of the model takes are refused before anything is charged; another engine of the model may take them", async () => {
+test("more images than any engine of the model takes are refused before anything is charged", async () => {
   const images = { imageUrls: Array(2).fill("https://a.example/1.png") };
   const single = fakeEngine({ ...real, maxImages: 1 });
   const given: number[] = [];
@@ -99,7 +99,7 @@ describe("a last image and references", () => {
     expect(await service.store.balance("local")).toBe(1_000);
   });
 
-  test("reach an engine that takes them, apart from the image that it starts from", async () => {
+  test("are passed to an engine that supports them, separate from the first image", async () => {
     const given: object[] = [];
     const engine = fakeEngine({
       ...able,
@@ -126,7 +126,7 @@ describe("a last image and references", () => {
     ]);
   });
 
-  test("what one of the engines is known to ignore is refused, also where another one may take it", async () => {
+  test("a field that one of the engines ignores is refused, even if another engine may use it", async () => {
     const faulty = fakeEngine({ ...able, name: "http://gpu-2", findFault: async () => "it takes no last image" });
     const service = await createTestService({ engines: [able, faulty] });
     expect((await service.start({ model: "sora-2" })).status).toBe(200);
@@ -169,14 +169,14 @@ describe("the fields of real models", () => {
     guidance_scale: 6.5,
   };
 
-  test("reach the engine as they were sent, and no other field does", async () => {
+  test("are passed to the engine unchanged, and no other field is", async () => {
     const service = await createTestService();
     await service.start({ ...extras, style: "noir" });
     await service.rest();
     expect(service.rendered.map(({ request }) => request.extras)).toEqual([extras]);
   });
 
-  test("may be objects, which are read from a JSON text too; what pays twice is left out", async () => {
+  test("may be objects or their JSON text; fields that would make a second video are left out", async () => {
     const service = await createTestService();
     const others = { lora: '{"name":"snow"}', extra_params: { a: [1] }, generate_sound: true, quality: "{high" };
     await service.start({ ...others, num_outputs_per_prompt: 4, n: 4, response_format: "path" });
@@ -278,7 +278,7 @@ describe("a size in pixels", () => {
 describe("directives in a prompt", () => {
   const words = "[fail] [http: 500] [credits: 0] [no-video] [media: 404] [slow: 9m]";
 
-  test("are plain text to a real model, also where a simulation serves it too", async () => {
+  test("are plain text for a real model, even if a simulation also serves that model", async () => {
     const service = await createTestService({ engines: [simulation, real] });
     const id = await service.startId({ prompt: `a fox ${words}` });
     await service.rest();
@@ -306,7 +306,7 @@ describe("directives in a prompt", () => {
   });
 });
 
-test("a start costs what its model costs, else ten credits", async () => {
+test("a start costs the price of its model, by default ten credits", async () => {
   const service = await createTestService({ credits: 100, creditsPer: { "ray-3": 85, "sora-2": 0 } });
   const start = async (model: string) => {
     const { credits_charged, remaining_credits } = await readStart(await service.start({ model }));
@@ -324,7 +324,7 @@ test("a start costs what its model costs, else ten credits", async () => {
   ]);
 });
 
-test("a preview costs the owner nothing, and other accounts and real models what they cost", async () => {
+test("a preview is free for the owner; other accounts and real models cost credits", async () => {
   const engines = [fakeEngine(), fakeEngine({ isSimulation: false, models: ["my-wan"] })];
   const service = await createTestService({
     engines,
@@ -344,7 +344,7 @@ test("a preview costs the owner nothing, and other accounts and real models what
   expect(await start("my-wan")).toEqual([10, 10]);
 });
 
-test("a free preview can be cancelled, can fail, and rehearses an account without credits", async () => {
+test("a free preview can be cancelled, can fail, and can simulate an account without credits", async () => {
   const service = await createTestService({ credits: 0, hasPaidPreviews: false });
   const id = await service.startId();
   expect(await (await service.cancel(id)).json()).toMatchObject({ status: "failed", credits_returned: 0 });
@@ -359,7 +359,7 @@ test("a free preview can be cancelled, can fail, and rehearses an account withou
   expect(await service.store.balance("local")).toBe(0);
 });
 
-test("a start that is repeated with its key says what it was charged, whatever the model costs now", async () => {
+test("a start that is repeated with its key returns what it was charged, even if the price has changed", async () => {
   const creditsPer: Record<string, number> = { "ray-3": 85 };
   const service = await createTestService({ credits: 100, creditsPer });
   const key = { "Idempotency-Key": "attempt-1" };
@@ -369,7 +369,7 @@ test("a start that is repeated with its key says what it was charged, whatever t
   expect(first).toMatchObject({ credits_charged: 85, remaining_credits: 15 });
 });
 
-test("a real model is told which fields the start left open, and also what stands there", async () => {
+test("a real model gets the defaults of the fields that the start left out, and the names of these fields", async () => {
   const told: unknown[] = [];
   const curious = fakeEngine({
     ...real,

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { apiKey, bearer, createDistant, createTestService, readError, readStart } from "../service.ts";
 
-test("while the database is away, starts, looks and videos are answered with 503 and when to come again", async () => {
+test("while the database is unavailable, starts, status requests and videos get a 503 with Retry-After", async () => {
   const distant = createDistant(await openStore(":memory:"));
   const { start, startId, status, media, rest, troubles, store } = await createTestService({ store: distant.store });
   const id = await startId();
@@ -25,7 +25,7 @@ test("while the database is away, starts, looks and videos are answered with 503
   expect([(await status(id)).status, (await video()).status]).toEqual([200, 200]);
 });
 
-test("a start that the database has broken off may be sent again with its key: it is charged once", async () => {
+test("a start that failed with the database can be sent again with its key and is charged once", async () => {
   const distant = createDistant(await openStore(":memory:"));
   const { start, store } = await createTestService({
     store: {

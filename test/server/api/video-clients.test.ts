@@ -136,7 +136,7 @@ test.each<{ client: string; body: FormData | URLSearchParams | object; sent: obj
   expect(filesIn(service.folder)).toEqual([]);
 });
 
-test("a size that its model does not take ends it with the server's words, and nothing is charged", async () => {
+test("a size that the model does not support fails with the server's message, and nothing is charged", async () => {
   const { service, fake, ask, create } = await createServing({ refuses: ["size"] });
   const { id } = (await (await create({ prompt: "a fox", size: "642x362" })).json()) as { id: string };
   await service.clock.sleep(30_000);
@@ -147,7 +147,7 @@ test("a size that its model does not take ends it with the server's words, and n
   });
 });
 
-test("a failed job has the code of the server", async () => {
+test("a failed job has the server's error code", async () => {
   const { service, fake, ask, create } = await createServing();
   const { id } = (await (await create({ prompt: "a fox" })).json()) as { id: string };
   await service.clock.sleep(5_000);

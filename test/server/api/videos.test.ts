@@ -41,7 +41,7 @@ const create = async (service: TestService, fields: object = {}) => readJob(awai
 const remove = (service: TestService, id: string, key = apiKey) =>
   ask(service, `/v1/videos/${id}`, { method: "DELETE", key });
 
-test("a job goes from queued over in_progress to completed, in the words and units of /v1/videos", async () => {
+test("a job goes from queued through in_progress to completed, with the names and units of /v1/videos", async () => {
   const service = await createTestService();
   const response = await post(service, { ...fox, seconds: "8", size: "720x1280" });
   expect(response.status).toBe(200);
@@ -76,14 +76,14 @@ test("a job goes from queued over in_progress to completed, in the words and uni
   expect(service.rendered[0]?.request).toMatchObject({ duration: 8, aspectRatio: "9:16", resolution: "720p" });
 });
 
-test("what failed has an error object", async () => {
+test("a failed job has an error object", async () => {
   const service = await createTestService();
   const { id } = await create(service, { prompt: "a fox [fail:too red]" });
   await service.rest();
   expect(await show(service, id)).toMatchObject({ status: "failed", error: { code: "failed", message: "too red" } });
 });
 
-test("what an engine refused or failed has the engine's own code, beside the codes of the service", async () => {
+test("a job that an engine refused or failed has the engine's code", async () => {
   const ends = [
     { kind: "refused", error: "not allowed", code: "content_policy_violation", isNotSubmitted: true },
     { kind: "refused", error: "no memory" },
@@ -102,7 +102,7 @@ test("what an engine refused or failed has the engine's own code, beside the cod
   expect(codes).toEqual(["content_policy_violation", "failed", "unclear"]);
 });
 
-test("either side sees what was started on the other", async () => {
+test("both APIs show generations that were started with the other", async () => {
   const service = await createTestService();
   const [ours, theirs] = [await service.startId(), (await create(service)).id];
   expect(await show(service, ours)).toMatchObject({ id: ours, size: "854x480", seconds: "5" });
@@ -114,7 +114,7 @@ test("either side sees what was started on the other", async () => {
 });
 
 describe("credits, limits and callbacks are those of /api/generate", () => {
-  test("a create is paid, and refused without credits", async () => {
+  test("a create request is charged, and refused without credits", async () => {
     const service = await createTestService({ credits: 10 });
     await create(service);
     const response = await post(service, fox);
@@ -130,7 +130,7 @@ describe("credits, limits and callbacks are those of /api/generate", () => {
     ]);
   });
 
-  test("an engine's own limits refuse before anything is paid", async () => {
+  test("an engine's limits refuse a request before anything is charged", async () => {
     const engine = fakeEngine({ isSimulation: false, findFault: async () => "at most 8 seconds" });
     const service = await createTestService({ engines: [engine] });
     const response = await post(service, fox);
@@ -148,7 +148,7 @@ describe("credits, limits and callbacks are those of /api/generate", () => {
     expect(service.deliveries).toEqual([expect.stringContaining(id)]);
   });
 
-  test("an Idempotency-Key is charged once, as JSON and as a form, whose boundary differs each time", async () => {
+  test("an Idempotency-Key is charged once, as JSON and as a form with another boundary each time", async () => {
     const service = await createTestService();
     const [asJson, asForm] = [{ "Idempotency-Key": "one" }, { "Idempotency-Key": "two" }];
     const file = new Blob([aPng(2, 2)], { type: "image/png" });
@@ -209,7 +209,7 @@ test.each<{ what: string; body: object; images: string[] }>([
   expect(await service.store.images(id)).toEqual({ images });
 });
 
-test("a create may be urlencoded, as curl -d sends it, and charges its key once", async () => {
+test("a create request may be urlencoded, as from curl -d, and is charged once for its key", async () => {
   const service = await createTestService();
   const headers = { "Content-Type": "application/x-www-form-urlencoded; charset=utf-8", "Idempotency-Key": "one" };
   const body = new URLSearchParams({
@@ -250,13 +250,13 @@ test.each<[string, object]>([
   expect(await create(service, { model: "wan-2.5", ...fields })).toMatchObject({ size: "480x832" });
 });
 
-test("a form may write an object's field in brackets, as the openai package does", async () => {
+test("a form may have an object's field in brackets, as from the openai package", async () => {
   const service = await createTestService();
   const response = await postForm(service, { ...fox, "input_reference[image_url]": "https://a.example/1.png" });
   expect(await service.store.images((await readJob(response)).id)).toEqual({ images: ["https://a.example/1.png"] });
 });
 
-test("the list is one's own, newest first, in pages that nothing is missing from", async () => {
+test("the list has the account's own videos, newest first, in pages without gaps", async () => {
   const service = await createTestService();
   const ids: string[] = [];
   for (let index = 0; index < 5; index++) ids.unshift((await create(service)).id);
@@ -280,7 +280,7 @@ test("the list is one's own, newest first, in pages that nothing is missing from
   expect(await list(`?after=${ids[4]}`)).toMatchObject({ data: [], first_id: null, last_id: null, has_more: false });
 });
 
-test("a page can be asked for after a video that was removed meanwhile", async () => {
+test("a page can follow a video that has been removed since", async () => {
   const service = await createTestService();
   const [first, second] = [(await create(service)).id, (await create(service)).id];
   await service.rest(2);
@@ -302,7 +302,7 @@ test.each([
 });
 
 describe("the content", () => {
-  test("is the video, whole or a range, and its picture", async () => {
+  test("is the video, whole or in part, or its thumbnail", async () => {
     const service = await createTestService();
     const { id } = await create(service);
     await service.rest();
@@ -329,7 +329,7 @@ describe("the content", () => {
     expect((await ask(service, `/v1/videos/${id}/content`, { key: "wrong" })).status).toBe(401);
   });
 
-  test("is not there until the video is made, and never when it failed", async () => {
+  test("does not exist before the video is completed, and never for a failed one", async () => {
     const service = await createTestService();
     const running = (await create(service)).id;
     const failing = (await create(service, { prompt: "a fox [fail:too red]" })).id;
@@ -348,7 +348,7 @@ describe("the content", () => {
 });
 
 describe("DELETE", () => {
-  test("stops what runs, gives the credits back, and is seen as cancelled on the page's side", async () => {
+  test("stops a running job, returns the credits, and shows it as cancelled in /api", async () => {
     const service = await createTestService();
     const { id } = await create(service, { callback_url: "https://hook.example/" });
     await service.clock.sleep(5_000);
@@ -361,7 +361,7 @@ describe("DELETE", () => {
     expect(filesIn(service.folder)).toEqual([]);
   });
 
-  test("removes what has ended: its files, and from both APIs, but not its record and what was paid", async () => {
+  test("removes an ended video from both APIs with its files, but keeps its record and price", async () => {
     const service = await createTestService();
     const [kept, removed] = [(await create(service)).id, (await create(service)).id];
     await service.rest(2);
@@ -384,7 +384,7 @@ describe("DELETE", () => {
     expect(await service.store.balance("local")).toBe(980);
   });
 
-  test("a start with the key of what was removed starts nothing, and costs nothing", async () => {
+  test("a start with the key of a removed video starts nothing, and costs nothing", async () => {
     const service = await createTestService();
     const key = { "Idempotency-Key": "one" };
     const { id } = await readJob(await post(service, fox, key));
@@ -394,7 +394,7 @@ describe("DELETE", () => {
     expect(await service.store.balance("local")).toBe(990);
   });
 
-  test("what cannot be stopped goes on, and is not removed", async () => {
+  test("a job that cannot be stopped continues, and is not removed", async () => {
     const service = await createTestService({
       engines: (clock) => [
         fakeEngine({
@@ -420,7 +420,7 @@ describe("DELETE", () => {
     expect(await show(service, id)).toMatchObject({ status: "completed" });
   });
 
-  test("another account's video is unknown, and stays", async () => {
+  test("another account's video is not found, and stays", async () => {
     const service = await createTestService();
     const { id } = await create(service);
     await service.rest();
@@ -429,7 +429,7 @@ describe("DELETE", () => {
   });
 });
 
-test("the models that are served are listed, and tell what serves them", async () => {
+test("the served models are listed with the kind of their engines", async () => {
   const service = await createTestService({ engines: [fakeEngine({ models: ["wan-2.5", "my-wan"] })] });
   const response = await ask(service, "/v1/models");
   expect(await response.json()).toMatchObject({
@@ -442,7 +442,7 @@ test("the models that are served are listed, and tell what serves them", async (
   expect((await ask(service, "/v1/models", { key: "wrong" })).status).toBe(401);
 });
 
-test("a body may be nested 100 levels deep, whatever its texts contain", async () => {
+test("a body may be nested 100 levels deep, whatever its strings contain", async () => {
   const service = await createTestService();
   const nested = `${"[".repeat(99)}${"]".repeat(99)}`;
   const text = JSON.stringify('"[{,\\'.repeat(20_000));
@@ -451,13 +451,13 @@ test("a body may be nested 100 levels deep, whatever its texts contain", async (
   expect((await ask(service, "/v1/videos", { method: "POST", headers, body })).status).toBe(200);
 });
 
-test("a picture in a form may have what looks like very many parts", async () => {
+test("an image in a form may contain bytes that look like very many parts", async () => {
   const service = await createTestService();
   const picture = new Blob([aPng(2, 2), "\r\n--a\r\n".repeat(2_000), "x".repeat(20_000)]);
   expect((await postForm(service, { input_reference: picture, ...fox })).status).toBe(200);
 });
 
-describe("is refused with a clear 4xx, and nothing is paid:", () => {
+describe("is refused with a clear 4xx, and nothing is charged:", () => {
   // Node reads none that is shorter than 27 characters.
   const boundary = "x".repeat(30);
   const form = (...parts: string[]) => parts.map((part) => `--${boundary}\r\n${part}\r\n`).join("");
@@ -740,7 +740,7 @@ test.each([
   expect(await create(service, { size })).toMatchObject({ size: made });
 });
 
-test("a model is found by its id, also one with a slash", async () => {
+test("a model is found by its id, even if the id has a slash", async () => {
   const service = await createTestService({ engines: [fakeEngine({ models: ["sora-2", "google/veo-3.1"] })] });
   for (const id of ["sora-2", "google/veo-3.1"]) {
     const reply = await ask(service, `/v1/models/${encodeURIComponent(id)}`);

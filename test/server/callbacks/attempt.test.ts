@@ -6,13 +6,13 @@ const planned = [1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000];
 const after = (attempts: number, retryAfter?: string, random = 0.5) =>
   nextDelayMs({ attempts, retryAfter, random, date });
 
-test("1 s, 5 s, 30 s, 2 min, 10 min, 1 h, then no more", () => {
+test("attempts follow after 1 s, 5 s, 30 s, 2 min, 10 min and 1 h, then none", () => {
   expect([1, 2, 3, 4, 5, 6, 7].map((attempts) => after(attempts))).toEqual([...planned, null]);
   expect(after(7, "60")).toBe(null);
 });
 
 test.each(planned.map((ms, index) => ({ attempts: index + 1, ms })))(
-  "$ms ms are a fifth less at the least and a fifth more at the most",
+  "$ms ms vary by at most a fifth",
   ({ attempts, ms }) => {
     expect(after(attempts, undefined, 0)).toBe(ms * 0.8);
     expect(after(attempts, undefined, 1 - Number.EPSILON)).toBe(ms * 1.2);
@@ -48,7 +48,7 @@ test.each([
   expect(after(2, retryAfter)).toBe(5_000);
 });
 
-test("the longest wait planned can be asked to double, not more", () => {
+test("Retry-After can double the longest planned wait, not more", () => {
   expect(after(6, "999999")).toBe(7_200_000);
   expect(after(6, "999999", 0)).toBe(2 * 3_600_000 * 0.8);
 });

@@ -49,7 +49,7 @@ test("a completed generation is posted with the documented fields and nothing el
   ]);
 });
 
-test("a failed one adds the error", async () => {
+test("the callback of a failed generation also has the error", async () => {
   const { service, sent } = await createReceiver();
   const { id, created_at } = (await readStart(await service.start({ callback_url, prompt: "[fail]" }))).data;
   await service.rest();
@@ -67,7 +67,7 @@ test("a failed one adds the error", async () => {
   ]);
 });
 
-test("it is JSON to the very address, signed, and without a key", async () => {
+test("a callback is signed JSON, without a key, to exactly the given address", async () => {
   const { service, sent } = await createReceiver();
   await service.start({ callback_url });
   await service.rest();
@@ -80,7 +80,7 @@ test("it is JSON to the very address, signed, and without a key", async () => {
   });
 });
 
-test.each([{}, { callback_url: null }])("nothing is sent when %o asks for nothing", async (fields) => {
+test.each([{}, { callback_url: null }])("no callback is sent for %o", async (fields) => {
   const { service, sent } = await createReceiver();
   await service.start(fields);
   await service.rest();
@@ -88,7 +88,7 @@ test.each([{}, { callback_url: null }])("nothing is sent when %o asks for nothin
   expect(sent).toEqual([]);
 });
 
-test("a receiver that asks for the status at once is told `completed`", async () => {
+test("a receiver that requests the status at once gets `completed`", async () => {
   const seen: unknown[] = [];
   const { service } = await createReceiver(async (_url, { body }) => {
     const { id } = JSON.parse(body) as { id: string };
@@ -100,7 +100,7 @@ test("a receiver that asks for the status at once is told `completed`", async ()
   expect(seen).toMatchObject([{ status: "completed", video_url: expect.stringContaining(mediaUrl) }]);
 });
 
-test("it is sent when the generation ends, neither before nor again", async () => {
+test("a callback is sent once, when the generation ends", async () => {
   const { service, sent } = await createReceiver();
   const id = await service.startId({ callback_url });
   await service.clock.sleep(renderMs - 1);
@@ -110,7 +110,7 @@ test("it is sent when the generation ends, neither before nor again", async () =
   expect(service.deliveries).toEqual([`callback for ${id} ${start} HTTP 204`]);
 });
 
-test("a receiver that never takes it: seven attempts over more than an hour, then a line that says so", async () => {
+test("a receiver that never accepts gets seven attempts over more than an hour, and the last failure is logged", async () => {
   const { service, sent } = await createReceiver(async () => ({ status: 503 }));
   const id = await service.startId({ callback_url });
   await service.clock.sleep(renderMs + 24 * 3_600_000);
@@ -121,7 +121,7 @@ test("a receiver that never takes it: seven attempts over more than an hour, the
   expect(await findPending(service.store)).toEqual([]);
 });
 
-test("every attempt has the same id and the same bytes, and a signature of its own that standardwebhooks accepts", async () => {
+test("every attempt has the same id and bytes, and its own signature, which standardwebhooks accepts", async () => {
   const { service, sent } = await createReceiver(async () => ({ status: 500 }));
   const id = await service.startId({ callback_url });
   await service.clock.sleep(renderMs + 24 * 3_600_000);
@@ -131,7 +131,7 @@ test("every attempt has the same id and the same bytes, and a signature of its o
   for (const one of sent) expect(verify(one, service.secret)).toMatchObject({ id, status: "completed" });
 });
 
-test("what an attempt later takes is delivered, and sent no more", async () => {
+test("a callback that a later attempt delivers is not sent again", async () => {
   const statuses = [500, 302, 204];
   const { service, sent } = await createReceiver(async () => ({ status: statuses.shift() ?? 599 }));
   const id = await service.startId({ callback_url });
@@ -196,14 +196,14 @@ test.each([
   expect(service.ended).toEqual([id, next]);
 });
 
-test("an endless reason is cut", async () => {
+test("a very long reason is cut", async () => {
   const { service } = await createReceiver(() => Promise.reject(new Error("x".repeat(100_000))));
   await service.start({ callback_url });
   await service.rest();
   expect(service.deliveries[0]?.length).toBeLessThan(400);
 });
 
-test("a receiver that hangs has 15 seconds, and holds up no other generation", async () => {
+test("a receiver that does not answer has 15 seconds, and delays no other generation", async () => {
   const { service } = await createReceiver(hang);
   const first = await service.startId({ callback_url });
   const second = await service.startId();

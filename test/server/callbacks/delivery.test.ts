@@ -26,7 +26,7 @@ test.each([
   expect(deliveryLine({ ...event, ...fields })).toBe(`${start} ${line}`);
 });
 
-test("given up is neither delivered nor to be tried again", () => {
+test("a callback that was given up is neither delivered nor tried again", () => {
   expect([event, { ...event, ...failed }, { ...event, ...failed, nextMs: 5 }].map(isGivenUp)).toEqual([
     false,
     true,
@@ -34,13 +34,13 @@ test("given up is neither delivered nor to be tried again", () => {
   ]);
 });
 
-test("a line stays one line, and moves no cursor", () => {
+test("a log line stays one line, without control characters", () => {
   const outcome = "bad\r\n\u001b[2Jthing\u0085\u202Egnp\u2028x";
   const line = deliveryLine({ ...event, url: "https://me:pw@receiver.example/a\nb?c", outcome });
   expect(line).toBe("callback for 1-2-3 to https://receiver.example/ab: bad [2Jthing gnp x");
 });
 
-test("an invalid URL is not repeated", () => {
+test("an invalid URL is not shown in the message", () => {
   expect(deliveryLine({ ...event, url: "no address?token=1" })).not.toContain("token");
 });
 
@@ -58,7 +58,7 @@ const generation: StoredGeneration = {
   request: { prompt: "a fox", model: "veo-3.1" } as StoredGeneration["request"],
 };
 
-test("a delivery is due at once and has an id of its own", () => {
+test("a new callback is due at once and has its own id", () => {
   const date = new Date("2026-01-01T00:01:00.007Z");
   const deliveries = [1, 2].map(() => newDelivery(generation, "https://media.example", date));
   for (const delivery of deliveries)
@@ -70,6 +70,6 @@ test("a delivery is due at once and has an id of its own", () => {
   expect(deliveries[0]?.id).not.toBe(deliveries[1]?.id);
 });
 
-test("without an address there is none", () => {
+test("there is no callback without an address", () => {
   expect(newDelivery({ ...generation, callback_url: null }, "https://media.example", new Date(0))).toBeUndefined();
 });

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Change } from "../../../src/server/store/change.ts";
 import { createCounted } from "../counted.ts";
 
-test("a callback wakes the senders of all processes once, when it is due, and each attempt is told to pages alone", async () => {
+test("a due callback wakes the senders of all processes once; attempts are announced only to pages", async () => {
   const { distant, start, rest, clock } = await createCounted();
   const heard: Change["kind"][] = [];
   distant.store.listen(({ kind }) => heard.push(kind));

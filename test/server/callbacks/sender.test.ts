@@ -16,7 +16,7 @@ function createGate() {
   return { opened, open };
 }
 
-test("at the start it goes on with what the store holds: what is due at once, the rest in its time", async () => {
+test("at the start, the sender continues with the stored callbacks: due ones at once, the others in time", async () => {
   const store = createFakeStore();
   store.add(delivery("late", { dueMs: -5_000 }), delivery("now"), delivery("soon", { dueMs: 200_000, attempts: 4 }));
   const { clock, sent } = createSender({ store });
@@ -27,7 +27,7 @@ test("at the start it goes on with what the store holds: what is due at once, th
   expect(store.rows.size).toBe(0);
 });
 
-test("a new owner goes on where the last one was: with the same id, and the attempts that are left", async () => {
+test("the next process continues with the same id and the attempts that are left", async () => {
   const store = createFakeStore();
   store.add(delivery("a"));
   const clock = createVirtualClock();
@@ -44,7 +44,7 @@ test("a new owner goes on where the last one was: with the same id, and the atte
   expect(store.rows.size).toBe(0);
 });
 
-test("an attempt that close breaks off is not counted, and the next owner makes it", async () => {
+test("an attempt that close interrupts is not counted, and the next process makes it", async () => {
   const store = createFakeStore();
   store.add(delivery("a"));
   const clock = createVirtualClock();
@@ -59,7 +59,7 @@ test("an attempt that close breaks off is not counted, and the next owner makes 
   expect(second.sent).toEqual([{ id: "a", host: "receiver.example", at: 5_000 }]);
 });
 
-test("what was answered before close is written down before close resolves", async () => {
+test("an attempt that was answered before close is recorded before close resolves", async () => {
   const store = createFakeStore();
   store.add(delivery("a"));
   const gate = createGate();
@@ -81,7 +81,7 @@ test("what was answered before close is written down before close resolves", asy
   expect(store.rows.size).toBe(0);
 });
 
-test("after close nothing is sent any more, whatever comes", async () => {
+test("after close, nothing is sent", async () => {
   const store = createFakeStore();
   store.add(delivery("a", { dueMs: 1_000 }));
   const { clock, callbacks, sent } = createSender({ store });
@@ -94,7 +94,7 @@ test("after close nothing is sent any more, whatever comes", async () => {
   expect(sent).toEqual([]);
 });
 
-test("close while the store is being read: nothing is sent", async () => {
+test("nothing is sent if close is called while the store is read", async () => {
   const store = createFakeStore();
   store.add(delivery("a"));
   const read = createGate();
@@ -107,7 +107,7 @@ test("close while the store is being read: nothing is sent", async () => {
   expect(sent).toEqual([]);
 });
 
-test("what is added is sent when it is due, and nothing twice", async () => {
+test("an added callback is sent once, when it is due", async () => {
   const store = createFakeStore();
   store.add(delivery("a"), delivery("later", { dueMs: 60_000 }));
   const { clock, callbacks, sent } = createSender({ store, answer: hang });
@@ -122,7 +122,7 @@ test("what is added is sent when it is due, and nothing twice", async () => {
   expect(sent.map(({ id }) => id)).toEqual(["a", "b", "c"]);
 });
 
-test("what is added while the store is being read is sent once", async () => {
+test("a callback that is added while the store is read is sent once", async () => {
   const store = createFakeStore();
   store.add(delivery("a"));
   const read = createGate();
@@ -141,7 +141,7 @@ test("what is added while the store is being read is sent once", async () => {
   expect(sent.map(({ id }) => id).sort()).toEqual(["a", "b"]);
 });
 
-test("what is due for the longest goes first, over all hosts; those of one time keep their order", async () => {
+test("callbacks that have been due the longest go first, over all hosts; those due at the same time keep their order", async () => {
   const store = createFakeStore();
   store.add(delivery("c", { host: "a.example", dueMs: -1 }), delivery("a", { host: "a.example", dueMs: -3 }));
   store.add(delivery("b", { host: "b.example", dueMs: -2 }));
@@ -151,7 +151,7 @@ test("what is due for the longest goes first, over all hosts; those of one time 
   expect(sent.map(({ id }) => id)).toEqual(["a", "b", "c", "d", "e", "f"]);
 });
 
-test("one host has 4 places, and the port belongs to its name; a place that gets free goes to the next", async () => {
+test("a host with its port has 4 slots, and a free slot goes to the next callback", async () => {
   const store = createFakeStore();
   for (const id of ["1", "2", "3", "4", "5"]) store.add(delivery(id));
   store.add(delivery("other port", { host: "receiver.example:8443" }));
@@ -168,7 +168,7 @@ test("one host has 4 places, and the port belongs to its name; a place that gets
 });
 
 test.each([1, 2_000])(
-  "1,000 to each of %i receivers that never answer delay no other one's by more than 2 s",
+  "1,000 callbacks to each of %i receivers that never answer delay others by at most 2 s",
   async (hosts) => {
     const store = createFakeStore();
     const count = Math.max(1_000, hosts);
@@ -186,7 +186,7 @@ test.each([1, 2_000])(
   },
 );
 
-test("a delivery that is to be sent at once, and is being sent or waits already, is not sent twice", async () => {
+test("a callback that is resent while it is being sent or waits is not sent twice", async () => {
   const store = createFakeStore();
   store.add(delivery("a"));
   const gate = createGate();
@@ -211,7 +211,7 @@ test("a delivery that is to be sent at once, and is being sent or waits already,
   expect(sent).toHaveLength(2);
 });
 
-test("a failed attempt is written down before the next is made", async () => {
+test("a failed attempt is recorded before the next is made", async () => {
   const store = createFakeStore();
   store.add(delivery("a"));
   const written: unknown[] = [];
@@ -233,7 +233,7 @@ test("a failed attempt is written down before the next is made", async () => {
   expect(sent).toHaveLength(2);
 });
 
-test("a receiver that hangs takes 4 places, then one, and holds up no other", async () => {
+test("a receiver that does not answer takes 4 slots, then one, and delays no other", async () => {
   const store = createFakeStore();
   for (let i = 0; i < 100; i++) store.add(delivery(`dead ${i}`, { host: "dead.example", dueMs: -1_000 }));
   store.add(delivery("fine", { host: "fine.example" }));
@@ -248,7 +248,7 @@ test("a receiver that hangs takes 4 places, then one, and holds up no other", as
   expect(sent.filter(({ host }) => host === "dead.example")).toHaveLength(5);
 });
 
-test("no more than 1,024 begin within a second, and Node has nothing to say about it", async () => {
+test("at most 1,024 attempts begin within a second, without a warning from Node", async () => {
   const warnings: Error[] = [];
   const onWarning = (warning: Error) => void warnings.push(warning);
   process.on("warning", onWarning);
@@ -263,7 +263,7 @@ test("no more than 1,024 begin within a second, and Node has nothing to say abou
   expect(warnings).toEqual([]);
 });
 
-test("2,000 that wait have one timer, and all of them arrive, each once", async () => {
+test("2,000 waiting callbacks have one timer, and each arrives once", async () => {
   const store = createFakeStore();
   const count = 2_000;
   for (let i = 0; i < count; i++) store.add(delivery(`a${i}`, { host: `host-${i % 100}.example`, dueMs: 1_000 + i }));
@@ -285,7 +285,7 @@ test("2,000 that wait have one timer, and all of them arrive, each once", async 
   expect(sent).toHaveLength(count);
 });
 
-test("settled waits for what is under way, and not for a later attempt", async () => {
+test("settled waits for attempts in progress, and not for later ones", async () => {
   const store = createFakeStore();
   store.add(delivery("a"), delivery("later", { dueMs: 60_000 }));
   const gate = createGate();
@@ -305,7 +305,7 @@ test("settled waits for what is under way, and not for a later attempt", async (
   expect(lines).toHaveLength(1);
 });
 
-test("settled waits for what was added a moment ago", async () => {
+test("settled waits for a callback that was just added", async () => {
   const store = createFakeStore();
   const { callbacks, sent } = createSender({ store });
   await callbacks.settled();
@@ -315,7 +315,7 @@ test("settled waits for what was added a moment ago", async () => {
   expect(sent).toHaveLength(1);
 });
 
-test("a store that cannot be read for a while: it is read again, and settled does not hang", async () => {
+test("a store that cannot be read for a while is read again, and settled resolves", async () => {
   const store = createFakeStore();
   store.add(delivery("a"));
   const { due } = store;
@@ -347,7 +347,7 @@ test.each([
   },
 );
 
-test("a time of day that leaps, as when a laptop wakes up, is noticed within a minute", async () => {
+test("a jump of the clock, as when a laptop wakes up, is noticed within a minute", async () => {
   const store = createFakeStore();
   store.add(delivery("a", { dueMs: 3_000_000 }));
   const clock = createVirtualClock();

@@ -12,7 +12,7 @@ test.each([24, 32, 63, 64])("the standardwebhooks package accepts a signature ma
   expect(new Webhook(secret).verify(message.body, headers)).toEqual(JSON.parse(message.body));
 });
 
-test("the headers are those that the package makes, with whole seconds", () => {
+test("the headers equal those of the package, with whole seconds", () => {
   const secret = createSecret();
   const date = new Date("2026-01-01T00:00:07.999Z");
   expect(createSigner(secret)(message, date)).toStrictEqual({
@@ -36,7 +36,7 @@ test.each([
   expect(() => new Webhook(secret).verify(body, { ...signed, ...headers })).toThrow("No matching signature");
 });
 
-test("each account has a secret of its own, which stays the same", () => {
+test("each account has its own secret, which does not change", () => {
   const secret = createSecret();
   const own = ownSecretOf(secret, "ci");
   expect(own).toMatch(/^whsec_/);
@@ -47,12 +47,12 @@ test("each account has a secret of its own, which stays the same", () => {
     expect(() => new Webhook(other).verify(message.body, headers)).toThrow("No matching signature");
 });
 
-test("another secret does not accept it", () => {
+test("another secret does not accept the signature", () => {
   const headers = createSigner(createSecret())(message, new Date());
   expect(() => new Webhook(createSecret()).verify(message.body, headers)).toThrow("No matching signature");
 });
 
-test("a new secret is one of its own, of 32 bytes", () => {
+test("each new secret is different and has 32 bytes", () => {
   const secrets = [createSecret(), createSecret()];
   expect(new Set(secrets).size).toBe(2);
   for (const secret of secrets) expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);

@@ -37,14 +37,14 @@ test.each([
   expect(read([text])).toMatchObject([{ name }]);
 });
 
-test("an engine without a model serves those that no other one names, also where it comes first", () => {
+test("an engine without a model serves the models that no other engine names, even if it comes first", () => {
   const [others, wan, own] = read(["http://gpu-1", "wan-2.5=http://gpu-2", "our-own=preview"]);
   expect(others?.models).toContain("ray-3");
   expect(others?.models).not.toContain("wan-2.5");
   expect([wan?.models, own?.models, own?.isSimulation]).toEqual([["wan-2.5"], ["our-own"], true]);
 });
 
-test("a FastVideo makes one at a time unless more are asked for", async () => {
+test("a FastVideo engine makes one video at a time by default", async () => {
   expect(read(["wan-2.5=fastvideo:http://gpu-1", "wan-2.5=sglang:http://gpu-2"])).toMatchObject([
     { concurrency: 1 },
     { concurrency: 16 },
@@ -58,7 +58,7 @@ test("two engines may serve one model", () => {
   ]);
 });
 
-describe("a --engine that cannot be read", () => {
+describe("an invalid --engine", () => {
   test.each([
     "",
     "gpu-1",
@@ -81,7 +81,7 @@ describe("a --engine that cannot be read", () => {
   );
 });
 
-test("several images are for a server whose kind is named and takes them: what is found out later must not be promised", () => {
+test("several images need a named kind that supports them, because a detected kind is known only later", () => {
   const engines = read(["kling-1.6-elements=vllm-omni:http://gpu-1", "http://gpu-2", "ray-3=sglang:http://gpu-3"]);
   expect(engines.map(({ maxImages }) => maxImages)).toEqual([12, 1, 1]);
   expect(engines[1]?.models).not.toContain("kling-1.6-elements");
@@ -91,7 +91,7 @@ test("several images are for a server whose kind is named and takes them: what i
 describe("a package of the AI SDK", () => {
   const spec = "kling-2.6=ai-sdk:@ai-sdk/fal#fal-ai/kling-video/v2.6/pro/text-to-video";
 
-  test("serves the one model that is named for it", () => {
+  test("serves only its named model", () => {
     const [sdk, others] = read([spec, "preview"]);
     expect(sdk).toMatchObject({
       name: "@ai-sdk/fal",
@@ -126,12 +126,12 @@ describe("a package of the AI SDK", () => {
     );
   });
 
-  test("is not for a model that needs several images", () => {
+  test("cannot serve a model that needs several images", () => {
     expect(() => read(["kling-1.6-elements=ai-sdk:@ai-sdk/fal#x"])).toThrow(/it needs 2 to 4 images/);
   });
 });
 
-test("a --engine that the others leave no model for is a usage error", () => {
+test("an --engine for which the others leave no model is a usage error", () => {
   const all = models.map(({ id }) => `${id}=preview`);
   expect(() => read([...all, "http://gpu-1"])).toThrow(
     "--engine http://gpu-1 has no model left: the other engines serve all of them.",

@@ -18,14 +18,14 @@ async function keysSent(engines: string[], keys: Record<string, string>) {
 
 const two = ["wan-2.5=http://gpu-1:8091", "ray-3=http://gpu-2:8091"];
 
-test("VIDGEN_ENGINE_KEY goes to the one server, also at two of its paths", async () => {
+test("VIDGEN_ENGINE_KEY goes to the only server, even with two paths", async () => {
   const keys = { VIDGEN_ENGINE_KEY: "canary" };
   expect(await keysSent(["wan-2.5=http://gpu-1/a", "ray-3=http://gpu-1/b", "preview"], keys)).toEqual([
     "http://gpu-1 Bearer canary",
   ]);
 });
 
-test("one key is not for two origins", async () => {
+test("one key is not sent to two origins", async () => {
   await expect(keysSent(two, { VIDGEN_ENGINE_KEY: "canary" })).rejects.toMatchObject({
     message: expect.stringMatching(/^VIDGEN_ENGINE_KEY is one key/),
     hint: "Set the key of each: VIDGEN_ENGINE_KEY_GPU_1_8091 and VIDGEN_ENGINE_KEY_GPU_2_8091.",
@@ -36,7 +36,7 @@ test("one key is not for two origins", async () => {
   );
 });
 
-test("each server gets the key that its host is named for, and no other one", async () => {
+test("each server gets only the key that has its host in the name", async () => {
   const keys = { VIDGEN_ENGINE_KEY_GPU_1: "first", VIDGEN_ENGINE_KEY_GPU_2_8091: "second" };
   expect(await keysSent([...two, "veo-3.1=https://gpu.test:8443"], keys)).toEqual([
     "http://gpu-1:8091 Bearer first",

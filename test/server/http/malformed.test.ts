@@ -64,13 +64,13 @@ test.each([
   expect(await say(port, `GET / HTTP/1.1\r\nHost: %h\r\n${lines}\r\n\r\n`)).toMatch(/^HTTP\/1\.1 200 .*hello/s);
 });
 
-test("Expect: 100-continue is answered, and then the request", async () => {
+test("Expect: 100-continue is answered before the request", async () => {
   const { port } = await open(echo);
   const reply = await say(port, post("Content-Length: 2\r\nExpect: 100-continue\r\nConnection: close", "ab"));
   expect(reply).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 .*ab/s);
 });
 
-test("what is malformed after a good request does not take the place of its reply", async () => {
+test("a malformed request does not replace the reply to the valid request before it", async () => {
   let pass = () => {};
   const passed = new Promise<void>((resolve) => {
     pass = resolve;
@@ -112,7 +112,7 @@ test.each([
   expect(seen).toHaveLength(2);
 });
 
-test("of the requests that a client sends at once, one is handled at a time, and they are answered in order", async () => {
+test("pipelined requests are handled one at a time and answered in order", async () => {
   let [underWay, most] = [0, 0];
   const { port } = await open(async (request) => {
     most = Math.max(most, ++underWay);
@@ -126,7 +126,7 @@ test("of the requests that a client sends at once, one is handled at a time, and
   expect(most).toBe(1);
 });
 
-test("a client has 10 s for its headers and an hour for the whole request, as an upload may be slow", async () => {
+test("a client has 10 s for the headers and an hour for the whole request, because an upload may be slow", async () => {
   const limits: unknown[] = [];
   const watch = (message: unknown) => {
     const { server } = message as { server: Server };
@@ -153,7 +153,7 @@ test.each([
 
 const pausing = { uploadTimeout: Math.round(200 * slowness), stalledTimeout: 50 };
 
-test("a body of which nothing comes for a while is refused; one that keeps coming is not, until its whole time is over", async () => {
+test("a body that pauses for too long is refused; one that continues is not, until its time limit", async () => {
   const { port } = await open(echo, { limits: pausing });
   const start = performance.now();
   expect(errorCode(await say(port, post("Content-Length: 100", "ab")), 408)).toBe("request_timeout");
@@ -173,7 +173,7 @@ test("a body of which nothing comes for a while is refused; one that keeps comin
   expect(errorCode(await drip(bounded.port), 408)).toBe("request_timeout");
 });
 
-test("a client that does not take its reply is cut; one whose reply is still to be made is not", async () => {
+test("a client that does not read its reply is cut; one that waits for its reply is not", async () => {
   let pass = () => {};
   const passed = new Promise<void>((resolve) => {
     pass = resolve;
@@ -196,7 +196,7 @@ test("a client that does not take its reply is cut; one whose reply is still to 
   expect(await waiting).toMatch(/^HTTP\/1\.1 200 .*hello/s);
 });
 
-test("a client that keeps sending a bit of its headers is cut just so", async () => {
+test("a client that sends its headers very slowly is cut too", async () => {
   const { port } = await open(hello, { limits: soon });
   const socket = dial(port);
   socket.write("GET / HTTP/1.1\r\n");
@@ -224,7 +224,7 @@ function sendEndlessly(port: number, host = "127.0.0.1") {
   return { socket, reply };
 }
 
-test("a body without end is cut after 36 MB, and the handler hears of it", async () => {
+test("an endless body is cut after 36 MB, and the handler gets an error", async () => {
   let heard: unknown;
   const print = vi.spyOn(console, "error");
   const { port } = await open(async (request) => {
@@ -256,7 +256,7 @@ test.each([
   expect(socket.bytesWritten).toBeLessThan(30_000_000);
 });
 
-test("a request's signal aborts when its client has gone, and not when it was answered", async () => {
+test("a request's signal aborts when its client disconnects, not when it was answered", async () => {
   const signals: AbortSignal[] = [];
   let arrive = () => {};
   const arrived = new Promise<void>((resolve) => {
@@ -278,7 +278,7 @@ test("a request's signal aborts when its client has gone, and not when it was an
   expect(signals[0]?.aborted).toBe(false);
 });
 
-test("connections beyond the limit are dropped, and the requests before them answered", async () => {
+test("connections above the limit are dropped, and earlier requests are answered", async () => {
   let count = 0;
   let [arrive, pass] = [() => {}, () => {}];
   const arrived = new Promise<void>((resolve) => {
@@ -300,7 +300,7 @@ test("connections beyond the limit are dropped, and the requests before them ans
   for (const reply of replies) expect(await reply).toContain("hello");
 });
 
-test("after the last request that a connection may bring it is closed, never with a 5xx", async () => {
+test("after its last allowed request, a connection is closed, never with a 5xx", async () => {
   let calls = 0;
   const counted: Handler = (request) => {
     calls++;
@@ -313,7 +313,7 @@ test("after the last request that a connection may bring it is closed, never wit
   expect(calls).toBe(2);
 });
 
-test("the body of a reply that comes too late for its client is let go", async () => {
+test("the body of a reply whose client has disconnected is released", async () => {
   let arrive = () => {};
   const arrived = new Promise<void>((resolve) => {
     arrive = resolve;
@@ -334,7 +334,7 @@ test("the body of a reply that comes too late for its client is let go", async (
   await cancelled;
 });
 
-test("a client that does not read has the service make no more of the reply than fits on the way", async () => {
+test("for a client that does not read, the service produces no more of the reply than the buffers hold", async () => {
   let made = 0;
   const pull = (controller: ReadableStreamDefaultController<Uint8Array>) => {
     made += 1_000_000;

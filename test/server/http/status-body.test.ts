@@ -26,7 +26,7 @@ const completed: StoredGeneration = {
   media: { file: "/videos/fox.mp4", size: 9, etag: '"9"', thumbnail: null },
 };
 
-test("a completed generation's status reply names its video, and no thumbnail when there is none", () => {
+test("the status of a completed generation has its video, and no thumbnail if there is none", () => {
   expect(statusBody(completed, "https://media.example")).toStrictEqual({
     id: "1-2-3",
     status: "completed",

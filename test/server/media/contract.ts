@@ -35,7 +35,7 @@ async function textOf(videos: MediaStore, name: string | null, ...range: Paramet
 
 /** What every store of videos keeps to. `share` makes an empty place. */
 export function testMediaStore(share: () => Promise<Shared>): void {
-  test("keeps a video and its thumbnail, which every process reads, whole and in part", async () => {
+  test("stores a video and its thumbnail, which every process can read, whole and in part", async () => {
     const shared = await share();
     const [one, two] = [await openProcess(shared), await openProcess(shared, "bbbbbbbb")];
     const made = await makeVideo(one);
@@ -52,7 +52,7 @@ export function testMediaStore(share: () => Promise<Shared>): void {
     expect(existsSync(made.file) || existsSync(made.thumbnail)).toBe(false);
   });
 
-  test("removes a file for every process, and again, and no other one", async () => {
+  test("removes one file for every process, even if called again", async () => {
     const shared = await share();
     const [one, two] = [await openProcess(shared), await openProcess(shared, "bbbbbbbb")];
     const [fox, owl] = [
@@ -66,7 +66,7 @@ export function testMediaStore(share: () => Promise<Shared>): void {
     }
   });
 
-  test("two processes that make the same video keep two files", async () => {
+  test("two processes that make the same video store two files", async () => {
     const shared = await share();
     const [one, two] = [await openProcess(shared), await openProcess(shared, "bbbbbbbb")];
     const other = { video: "9876543210", picture: "another one" };
@@ -80,7 +80,7 @@ export function testMediaStore(share: () => Promise<Shared>): void {
     ]);
   });
 
-  test("keeps one of no bytes, and one without a thumbnail", async () => {
+  test("stores an empty video, and one without a thumbnail", async () => {
     const videos = await openProcess(await share());
     const kept = await videos.keep({ ...(await makeVideo(videos, { video: "" })), thumbnail: null }, signal);
     expect(kept.thumbnail).toBeNull();
@@ -98,7 +98,7 @@ export function testMediaStore(share: () => Promise<Shared>): void {
     expect([await textOf(videos, kept.file), await textOf(videos, kept.thumbnail)]).toEqual([content, "a picture"]);
   });
 
-  test("can be checked, and takes its folder for unfinished files away when it closes", async () => {
+  test("can be checked, and removes its folder for unfinished files when it closes", async () => {
     const videos = await openProcess(await share());
     await videos.check(signal);
     await makeVideo(videos);

@@ -25,7 +25,7 @@ function fieldsOf({ status, headers }: Response) {
   return { status, headers: Object.fromEntries(headers) };
 }
 
-test("GET gives the whole video, without a key", async () => {
+test("GET returns the whole video, without a key", async () => {
   const { ask } = await createVideo();
   const response = await ask();
   expect(fieldsOf(response)).toStrictEqual({
@@ -50,7 +50,7 @@ test("HEAD gives the same headers and no body", async () => {
   expect(head.body).toBeNull();
 });
 
-test("the ETag is of the content: equal for equal bytes, another for others", async () => {
+test("the ETag is the same for the same content, and different for other content", async () => {
   const [one, same, other] = [await createVideo(), await createVideo(), await createVideo({ content: "9876543210" })];
   expect(same.etag).toBe(one.etag);
   expect(other.etag).not.toBe(one.etag);
@@ -97,7 +97,7 @@ test.each([
   expect(await response.text()).toBe(content);
 });
 
-test("If-Range with the video's ETag gives the range", async () => {
+test("If-Range with the video's ETag returns the range", async () => {
   const { ask, etag } = await createVideo();
   const response = await ask({ Range: "bytes=4-", "If-Range": etag });
   expect(response.status).toBe(206);
@@ -146,14 +146,14 @@ test.each([
   expect(await response.json()).toMatchObject({ error: { code: "not_found", message: "there is no such video" } });
 });
 
-test("there is nothing beside the video's own path", async () => {
+test("other paths of a video do not exist", async () => {
   const { service, id } = await createVideo();
   for (const path of [`/${id}`, `/${id}.MP4`, `/${id}.mp4/`, `//${id}.mp4`, `/x/${id}.mp4`, `/${id}.mp4%00`]) {
     expect((await service.media(new Request(mediaUrl + path))).status, path).toBe(404);
   }
 });
 
-test("one that is processing has no video yet", async () => {
+test("a processing generation has no video", async () => {
   const service = await createTestService();
   const id = await service.startId();
   const ask = () => service.media(new Request(`${mediaUrl}/${id}.mp4`));
@@ -162,7 +162,7 @@ test("one that is processing has no video yet", async () => {
   expect((await ask()).status).toBe(200);
 });
 
-test("one that failed has none", async () => {
+test("a failed generation has no video", async () => {
   const service = await createTestService();
   const id = await service.startId({ prompt: "[fail]" });
   await service.rest();
@@ -176,7 +176,7 @@ test.each(["POST", "PUT", "DELETE", "OPTIONS"])("%s: 405", async (method) => {
   expect(response.headers.get("Allow")).toBe("GET, HEAD");
 });
 
-test("a video of no bytes is served as just that", async () => {
+test("an empty video is served as an empty file", async () => {
   const { ask } = await createVideo({ content: "" });
   for (const method of ["GET", "HEAD"]) {
     const response = await ask({}, method);
@@ -202,7 +202,7 @@ test("the thumbnail is a PNG beside the video, by GET and HEAD", async () => {
   }
 });
 
-test("a video without a thumbnail has no address of one, and a 404 there", async () => {
+test("a video without a thumbnail has no thumbnail_url, and a 404 at its path", async () => {
   const render: ServiceOptions["render"] = async ({ file }) => {
     writeFileSync(file, content);
     return { kind: "made", hasThumbnail: false };
@@ -222,14 +222,14 @@ test.each(["mp4", "png"])("a .%s that was tidied away is a 404", async (kind) =>
   expect((await service.media(new Request(`${mediaUrl}/${id}.${kind}`))).status).toBe(404);
 });
 
-test("a record has the names of its files alone, so that their folder may be moved or copied", async () => {
+test("a record has only the names of its files, so that their folder may be moved or copied", async () => {
   const store = await openStore(":memory:");
   const { id, ask } = await createVideo({ store });
   expect(await (await ask()).text()).toBe(content);
   expect((await store.generation(id))?.media).toMatchObject({ file: `${id}.mp4`, thumbnail: `${id}.png` });
 });
 
-test("a defect in the store is a 500, and whoever runs the service reads why", async () => {
+test("a defect in the store is a 500, and the log says why", async () => {
   const broken = { ...(await openStore(":memory:")), generation: () => Promise.reject(new Error("secret details")) };
   const service = await createTestService({ store: broken });
   const response = await service.media(new Request(`${mediaUrl}/${unknownId}.mp4`));
@@ -238,7 +238,7 @@ test("a defect in the store is a 500, and whoever runs the service reads why", a
   expect(service.troubles).toEqual(["A request was answered with HTTP 500: Error: secret details"]);
 });
 
-test("[media: cut] leaves no video open when its reader goes before it has read anything", async () => {
+test("[media: cut] leaves no video open if its reader disconnects before it has read anything", async () => {
   const { service } = await createVideo();
   const id = await service.startId({ prompt: "a fox [media: cut]" });
   await service.rest();

@@ -91,7 +91,7 @@ test.each<[Record<string, string>, string]>([
   expect(inspect(error)).not.toContain("canary");
 });
 
-test("a bucket that cannot be used is an error that says why, and leaves no folder", async () => {
+test("an unusable bucket is an error that says why, and leaves no folder", async () => {
   const temporary = makeFolder();
   vi.stubEnv("TMPDIR", temporary);
   onTestFinished(() => void vi.unstubAllEnvs());
@@ -112,7 +112,7 @@ test("a bucket that cannot be used is an error that says why, and leaves no fold
   expect(await readdir(temporary)).toEqual([]);
 });
 
-test("a folder that cannot be used is an error that says why", async () => {
+test("an unusable folder is an error that says why", async () => {
   const file = join(makeFolder(), "file");
   await writeFile(file, "");
   const place = join(file, "videos");
@@ -121,7 +121,7 @@ test("a folder that cannot be used is an error that says why", async () => {
   expect(await errorOf("", {})).toMatchObject({ code: "usage" });
 });
 
-test("Ctrl-C while S3 is asked is what it says", async () => {
+test("Ctrl-C during the check of S3 is reported as that", async () => {
   const s3 = await openFakeS3();
   const stop = new AbortController();
   const interrupted = new VidgenError("interrupted", "Interrupted.");

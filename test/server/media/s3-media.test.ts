@@ -10,7 +10,7 @@ async function openS3Address() {
   return { s3, ...(await openAddress("s3://videos/team", s3.env)) };
 }
 
-test("answers over S3 as over a folder", async () => {
+test("answers with S3 as with a folder", async () => {
   const [{ s3, ...over }, folder] = [await openS3Address(), await openAddress(makeFolder())];
   const { etag } = folder;
   const asked = [
@@ -38,7 +38,7 @@ test("answers over S3 as over a folder", async () => {
   expect(over.troubles).toEqual([]);
 });
 
-test("HEAD asks S3 for no more than a byte", async () => {
+test("HEAD reads at most a byte from S3", async () => {
   const { s3, ask } = await openS3Address();
   const ranges: unknown[] = [];
   s3.failNext((incoming, outgoing) => {
@@ -49,7 +49,7 @@ test("HEAD asks S3 for no more than a byte", async () => {
   expect([incoming.statusCode, incoming.headers["content-length"], ranges]).toEqual([200, "10", ["bytes=0-0"]]);
 });
 
-test("a client that leaves ends the read from S3", async () => {
+test("a client that disconnects ends the read from S3", async () => {
   const { s3, ask } = await openS3Address();
   const closed = new Promise<void>((resolve) => {
     s3.failNext((_, outgoing) => {
@@ -66,7 +66,7 @@ const cut: RequestListener = (incoming, outgoing) => {
   outgoing.writeHead(206, { "Content-Length": 10 }).write("01234", () => incoming.socket.destroy());
 };
 
-test("a read from S3 that breaks off cuts the client's connection", async () => {
+test("a read from S3 that fails halfway cuts the client's connection", async () => {
   const { s3, ask } = await openS3Address();
   s3.failNext(cut);
   const { incoming } = await ask(mp4);
@@ -75,7 +75,7 @@ test("a read from S3 that breaks off cuts the client's connection", async () => 
   expect(String(await buffer((await ask(mp4)).incoming))).toBe(content);
 });
 
-test("what S3 refuses is an error of the service, whose owner reads why", async () => {
+test("a refusal by S3 is an error of the service, and the log says why", async () => {
   const { s3, ask, troubles } = await openS3Address();
   s3.failNext((_, outgoing) => refuse(outgoing, 403, "InvalidAccessKeyId"));
   const { incoming } = await ask(mp4);
@@ -86,7 +86,7 @@ test("what S3 refuses is an error of the service, whose owner reads why", async 
   ]);
 });
 
-test("with redirects, HEAD and the picture are still answered here, and so is a video in a folder", async () => {
+test("with redirects, HEAD, the thumbnail and videos in a folder are still answered here", async () => {
   const s3 = await openFakeS3();
   const [over, folder] = [
     await openAddress("s3://videos/team", s3.env, true),

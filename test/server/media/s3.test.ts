@@ -15,7 +15,7 @@ async function openBroken(options: Partial<S3Options> = {}) {
 
 const key = "videos/team/fox.aa.mp4";
 
-test("sends one PUT with the length, the type and the digest of the content", async () => {
+test("one PUT is sent with the length, the type and the digest of the content", async () => {
   const { s3, keep } = await openBroken();
   const heads: unknown[] = [];
   s3.failNext((incoming, outgoing) => {
@@ -70,7 +70,7 @@ const amidBody =
     incoming.once("data", () => act(incoming, outgoing));
   };
 
-test("a connection that is cut amid a PUT leaves nothing, and the video is kept by the next one", async () => {
+test("a connection that is cut during a PUT leaves nothing, and the next PUT stores the video", async () => {
   const { s3, videos, keep, readText } = await openBroken();
   s3.failNext(amidBody((incoming) => incoming.socket.destroy()));
   const error = await errorOf(keep());
@@ -97,7 +97,7 @@ test("a PUT stops with its signal, and leaves nothing", async () => {
   expect(await videos.read("fox.aa.mp4")).toBeUndefined();
 });
 
-test("a refused PUT tells why, and its file is never sent", async () => {
+test("the error of a refused PUT says why, and the file is not sent", async () => {
   const { s3, keep } = await openBroken({ stalledMs: 500 });
   let received = 0;
   // The reply never ends, so that there would be time to send the file.
@@ -113,7 +113,7 @@ test("a refused PUT tells why, and its file is never sent", async () => {
   expect(received).toBe(0);
 });
 
-test("a server that does not know 100-continue is sent the file after a second", async () => {
+test("a server that does not support 100-continue gets the file after a second", async () => {
   const waits: number[] = [];
   const sleep = async (ms: number) => void waits.push(ms);
   const { s3, keep } = await openBroken({ clock: { sleep } });
@@ -126,7 +126,7 @@ test("a server that does not know 100-continue is sent the file after a second",
   expect([await Promise.all(bodies), waits]).toEqual([[content], [1_000]]);
 });
 
-test.each([500, 503])("HTTP %i to a PUT, then none", async (status) => {
+test.each([500, 503])("a PUT that is answered with HTTP %i is tried again", async (status) => {
   const { s3, keep } = await openBroken();
   s3.failNext((_, outgoing) => refuse(outgoing, status, "SlowDown"));
   const error = await errorOf(keep());
@@ -136,7 +136,7 @@ test.each([500, 503])("HTTP %i to a PUT, then none", async (status) => {
   expect(s3.objects.has(key)).toBe(true);
 });
 
-test("a redirect is not followed, and names the region of the bucket", async () => {
+test("a redirect is not followed, and the error has the bucket's region", async () => {
   const { s3, videos, keep } = await openBroken();
   const headers = { Location: s3.env.AWS_ENDPOINT_URL, "x-amz-bucket-region": "eu-west-1" };
   for (const _ of ["PUT", "GET"]) s3.failNext((_, outgoing) => refuse(outgoing, 301, "PermanentRedirect", headers));
@@ -163,7 +163,7 @@ test("no error shows a key, its id or a signature", async () => {
   }
 });
 
-test("gives up a server that says nothing, or stops amid a reply", async () => {
+test("a server that does not answer, or stops during a reply, is given up", async () => {
   const { s3, videos, keep, readText } = await openBroken({ stalledMs: 500 });
   for (const act of [keep, () => videos.read("fox.aa.mp4")]) {
     s3.failNext(() => {});
@@ -173,7 +173,7 @@ test("gives up a server that says nothing, or stops amid a reply", async () => {
   await expect(readText("fox.aa.mp4")).rejects.toThrow("aborted");
 });
 
-test("a reply that breaks off is an error, not a short video", async () => {
+test("a reply that ends early is an error, not a short video", async () => {
   const { s3, readText } = await openBroken();
   s3.failNext((incoming, outgoing) => {
     outgoing.writeHead(200, { "Content-Length": 10 }).write("01234", () => incoming.socket.destroy());
@@ -193,7 +193,7 @@ test.each([
   expect(error.message).toBe(`s3://videos/team responded to a GET with HTTP ${status}`);
 });
 
-test("reads no faster than its reader", async () => {
+test("the video is read no faster than its reader takes it", async () => {
   const { s3, videos } = await openBroken();
   const chunk = Buffer.alloc(1_000_000);
   let sent = 0;
@@ -215,7 +215,7 @@ test("reads no faster than its reader", async () => {
   body?.destroy();
 });
 
-test("a reader that leaves closes the connection", async () => {
+test("a reader that disconnects closes the connection", async () => {
   const { s3, videos } = await openBroken();
   const closed = new Promise<void>((resolve) => {
     s3.failNext((_, outgoing) => {
@@ -228,7 +228,7 @@ test("a reader that leaves closes the connection", async () => {
 });
 
 describe("check", () => {
-  test("it writes, always the same object", async () => {
+  test("writes always the same object", async () => {
     const { s3, videos } = await openBroken();
     await videos.check(signal);
     await videos.check(signal);
@@ -248,13 +248,13 @@ describe("check", () => {
     expect(error.message).toBe(`s3://videos/team responded to a PUT with HTTP ${status} (${code})`);
   });
 
-  test("a web server is no S3 store", async () => {
+  test("refuses a web server that is not an S3 store", async () => {
     const { s3, videos } = await openBroken();
     s3.failNext((_, outgoing) => outgoing.writeHead(404, { "Content-Type": "text/html" }).end("<h1>Not found</h1>"));
     expect((await errorOf(videos.check(signal))).message).toBe("s3://videos/team responded to a PUT with HTTP 404");
   });
 
-  test("nobody listens there", async () => {
+  test("refuses an address where nothing listens", async () => {
     const { videos } = await openVideos({ ...(await openFakeS3()).env, AWS_ENDPOINT_URL: "http://127.0.0.1:1" });
     const error = await errorOf(videos.check(signal));
     expect(error.message).toBe("the connection to 127.0.0.1:1 failed: ECONNREFUSED");

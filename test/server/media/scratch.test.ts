@@ -27,7 +27,7 @@ async function createWorld() {
   return { folder, running, open, age };
 }
 
-test("what a killed process has left is removed by the next one", async () => {
+test("the files of a killed process are removed by the next process", async () => {
   const { folder, running, open, age } = await createWorld();
   const left = await open(7);
   await writeFile(join(left.folder, "fox.mp4"), "half a fox");
@@ -37,7 +37,7 @@ test("what a killed process has left is removed by the next one", async () => {
   expect((await readdir(folder)).map((name) => join(folder, name))).toEqual([next.folder]);
 });
 
-test("the folder of a process that runs stays, however long it makes no video", async () => {
+test("the folder of a running process stays, however long it makes no video", async () => {
   const { open, age } = await createWorld();
   const idle = await open(7);
   await age(idle.folder, 1_000 * hourMs);
@@ -47,7 +47,7 @@ test("the folder of a process that runs stays, however long it makes no video", 
   expect(existsSync(idle.folder)).toBe(false);
 });
 
-test("a folder that was just made stays: its lease may be still to come", async () => {
+test("a folder that was just created stays, because its lease may follow", async () => {
   const { folder, open, age } = await createWorld();
   const fresh = join(folder, "unfinished-000000");
   await mkdir(fresh);
@@ -59,7 +59,7 @@ test("a folder that was just made stays: its lease may be still to come", async 
   expect(existsSync(fresh)).toBe(false);
 });
 
-test("other folders stay, and those of another user", async () => {
+test("other folders and those of other users stay", async () => {
   const { folder, open, age } = await createWorld();
   const isRoot = process.getuid?.() === 0;
   const others = ["fox", "fox-unfinished-000000", ...(isRoot ? ["unfinished-000000"] : [])].map((name) =>

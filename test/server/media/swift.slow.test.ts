@@ -11,7 +11,7 @@ const { signal } = new AbortController();
 describe("OpenStack Swift", { skip: !hasSwift }, () => {
   testMediaStore(async () => ({ place: `s3://videos/a/${randomUUID()}`, env: await openSwift() }));
 
-  test("keeps nothing whose digest is another one", async () => {
+  test("does not store content with a wrong digest", async () => {
     const { videos, made, keep } = await openVideos(await openSwift());
     const error = await errorOf(videos.keep({ ...made, etag: `"${sha256("another")}"` }, signal));
     expect(error.message).toMatch(/^s3:\/\/videos\/team responded to a PUT with HTTP 400 \(\w+\)$/);
@@ -28,12 +28,12 @@ describe("OpenStack Swift", { skip: !hasSwift }, () => {
     expect((await errorOf(keep())).message).toBe(`s3://videos/team responded to a PUT with ${reason}`);
   });
 
-  test("one who may not write: not kept", async () => {
+  test("does not store anything without permission to write", async () => {
     const { keep } = await openVideos({ ...(await openSwift()), AWS_ACCESS_KEY_ID: "test:stranger" });
     expect((await errorOf(keep())).message).toBe("s3://videos/team responded to a PUT with HTTP 403 (AccessDenied)");
   });
 
-  test("with redirects, the store gives the video itself, whole or a part, to whoever has the address", async () => {
+  test("with redirects, the store delivers the video, whole or in part, to anybody who has the address", async () => {
     const env = await openSwift();
     const { ask, troubles } = await openAddress("s3://videos/redirected", env, true);
     const { incoming } = await ask(mp4);

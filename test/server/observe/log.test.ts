@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { requestLine } from "../../../src/server/observe/log.ts";
 
-test("whatever a client sends, its line is one line, and moves no cursor", () => {
+test("whatever a client sends, its log line is one line without control characters", () => {
   const odd = "a\nb\r\u001b[2Jc\u2028d\u202ee";
   const line = requestLine({
     method: "GET",

@@ -13,7 +13,7 @@ function promtool(words: string[], input: string) {
   return { status, said: stdout + stderr };
 }
 
-test.skipIf(!hasPromtool)("promtool finds no fault with them", async () => {
+test.skipIf(!hasPromtool)("promtool finds no fault with the metrics", async () => {
   const { start, rest, text } = await createCounted();
   await start("a fox");
   await rest(1);
@@ -23,7 +23,7 @@ test.skipIf(!hasPromtool)("promtool finds no fault with them", async () => {
 const page = readPage("metrics").text;
 const [rules = ""] = page.match(/^groups:\n(?:.*\n)*?(?=```)/m) ?? [];
 
-test.skipIf(!hasPromtool)("promtool takes the three alerts of the page", async () => {
+test.skipIf(!hasPromtool)("promtool accepts the three alerts of the page", async () => {
   const file = join(makeFolder(), "vidgen.yml");
   writeFileSync(file, rules);
   expect(promtool(["check", "rules", file], "")).toEqual({

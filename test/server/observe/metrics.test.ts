@@ -5,7 +5,7 @@ import { open } from "../api/wire.ts";
 import { createCounted } from "../counted.ts";
 import { apiKey, baseUrl, bearer, otherKey, readError } from "../service.ts";
 
-test("starts, credits and failures are counted by model and reason, and a repeated start once", async () => {
+test("starts, credits and failures are counted by model and reason; a repeated start counts once", async () => {
   const { start, rest, figures } = await createCounted({ concurrency: 100 });
   const key = { "Idempotency-Key": "1" };
   for (const headers of [key, key]) await start("a fox", { model: "ray-3" }, headers);
@@ -44,7 +44,7 @@ test("the time from start to end is a histogram by model and status", async () =
   expect(seconds[`vidgen_generation_duration_seconds_bucket{le="15",${labels}}`]).toBeUndefined();
 });
 
-test("the time until an engine takes a generation is a histogram by model, and is known as soon as it does", async () => {
+test("the time until an engine accepts a generation is a histogram by model, and is recorded at once", async () => {
   const { start, clock, rest, figures } = await createCounted();
   await start("a fox");
   await start("it waits");
@@ -63,7 +63,7 @@ test("the time until an engine takes a generation is a histogram by model, and i
   });
 });
 
-test("an engine has so many that it makes, and room for so many more", async () => {
+test("an engine has the number of its jobs and of its free slots", async () => {
   const { start, clock, rest, figures } = await createCounted({ concurrency: 3 });
   await start("a fox");
   await clock.sleep(1_000);
@@ -73,7 +73,7 @@ test("an engine has so many that it makes, and room for so many more", async () 
   expect(await figures("engine_running", "engine_free")).toEqual({ [free]: 3 });
 });
 
-test("requests are a histogram by method, route and status, without the streams", async () => {
+test("requests are a histogram by method, route and status, without event streams", async () => {
   const { service, figures } = await createCounted();
   const { url, close } = await open(service.api, { onRequest: service.onRequest });
   const get = (path: string, init?: RequestInit) => fetch(url + path, init);
@@ -95,7 +95,7 @@ test("requests are a histogram by method, route and status, without the streams"
   });
 });
 
-test("the queue has what waits and not what is being made, and its age is that of the oldest", async () => {
+test("the queue counts waiting generations, not running ones, and its age is that of the oldest", async () => {
   const { start, clock, figures } = await createCounted();
   await start("a fox");
   await clock.sleep(5_000);
@@ -110,7 +110,7 @@ test("the queue has what waits and not what is being made, and its age is that o
   });
 });
 
-test("a generation that was cancelled counts as one, with its credits back", async () => {
+test("a cancelled generation is counted, with its returned credits", async () => {
   const { start, rest, service, figures } = await createCounted();
   await start("a fox");
   const url = `${baseUrl}/api/cancel?id=${await start("it waits")}`;
@@ -122,7 +122,7 @@ test("a generation that was cancelled counts as one, with its credits back", asy
   });
 });
 
-test("callbacks that wait, were delivered and were given up", async () => {
+test("callbacks are counted as waiting, delivered and given up", async () => {
   const { start, rest, figures } = await createCounted();
   for (const path of ["hook", "gone"]) await start("refused", { callback_url: `https://receiver.example/${path}` });
   await rest(2);
@@ -132,7 +132,7 @@ test("callbacks that wait, were delivered and were given up", async () => {
   });
 });
 
-test("an engine is up when it can be asked and takes creates", async () => {
+test("an engine is up when it can be checked and accepts submissions", async () => {
   let isAway = false;
   const check = async () => (isAway ? Promise.reject(new Error("away")) : "a fake");
   const { start, clock, figures } = await createCounted({ check });
@@ -154,7 +154,7 @@ test("an engine is up when it can be asked and takes creates", async () => {
   expect(await figures("engine_up")).toEqual({});
 });
 
-test("while the database is away, what is known without it is told, and nothing that was so before", async () => {
+test("while the database is unavailable, only the metrics that do not need it are returned", async () => {
   const { start, service, distant, text } = await createCounted();
   await start("a fox");
   expect(await text()).toMatch(/^vidgen_database_up 1$/m);
@@ -168,7 +168,7 @@ test("while the database is away, what is known without it is told, and nothing 
   expect(away).not.toContain("canary");
 });
 
-test("only the owner's key reads them, and nothing but GET", async () => {
+test("only the owner's key can read the metrics, and only with GET", async () => {
   const { get, service } = await createCounted();
   expect([(await get()).status, (await get("wrong")).status]).toEqual([401, 401]);
   expect(await readError(await get(otherKey))).toMatchObject({ code: "forbidden" });
@@ -185,7 +185,7 @@ test("only the owner's key reads them, and nothing but GET", async () => {
   expect(other?.status).toBe(404);
 });
 
-test("labels are models, engines and words: no id, prompt, account, key or error is in the text", async () => {
+test("labels are models, engines and fixed words; no id, prompt, account, key or error is in the text", async () => {
   const { start, rest, text } = await createCounted();
   const ids = [await start("canary-prompt", { callback_url: "https://canary.example/gone" }), await start("failed")];
   await rest(2);
@@ -201,7 +201,7 @@ test("labels are models, engines and words: no id, prompt, account, key or error
 const page = readPage("metrics").text;
 const [rules = ""] = page.match(/^groups:\n(?:.*\n)*?(?=```)/m) ?? [];
 
-test("the alerts, the dashboard and the page name only figures that there are, and the page all of vidgen's", async () => {
+test("the alerts, the dashboard and the page use only existing metrics, and the page lists all of vidgen's", async () => {
   const { start, rest, text } = await createCounted();
   await start("a fox");
   await rest(1);

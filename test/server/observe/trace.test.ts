@@ -58,7 +58,7 @@ function watch(
   return { clock, traces, fetch: ioFetch({ fetch } as Parameters<typeof ioFetch>[0]) };
 }
 
-test.each(kindIds)("a server of %s gets it with the create", async (kind) => {
+test.each(kindIds)("a server of %s gets the trace with the submission", async (kind) => {
   const { clock, traces, fetch } = watch(fakes[kind]);
   const { make } = await createTestEngine(fetch, { clock, kind });
   await make({ traceparent });
@@ -66,7 +66,7 @@ test.each(kindIds)("a server of %s gets it with the create", async (kind) => {
   expect(traces).toEqual([traceparent, null]);
 });
 
-test("so does ComfyUI", async () => {
+test("ComfyUI gets the trace with the submission", async () => {
   const { clock, traces, fetch } = watch(createComfyUi);
   const settings = {
     url: engineUrl,

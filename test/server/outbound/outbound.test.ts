@@ -56,11 +56,11 @@ const forbidden = [
   ...Object.keys(namedForbidden).map((name) => `https://${name}:%p/`),
 ];
 
-test("there are more than 100 of them", () => {
+test("more than 100 addresses are tested", () => {
   expect(new Set(forbidden).size).toBeGreaterThan(100);
 });
 
-test.each(forbidden)("%s is refused for callbacks and images, and nothing connects", async (spelling) => {
+test.each(forbidden)("%s is refused for callbacks and images, without a connection", async (spelling) => {
   const { seen, port } = await receive();
   const lookup = createNames(Object.fromEntries(Object.entries(namedForbidden).map(([name, all]) => [name, [all]])));
   const outbound = open({ allowLoopback: () => false, lookup });
@@ -78,7 +78,7 @@ test.each([...otherAddresses, ...unusable])("%s stays refused while loopback is 
   expect(seen.connections).toBe(0);
 });
 
-test("an address of a network that the owner has allowed is reached, and no other", async () => {
+test("only addresses in a network that the owner has allowed are reached", async () => {
   const { port } = await receive();
   const lookup = createNames({ "in.example": [["127.0.0.1"]], "out.example": [["127.0.1.1"]] });
   const outbound = open({ allowLoopback: () => false, isAllowed: createNetworks(["127.0.0.0/24"]), lookup });
@@ -88,7 +88,7 @@ test("an address of a network that the owner has allowed is reached, and no othe
     await expect(post(outbound, `http://${host}:${port}/`)).rejects.toMatchObject({ isForbidden: true });
 });
 
-test("loopback and networks are allowed to one account, and to no other", async () => {
+test("loopback and networks are allowed to one account only", async () => {
   const { port, seen } = await receive();
   const url = `http://127.0.0.1:${port}/`;
   const isIn = createNetworks(["127.0.0.0/24"]);
@@ -107,7 +107,7 @@ test("loopback and networks are allowed to one account, and to no other", async 
   }
 });
 
-test("the errors say what is refused and why", async () => {
+test("the errors say which address is refused and why", async () => {
   await expect(post(open(), "http://10.0.0.1/x")).rejects.toThrow(
     "callbacks to 10.0.0.1 are refused: a private address",
   );
@@ -121,7 +121,7 @@ test("the errors say what is refused and why", async () => {
   );
 });
 
-test("a name that changes its answer is checked at every connection", async () => {
+test("a name whose address changes is checked at every connection", async () => {
   const { seen, port } = await receive();
   let mayLoop = true;
   const names = { "turn.example": [["127.0.0.1"], ["10.0.0.1"], ["127.0.0.1", "192.168.0.1"], ["127.0.0.1"]] };
@@ -135,7 +135,7 @@ test("a name that changes its answer is checked at every connection", async () =
   expect(seen.connections).toBe(1);
 });
 
-test("a name is looked up once a connection: what was checked is what is connected to", async () => {
+test("a name is looked up once for each connection, so that the checked address is the one that is used", async () => {
   const { port } = await receive();
   const asked: string[] = [];
   const lookup: Lookup = async (name) => [{ address: asked.push(name) === 1 ? "127.0.0.1" : "10.0.0.1", family: 4 }];
@@ -143,7 +143,7 @@ test("a name is looked up once a connection: what was checked is what is connect
   expect(asked).toEqual(["once.example"]);
 });
 
-test("a connection that turns out to be forbidden ends before a byte of the request", async () => {
+test("a connection that proves to be forbidden ends before a byte of the request is sent", async () => {
   const { seen, url } = await receive();
   const answers = [true, false];
   const outbound = open({ allowLoopback: () => answers.shift() ?? false });
@@ -152,7 +152,7 @@ test("a connection that turns out to be forbidden ends before a byte of the requ
   expect(answers).toEqual([]);
 });
 
-test("no connection is used twice", async () => {
+test("no connection is reused", async () => {
   const { seen, url } = await receive();
   const outbound = open();
   await post(outbound, url);
@@ -162,7 +162,7 @@ test("no connection is used twice", async () => {
   expect(seen.requests.map(({ headers }) => headers.connection)).toEqual(["close", "close", "close"]);
 });
 
-test("a callback arrives as it was handed over, for the host of its address", async () => {
+test("a callback arrives unchanged, with the host of its address", async () => {
   let body: Promise<string> | undefined;
   const { seen, port } = await receive((request, response) => {
     body = text(request);
@@ -184,13 +184,13 @@ test("a callback arrives as it was handed over, for the host of its address", as
   expect(first?.headers).toMatchObject({ host: `receiver.example:${port}`, "webhook-id": "msg_1" });
 });
 
-test.each([301, 302, 303, 307, 308])("a callback follows no redirect: %i is the reply", async (status) => {
+test.each([301, 302, 303, 307, 308])("a callback does not follow a redirect: %i is the reply", async (status) => {
   const { seen, url } = await receive((_, response) => void response.writeHead(status, { Location: "/b" }).end());
   expect((await post(open(), url)).status).toBe(status);
   expect(seen.requests).toHaveLength(1);
 });
 
-test("an image is fetched over three redirects and no more", async () => {
+test("an image is fetched over at most three redirects", async () => {
   const { seen, url } = await receive(({ url: path = "" }, response) => {
     const left = Number(path.slice(1));
     if (left > 0) response.writeHead(302, { Location: String(left - 1) });
@@ -245,7 +245,7 @@ function endless(response: ServerResponse): Promise<unknown> {
   return closed;
 }
 
-test("a callback's reply is read for 20 kB, then cut", async () => {
+test("a callback's reply is cut after 20 kB", async () => {
   let gone: Promise<unknown> | undefined;
   const { url } = await receive((request, response) => {
     if (request.url === "/endless") gone = endless(response);
@@ -257,7 +257,7 @@ test("a callback's reply is read for 20 kB, then cut", async () => {
   await gone;
 });
 
-test("an image is cut at its limit, and one of just that size is whole", async () => {
+test("an image is cut above the size limit, and one of exactly that size is complete", async () => {
   let gone: Promise<unknown> | undefined;
   const { url } = await receive((request, response) => {
     if (request.url === "/endless") gone = endless(response);
@@ -270,7 +270,7 @@ test("an image is cut at its limit, and one of just that size is whole", async (
   await expect(get(open(), `${url}/just`, 999_999)).rejects.toThrow("is larger than");
 });
 
-test("an image that answers 404 is a reply; one that breaks off is an error", async () => {
+test("a 404 for an image is a reply; an image that ends early is an error", async () => {
   const { url } = await receive((request, response) => {
     if (request.url === "/none") return void response.writeHead(404).end("none");
     response.writeHead(200, { "Content-Length": 10 }).write("half");
@@ -280,7 +280,7 @@ test("an image that answers 404 is a reply; one that breaks off is an error", as
   await expect(get(open(), `${url}/half`)).rejects.toThrow();
 });
 
-test("an image has 30 s in all, and its connection is cut then", async () => {
+test("an image that takes more than 30 s is cut", async () => {
   const clock = createVirtualClock();
   let arrive = (_: ServerResponse) => {};
   const arrived = new Promise<ServerResponse>((resolve) => {
@@ -300,7 +300,7 @@ test("an image has 30 s in all, and its connection is cut then", async () => {
   await gone;
 });
 
-test("a callback whose reply never ends counts by its status once its time is over", async () => {
+test("a callback whose reply never ends counts by its status after its time limit", async () => {
   const clock = createVirtualClock();
   const timeout = clock.limit(15_000, signal, new Error("no response within 15 s"));
   let arrive = () => {};
@@ -324,7 +324,7 @@ test("a callback whose reply never ends counts by its status once its time is ov
   expect((await outcome).status).toBe(200);
 });
 
-test("the service's own signal ends a request with its reason", async () => {
+test("the service's signal ends a request with the signal's reason", async () => {
   const stop = new AbortController();
   const { url } = await receive(() => stop.abort(new Error("the service is stopping")));
   const sending = { account, headers: {}, body: "{}", signal: stop.signal };

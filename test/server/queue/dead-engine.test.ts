@@ -60,7 +60,7 @@ async function endsOf({ store }: TestService, ids: string[]): Promise<Record<str
 }
 
 describe("with a good engine of the same model", () => {
-  test("one that is not there fails no generation", async () => {
+  test("an engine that does not exist fails no generation", async () => {
     const engines = (clock: Clock) => [anEngine("dead", clock, { fault: refuse }), anEngine("good", clock)];
     const service = await createTestService({ engines });
     const ids = await startAll(service, 12);
@@ -68,7 +68,7 @@ describe("with a good engine of the same model", () => {
     expect(await endsOf(service, ids)).toEqual({ completed: 12 });
   });
 
-  test("one that answers 502 leaves at most 3 of 40 unclear", async () => {
+  test("an engine that answers 502 leaves at most 3 of 40 generations unclear", async () => {
     const engines = (clock: Clock) => [anEngine("broken", clock, { fault: broken, jobs: 16 }), anEngine("good", clock)];
     const service = await createTestService({ engines });
     const ids = await startAll(service, 40);
@@ -80,7 +80,7 @@ describe("with a good engine of the same model", () => {
 });
 
 describe("the only engine of a model", () => {
-  test("that takes nothing for a while gets each generation once it does, and is told of once", async () => {
+  test("gets each generation once after it was unavailable for a while, and is reported once", async () => {
     let isAway = true;
     const fault: Fault = (call) => (isAway && call.route === "create" ? refuse() : undefined);
     const service = await createTestService({ engines: (clock) => [anEngine("gpu", clock, { fault, jobs: 16 })] });
@@ -96,7 +96,7 @@ describe("the only engine of a model", () => {
     ]);
   });
 
-  test("that takes nothing for its time limit fails what has waited so long, and what it cost comes back", async () => {
+  test("fails the waiting generations after it was unavailable for its time limit, and their credits are returned", async () => {
     const service = await createTestService({ engines: (clock) => [anEngine("gpu", clock, { fault: refuse })] });
     const ids = await startAll(service, 20);
     await service.clock.sleep(20 * minute);
@@ -112,7 +112,7 @@ describe("the only engine of a model", () => {
     expect(await service.store.balance("local")).toBe(1_000);
   });
 
-  test("gets no second create within half a minute, nor a third within 4 minutes, when the first ones are unclear", async () => {
+  test("gets no second request within half a minute, and no third within 4 minutes, if the first ones are unclear", async () => {
     const at: number[] = [];
     const engines = (clock: Clock) => {
       const fault: Fault = (call) => {
@@ -127,7 +127,7 @@ describe("the only engine of a model", () => {
     expect(at.map((ms) => Math.round(ms / 1_000))).toEqual([0, 30, 270]);
   });
 
-  test("is out since its first failure, as the owner is told", async () => {
+  test("counts as down since its first failure, as the message to the owner says", async () => {
     const service = await createTestService({ engines: (clock) => [anEngine("gpu", clock, { fault: refuse })] });
     await service.clock.sleep(5_000);
     await startAll(service, 1);
@@ -150,8 +150,8 @@ const answering =
   };
 const denied = () => Response.json({ error: "This model is not available here." }, { status: 403 });
 
-describe("a create that is answered with 401 or 403", () => {
-  test("is followed by another one, so that one prompt holds up no other", async () => {
+describe("a submission that is answered with 401 or 403", () => {
+  test("is followed by another generation, so that one prompt does not block the others", async () => {
     const seen: string[] = [];
     const fault = answering("forbidden", denied, seen);
     const service = await createTestService({ engines: (clock) => [anEngine("gpu", clock, { fault })] });
@@ -166,7 +166,7 @@ describe("a create that is answered with 401 or 403", () => {
     expect(await service.store.balance("local")).toBe(950);
   });
 
-  test("is tried again where there is no other", async () => {
+  test("is tried again if there is no other", async () => {
     let isWrong = true;
     const fault: Fault = ({ route }) => (route === "create" && isWrong ? denied() : undefined);
     const service = await createTestService({ engines: (clock) => [anEngine("gpu", clock, { fault })] });
@@ -177,7 +177,7 @@ describe("a create that is answered with 401 or 403", () => {
     expect(await endsOf(service, ids)).toEqual({ completed: 1 });
   });
 
-  test("by a page of a proxy is sent again after a minute at the earliest", async () => {
+  test("is sent again after a minute at the earliest if a proxy's web page refused it", async () => {
     const at: number[] = [];
     const engines = (clock: Clock) => {
       const fault: Fault = ({ route }) => {
@@ -252,7 +252,7 @@ describe("in a command", () => {
     },
   );
 
-  test("an engine that comes back within the minute makes what waits", async () => {
+  test("an engine that is available again within a minute makes the waiting generations", async () => {
     const service = await command((clock) => [
       anEngine("gpu", clock, { fault: () => (clock.now() < 45_000 ? refuse() : undefined) }),
     ]);
@@ -261,7 +261,7 @@ describe("in a command", () => {
     expect(await endsOf(service, ids)).toEqual({ completed: 3 });
   });
 
-  test("a generation that is started after its engine was out for long has tries of its own", async () => {
+  test("a generation that is started long after its engine went down gets its own attempts", async () => {
     let isAway = true;
     const fault: Fault = () => (isAway ? refuse() : undefined);
     const service = await command((clock) => [anEngine("gpu", clock, { fault })]);
@@ -274,7 +274,7 @@ describe("in a command", () => {
     expect(await look(service, id)).toMatchObject({ status: "completed" });
   });
 
-  test.each([401, 403])("an engine that refuses its key with %i ends them at once", async (status) => {
+  test.each([401, 403])("an engine that refuses its key with %i ends the generations at once", async (status) => {
     let creates = 0;
     const fault: Fault = ({ route }) => {
       if (route !== "create") return undefined;
@@ -314,7 +314,7 @@ describe("in a command", () => {
     expect(await endsOf(service, ids)).toEqual({ completed: 2 });
   });
 
-  test("an engine that takes others with the same key ends the denied one alone", async () => {
+  test("an engine that accepts others with the same key fails only the denied generation", async () => {
     const seen: string[] = [];
     const fault = answering("forbidden", denied, seen);
     const service = await command((clock) => [anEngine("gpu", clock, { fault, jobs: 1 })]);
@@ -342,7 +342,7 @@ describe("in a command", () => {
     expect(service.notes.join()).not.toContain("Nothing was submitted");
   });
 
-  test("another engine of the model that is only busy is waited for", async () => {
+  test("another engine of the model that is only busy is given time", async () => {
     const busy: Fault = ({ route }) => (route === "create" ? Response.json({}, { status: 429 }) : undefined);
     const service = await command((clock) => [
       anEngine("dead", clock, { fault: refuse }),
@@ -354,7 +354,7 @@ describe("in a command", () => {
   });
 });
 
-describe("what a generation cost", () => {
+describe("the price of a generation", () => {
   const gpu = (render: Engine["render"]) => [fakeEngine({ name: "http://gpu", isSimulation: false, render })];
   const lost = () => Promise.reject(new Error("http://gpu no longer knows this video's job"));
 
@@ -372,14 +372,14 @@ describe("what a generation cost", () => {
     expect(remaining_credits).toBe(balance - 10);
   });
 
-  test("stays paid without refunds", async () => {
+  test("stays charged with --no-refunds", async () => {
     const service = await createTestService({ engines: gpu(lost), hasRefunds: false });
     await startAll(service, 1);
     await service.rest();
     expect([service.ended.length, await service.store.balance("local")]).toEqual([1, 990]);
   });
 
-  test("stays paid when a process ended while it was submitted", async () => {
+  test("stays charged if a process ended during the submission", async () => {
     const store = await openStore(":memory:");
     const engines = gpu(async (_, { checkpoint, signal }) => {
       await checkpoint({ state: "submitting" });
@@ -397,7 +397,7 @@ describe("what a generation cost", () => {
   });
 });
 
-test("what has its images does not wait here for an engine that takes nothing: another process may have one", async () => {
+test("a generation whose images are fetched does not wait here for an unavailable engine, because another process may have one", async () => {
   const memory = await openStore(":memory:");
   const released: string[] = [];
   const release: Store["release"] = async (id) => void released.push(id);
@@ -411,7 +411,7 @@ test("what has its images does not wait here for an engine that takes nothing: a
   expect(new Set(released)).toEqual(new Set(ids));
 });
 
-test("an engine with an unclear create gets one create at a time until ten were taken", async () => {
+test("an engine with an unclear submission gets one at a time until it has accepted ten", async () => {
   const clock = createVirtualClock();
   const breaker = createBreaker({ clock, onChange: () => {} });
   breaker.onUnclear("HTTP 502");

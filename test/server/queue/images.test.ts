@@ -45,7 +45,7 @@ const pictures = {
 };
 
 describe("an image is saved", () => {
-  test.each(Object.entries(pictures))("from an http address: %s", async (_, bytes) => {
+  test.each(Object.entries(pictures))("from an HTTP address: %s", async (_, bytes) => {
     expect(await save(url, answer(bytes))).toEqual(bytes);
   });
 
@@ -62,7 +62,7 @@ describe("an image is saved", () => {
     expect(await save(source, get)).toEqual(pictures.PNG);
   });
 
-  test("with the account, the signal and the most bytes handed on", async () => {
+  test("with the account, the signal and the size limit passed to fetch", async () => {
     const asked: unknown[] = [];
     const get: Get = async (...args) => {
       asked.push(args);
@@ -73,7 +73,7 @@ describe("an image is saved", () => {
   });
 });
 
-describe("a bad image is told by a message", () => {
+describe("a bad image has a message that says why", () => {
   const name = `the image at ${url}`;
   test.each([
     ["a page", text("<!doctype html>"), `${name} is not a PNG, JPEG or WebP image`],
@@ -97,26 +97,26 @@ describe("a bad image is told by a message", () => {
     await expect(length).rejects.toThrow(new Error(message));
   });
 
-  test("a picture of 50 megapixels, in a side of 65,535 pixels or not, is good", async () => {
+  test("an image of 50 megapixels is accepted, even if a side has 65,535 pixels", async () => {
     for (const png of [pngOf(10_000, 5_000, text("")), pngOf(65_535, 762, text(""))]) {
       expect(await save(url, answer(png))).toEqual(png);
     }
   });
 
-  test.each([301, 403, 404, 500])("an answer of HTTP %i", async (status) => {
+  test.each([301, 403, 404, 500])("a reply of HTTP %i", async (status) => {
     await expect(save(url, answer(pictures.PNG, status))).rejects.toThrow(
       new Error(`${name} responded with HTTP ${status}`),
     );
   });
 
-  test("an address that is not reached", async () => {
+  test("an address that cannot be reached", async () => {
     const get = () => Promise.reject(new Error("images.example has no address"));
     await expect(save(url, get)).rejects.toThrow(
       new Error(`${name} could not be fetched: images.example has no address`),
     );
   });
 
-  test("an abort is the signal's reason", async () => {
+  test("an abort rejects with the signal's reason", async () => {
     const reason = new Error("the service is stopping");
     const get = () => Promise.reject(new Error("socket hang up"));
     await expect(save(url, get, AbortSignal.abort(reason))).rejects.toBe(reason);
@@ -158,13 +158,13 @@ describe("a picture's header", () => {
     expect(readPictureHeader(bytes)).toMatchObject(header);
   });
 
-  test("a JPEG whose EXIF is cut off is upright", () => {
+  test("a JPEG with truncated EXIF is treated as upright", () => {
     const cut = Buffer.from("\xff\xd8\xff\xe1\x00\x0eExif\0\0II\x2a\0\x08\0", "latin1");
     const jpeg = new Uint8Array([...cut, ...squaresJpeg.subarray(2)]);
     expect(readPictureHeader(jpeg)).toMatchObject({ width: 16, height: 16, orientation: 1 });
   });
 
-  test("any bytes after a signature are an image or an Error, and soon", async () => {
+  test("any bytes after a signature give an image or an Error within a short time", async () => {
     const starts = Object.values(pictures).map((bytes) => bytes.subarray(0, 16));
     const bytes = fc
       .tuple(fc.constantFrom(...starts), fc.nat(16), fc.uint8Array({ maxLength: 200 }))

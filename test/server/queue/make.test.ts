@@ -69,7 +69,7 @@ async function startAndDie(store: Store, engine: Engine, fields: object = {}) {
 const submitted = { state: "submitted", job: "job/1+2=" } as const;
 
 describe("after a restart", () => {
-  test("the engine that has the job gets it back, without images; a checkpoint has the engine's name and the time", async () => {
+  test("a job goes to the engine that has it, without images; a checkpoint has the engine's name and the time", async () => {
     const store = await aStore();
     const gpu = stuckEngine("http://gpu-1", { state: "submitting" }, submitted);
     const { id, folder } = await startAndDie(store, gpu, { imageUrl: url });
@@ -85,7 +85,7 @@ describe("after a restart", () => {
     expect((await store.generation(id))?.checkpoint).toEqual(kept);
   });
 
-  test("a job is followed with the model that its provider calls it by, also where several engines have its address", async () => {
+  test("a job is followed under its provider's name of the model, even if several engines have its address", async () => {
     const store = await aStore();
     const first = { ...stuckEngine("@ai-sdk/fal", submitted), upstreamModel: "wan" };
     const { id } = await startAndDie(store, first);
@@ -99,7 +99,7 @@ describe("after a restart", () => {
     expect(given).toEqual([{ by: "@ai-sdk/fal", images: 0, resume: kept }]);
   });
 
-  test("each of very many jobs that run elsewhere goes on at once", async () => {
+  test("very many jobs at engines are all followed at once", async () => {
     const store = await aStore();
     const gpu = { ...stuckEngine("http://gpu-1", submitted), concurrency: 250 };
     const first = await createTestService({ store, engines: [gpu], credits: 10_000 });
@@ -117,7 +117,7 @@ describe("after a restart", () => {
     await service.queue.close();
   });
 
-  test("a job that runs elsewhere waits for no images of others", async () => {
+  test("a job at an engine does not wait for the images of others", async () => {
     const store = await aStore();
     const { id } = await startAndDie(store, stuckEngine("http://gpu-1", submitted), { imageUrl: url });
     const get: Get = (_, { signal }) => untilAborted(signal);
@@ -128,7 +128,7 @@ describe("after a restart", () => {
     expect(service.ended).toEqual([id]);
   });
 
-  test("one that fails now leaves no file of an earlier process", async () => {
+  test("a generation that fails leaves no file of an earlier process", async () => {
     const store = await aStore();
     const gpu = fakeEngine({
       name: "http://gpu-1",
@@ -149,7 +149,7 @@ describe("after a restart", () => {
     expect(filesIn(folder)).toEqual([]);
   });
 
-  test("a checkpoint of another engine's rendering is not given to this one", async () => {
+  test("an engine does not get the checkpoint of another engine", async () => {
     const store = await aStore();
     const { id } = await startAndDie(store, stuckEngine("preview", { state: "rendering", tries: 1 }));
     const given: unknown[] = [];
@@ -185,7 +185,7 @@ describe("after a restart", () => {
   );
 });
 
-test("a create that is unclear is told by its code in the status, in the callback and as a video of /v1/videos", async () => {
+test("an unclear submission has its code in the status, in the callback and in /v1/videos", async () => {
   const bodies: unknown[] = [];
   const render: Engine["render"] = async () => ({ kind: "unclear", reason: "HTTP 502" });
   const service = await createTestService({
@@ -206,7 +206,7 @@ test("a create that is unclear is told by its code in the status, in the callbac
   expect(await video.json()).toMatchObject({ status: "failed", error: { code: "unclear", message: error } });
 });
 
-test("what an engine has made is kept once its file can be opened, and counts as nothing that failed", async () => {
+test("a video whose file cannot be opened at first is saved when it can be, and does not count as a failure", async () => {
   const { createReadStream } = fs;
   const replace = (value: typeof createReadStream) => {
     Object.assign(fs, { createReadStream: value });
@@ -225,7 +225,7 @@ test("what an engine has made is kept once its file can be opened, and counts as
   expect(service.troubles[0]).toMatch(/^The video cannot be read; retrying in 1 s: Error: EMFILE/);
 });
 
-test("a file that is gone fails its generation, and is not waited for", async () => {
+test("a generation whose file is lost fails without waiting", async () => {
   const service = await createTestService({ render: async () => ({ kind: "made", hasThumbnail: false }) });
   const id = await service.startId();
   await service.rest();
@@ -261,7 +261,7 @@ describe("a generation without an engine", () => {
   ];
 
   test.each(cases)(
-    "$what waits, which is told once, and fails half an hour after the service was started without it",
+    "$what waits, is reported once, and fails half an hour after the service was started without the engine",
     async ({ checkpoints, models, isSimulation, reason }) => {
       const store = await aStore();
       const { id, folder } = await startAndDie(store, stuckEngine("http://gpu-1", ...checkpoints));
@@ -285,7 +285,7 @@ describe("a generation without an engine", () => {
     },
   );
 
-  test("whose job is at an engine that is gone waits for it without end, which is told once: it may be paid for", async () => {
+  test("whose job is at a missing engine waits without a limit, because it may be paid for, and is reported once", async () => {
     const store = await aStore();
     const { id } = await startAndDie(store, stuckEngine("http://gpu-1", submitted));
     const service = await createTestService({ store, engines: [quickEngine([])] });
@@ -298,7 +298,7 @@ describe("a generation without an engine", () => {
   });
 
   test.each([submittedThere, ...cases])(
-    "$what goes on once a later process has its engine",
+    "$what continues when a later process has the engine",
     async ({ checkpoints, models, isSimulation }) => {
       const store = await aStore();
       const { id } = await startAndDie(store, stuckEngine("http://gpu-1", ...checkpoints));
@@ -314,7 +314,7 @@ describe("a generation without an engine", () => {
   );
 });
 
-test("the least busy engine of a model takes the job, by how many it makes at once", async () => {
+test("the least busy engine of a model, relative to its number of jobs, gets the next job", async () => {
   const given: string[] = [];
   const anEngine = (name: string, concurrency: number, model: string) =>
     fakeEngine({
@@ -333,7 +333,7 @@ test("the least busy engine of a model takes the job, by how many it makes at on
   expect(given).toEqual(["small", "large", "large", "large"]);
 });
 
-test("how much is made is told with the status while it is processing, and not after", async () => {
+test("the status has the progress only while the generation is processing", async () => {
   const render: Engine["render"] = async ({ file }, { progress }) => {
     progress(40);
     await service.clock.sleep(10_000);
@@ -375,7 +375,7 @@ describe("the files of a generation's images", () => {
     expect([seen, filesIn(service.folder)]).toEqual([[true, true], [`${id}.mp4`].slice(0, videos)]);
   });
 
-  test("are not written after one of them was bad", async () => {
+  test("are not written after one of them was refused", async () => {
     const service: TestService = await createTestService({
       get: async (source) => {
         if (source === url) return { status: 404, body: new Uint8Array() };
@@ -388,7 +388,7 @@ describe("the files of a generation's images", () => {
     expect([service.ended.length, filesIn(service.folder)]).toEqual([1, []]);
   });
 
-  test("that cannot be removed are told, and the video is kept", async () => {
+  test("that cannot be removed are reported, and the video is kept", async () => {
     const { rm } = fsPromises;
     const replace = (value: typeof rm) => {
       Object.assign(fsPromises, { rm: value });
@@ -404,7 +404,7 @@ describe("the files of a generation's images", () => {
     expect(service.troubles).toEqual([`The images of the generation ${id} could not be removed: Error: not empty`]);
   });
 
-  test("that a killed process has left are gone after the next one has finished", async () => {
+  test("that a killed process has left are removed when the next process finishes the generation", async () => {
     const store = await aStore();
     const { id, folder } = await startAndDie(store, stuckEngine("http://gpu-1", submitted), images);
     mkdirSync(join(folder, `${id}.images`), { recursive: true });
@@ -437,7 +437,7 @@ describe("the files of a generation's images", () => {
   );
 });
 
-test("what no engine of this process can make is left to other processes of a shared database, and told once", async () => {
+test("a generation that no engine of this process can make is left to other processes of a shared database, and reported once", async () => {
   const store = { ...(await aStore()), isShared: true };
   const first = await createTestService({ store, engines: [fakeEngine({ models: ["sora-2", "ray-3"] })] });
   await first.queue.close();
@@ -451,7 +451,7 @@ test("what no engine of this process can make is left to other processes of a sh
   ]);
 });
 
-test("an engine that has nothing left to do for a job frees its slot, once, while the job goes on", async () => {
+test("a job that its engine has finished frees the slot once, while the video is still fetched", async () => {
   const begun: string[] = [];
   const service = await createTestService({
     concurrency: 1,

@@ -13,7 +13,7 @@ async function look(service: TestService, id: string): Promise<unknown> {
   return (await service.status(id)).json();
 }
 
-test("generations end one after the other, in the order they were started", async () => {
+test("generations end one after the other, in the order in which they were started", async () => {
   const service = await createTestService();
   const ids = [await service.startId(), await service.startId(), await service.startId()];
   await service.rest();
@@ -23,7 +23,7 @@ test("generations end one after the other, in the order they were started", asyn
   expect(service.ended).toEqual(ids);
 });
 
-test("one account's many do not stand before everybody's", async () => {
+test("many generations of one account do not delay those of others", async () => {
   const service = await createTestService();
   await service.store.addAccount({ name: "b", keyHash: "b", creditsOf: () => 1_000 });
   const starts = ["local", "local", "local", "local", "b", "b"].map((account) => newGeneration({ account }));
@@ -33,7 +33,7 @@ test("one account's many do not stand before everybody's", async () => {
   expect(service.ended).toEqual([a1, b1, a2, b2, a3, a4]);
 });
 
-test("a start with images to fetch has its account's turn among those without", async () => {
+test("a generation with images keeps its account's turn among those without images", async () => {
   const service = await createTestService();
   await service.store.addAccount({ name: "b", keyHash: "b", creditsOf: () => 1_000 });
   const { request } = newGeneration();
@@ -66,7 +66,7 @@ test("an account whose image addresses never respond does not hold up the images
   expect(new Set(service.ended)).toEqual(new Set(prompt.map(({ id }) => id)));
 });
 
-test("one that was started by a clock that is an hour ahead ends as soon as it is made", async () => {
+test("a generation that was started under a clock an hour ahead ends as soon as its video is made", async () => {
   const service = await createTestService();
   const created_at = new Date(service.clock.date().getTime() + 3_600_000).toISOString();
   const generation = newGeneration({ created_at });
@@ -75,7 +75,7 @@ test("one that was started by a clock that is an hour ahead ends as soon as it i
   expect(service.ended).toEqual([generation.id]);
 });
 
-test("one that fails does not stop the next", async () => {
+test("a failed generation does not stop the next", async () => {
   // Its place is free before its files are removed: the next one must take longer than that to end after it.
   const render = async (): Promise<never> => {
     await service.clock.sleep(renderMs);
@@ -108,7 +108,7 @@ test("an engine that writes no file fails", async () => {
   expect(await look(service, id)).toMatchObject({ status: "failed", error: expect.any(String) });
 });
 
-test("close stops the one being rendered and begins no other", async () => {
+test("close stops the generation that is being rendered and begins no other", async () => {
   const service = await createTestService();
   const ids = [await service.startId(), await service.startId()];
   await service.clock.sleep(renderMs / 2);
@@ -120,7 +120,7 @@ test("close stops the one being rendered and begins no other", async () => {
   for (const id of ids) expect(await look(service, id)).toMatchObject({ status: "processing" });
 });
 
-test("what is added after close is not begun", async () => {
+test("a generation that is added after close does not begin", async () => {
   const service = await createTestService();
   await service.queue.close();
   await service.start();
@@ -128,7 +128,7 @@ test("what is added after close is not begun", async () => {
   expect(service.rendered).toEqual([]);
 });
 
-test("a result that the store cannot take is reported and written later; polls do not render it again, and the next is not stopped", async () => {
+test("a result that the store cannot save is reported and written later; polls do not render it again, and the next generation continues", async () => {
   const memory = await openStore(":memory:");
   let failures = 3;
   const store: Store = {
@@ -151,7 +151,7 @@ function untilAborted(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
 }
 
-test("before the store says that there is a video, it, its thumbnail and their names are on the disk", async () => {
+test("the video, its thumbnail and their names are on the disk before the store records them", async () => {
   const synced: string[] = [];
   const probe = await open("/dev/null");
   const handles = Object.getPrototypeOf(probe);
@@ -191,7 +191,7 @@ test("the engine gets the bytes of the images in order, and where to put the vid
   ]);
 });
 
-test("an image that is not there fails the generation and says so; nothing is rendered", async () => {
+test("an image that does not exist fails the generation with that reason, and nothing is rendered", async () => {
   const service = await createTestService({ get: async () => ({ status: 404, body: new Uint8Array() }) });
   const id = await service.startId({ imageUrl: url });
   await service.rest();
@@ -202,7 +202,7 @@ test("an image that is not there fails the generation and says so; nothing is re
   expect(service.rendered).toEqual([]);
 });
 
-test("a server of images that does not answer holds up no generation without images", async () => {
+test("an image server that does not answer delays no generation without images", async () => {
   const service = await createTestService({ get: (_, { signal }) => untilAborted(signal) });
   for (let stuck = 0; stuck < 8; stuck++) await service.startId({ imageUrl: url });
   const ids = [await service.startId(), await service.startId()];
@@ -210,7 +210,7 @@ test("a server of images that does not answer holds up no generation without ima
   expect(service.ended).toEqual(ids);
 });
 
-test("as many are rendered at once as there is room for", async () => {
+test("as many generations are rendered at once as there are slots", async () => {
   const service = await createTestService({ concurrency: 2 });
   const ids = [await service.startId(), await service.startId(), await service.startId()];
   await service.rest();
@@ -219,7 +219,7 @@ test("as many are rendered at once as there is room for", async () => {
   expect(service.ended[2]).toBe(ids[2]);
 });
 
-test("[slow: 90s] takes that long from its start, and holds up no other", async () => {
+test("[slow: 90s] takes that long from its start, and delays no other generation", async () => {
   const service = await createTestService();
   const slow = await service.startId({ prompt: "a fox [slow: 90s]" });
   const quick = await service.startId({ prompt: "an owl" });
@@ -244,7 +244,7 @@ test.each([
   expect(service.ended).toHaveLength(1);
 });
 
-test("of the progress of generations whose end is never heard, the last ten thousand are remembered", async () => {
+test("progress is remembered for the last ten thousand generations, even if their end is never reported", async () => {
   const { queue } = await createTestService();
   const made = (id: string, percent: number) => queue.onChange({ kind: "progress", id, percent, account: null });
   for (let index = 0; index <= 10_000; index++) made(`${index}`, 1);
@@ -259,7 +259,7 @@ test("of the progress of generations whose end is never heard, the last ten thou
   ]);
 });
 
-test("what an earlier owner of the state has left is gone on with when somebody asks for it, once", async () => {
+test("a generation that an earlier process left continues once when its status is requested", async () => {
   const store = await openStore(":memory:");
   const first = await createTestService({ store });
   const ids = [await first.startId(), await first.startId()];

@@ -28,7 +28,7 @@ const untilAborted = (signal: AbortSignal) =>
 
 const files = ({ folder }: TestService) => readdirSync(folder).filter((name) => !name.startsWith("."));
 
-test("a video is removed so long after its end and no sooner, with its picture, and the status says so", async () => {
+test("a video is removed with its thumbnail after the time limit, not earlier, and the status says so", async () => {
   const service = await createTestService();
   const id = await service.startId();
   await service.rest();
@@ -45,7 +45,7 @@ test("a video is removed so long after its end and no sooner, with its picture, 
   expect(await reply.text()).toContain("this generation was removed at ");
 });
 
-test("what runs stays, however long it takes", async () => {
+test("a running generation stays, however long it takes", async () => {
   const service = await createTestService({ render: (_, { signal }) => untilAborted(signal) });
   const id = await service.startId();
   const retention = await keep(service, { videosMs: day, recordsMs: day });
@@ -54,7 +54,7 @@ test("what runs stays, however long it takes", async () => {
   expect((await service.status(id)).status).toBe(200);
 });
 
-test("a record that goes takes its video with it", async () => {
+test("a removed record takes its video with it", async () => {
   const service = await createTestService();
   const id = await service.startId();
   await service.rest();
@@ -71,7 +71,7 @@ test("a record that goes takes its video with it", async () => {
   expect(await service.store.balance("local")).toBe(before);
 });
 
-test("while the videos cannot be reached their records stay, the owner hears of it once, and it is tried again", async () => {
+test("while the videos cannot be reached, their records stay, the owner is told once, and the removal is tried again", async () => {
   const service = await createTestService();
   const id = await service.startId();
   await service.rest();
@@ -90,7 +90,7 @@ test("while the videos cannot be reached their records stay, the owner hears of 
   expect(await service.store.generation(id)).toBeUndefined();
 });
 
-test("videos that cannot be removed keep no other one, the owner hears of the first, and they are tried again an hour later", async () => {
+test("videos that cannot be removed do not block others, the first is reported, and they are tried again an hour later", async () => {
   const service = await createTestService({ credits: 100_000 });
   const start = () => service.startId();
   // More than are removed at a time.
@@ -122,7 +122,7 @@ test("videos that cannot be removed keep no other one, the owner hears of the fi
   expect(service.troubles).toHaveLength(1);
 });
 
-test("more than one pass takes is removed without waiting for the next hour", async () => {
+test("more videos than one pass removes do not wait for the next hour", async () => {
   const service = await createTestService({ credits: 100_000 });
   const ids = await Promise.all(Array.from({ length: 450 }, () => service.startId()));
   for (const id of ids) await service.cancel(id);

@@ -41,7 +41,7 @@ async function retired(service: TestService) {
     .map(({ engine, error, draining }) => [engine, draining, error]);
 }
 
-test("a new engine takes work, more jobs count at once, and a removed engine ends its jobs and takes no others", async () => {
+test("a new engine gets work, more jobs count immediately, and a removed engine finishes its jobs and gets no others", async () => {
   const [one, two] = [createGpu("http://gpu-1"), createGpu("http://gpu-2")];
   const engines = [one.engine];
   const service = await createTestService({ engines });
@@ -69,7 +69,7 @@ test("a new engine takes work, more jobs count at once, and a removed engine end
   expect(service.notes).toContain("http://gpu-1 has finished what was submitted to it, and is no longer used.");
 });
 
-test("an engine that comes back while it drains takes work again", async () => {
+test("an engine that is added again while it drains gets work again", async () => {
   const [one, two] = [createGpu("http://gpu-1"), createGpu("http://gpu-2", { models: ["ray-3"] })];
   const engines = [one.engine, two.engine];
   const service = await createTestService({ engines });
@@ -97,7 +97,7 @@ async function createLeft() {
   return { store, id, folder: before.folder };
 }
 
-test("a later process that does not name an engine has what was submitted to it end there, and gives it nothing else", async () => {
+test("a later process without an engine lets it finish its submitted jobs, and gives it no others", async () => {
   const { id, ...left } = await createLeft();
   const [one, two] = [createGpu("http://gpu-1"), createGpu("http://gpu-2")];
   const reopened: unknown[] = [];
@@ -120,7 +120,7 @@ test("a later process that does not name an engine has what was submitted to it 
   ]);
 });
 
-test("what was submitted to an engine that cannot be used waits, and the service says why; it goes on once the engine can be used", async () => {
+test("a generation at an unusable engine waits, the service says why, and it continues when the engine can be used", async () => {
   const { id, ...left } = await createLeft();
   const one = createGpu("http://gpu-1");
   let hasKey = false;
@@ -148,7 +148,7 @@ test("what was submitted to an engine that cannot be used waits, and the service
   expect(one.rendered).toEqual([`resumed ${id}`]);
 });
 
-test("what waits for an engine that no process has does not count as running, and a cancel ends it as unclear, without its credits", async () => {
+test("a generation that waits for an engine that no process has does not count as running; a cancel ends it as unclear, without a refund", async () => {
   const { id, ...left } = await createLeft();
   const two = createGpu("http://gpu-2");
   const service = await createTestService({ ...left, engines: [two.engine], resume: "all" });

@@ -54,12 +54,12 @@ test.each<[string, Partial<Needs>, boolean]>([
   expect(canMake(engine(), needs(changes))).toBe(isAble),
 );
 
-test("a preview stands in for no real model", () => {
+test("the preview engine does not replace a real model", () => {
   expect(canMake(engine({ isSimulation: true }), needs())).toBe(false);
   expect(canMake(engine({ isSimulation: true }), needs({ isReal: false }))).toBe(true);
 });
 
-test("engines that make the same are one group", () => {
+test("engines of the same models are one group", () => {
   const [a, b, other] = [engine(), engine({ jobs: 0 }), engine({ maxImages: 4 })];
   expect(groupEngines([a, other, b])).toEqual([[a, b], [other]]);
 });
@@ -101,11 +101,11 @@ test.each<[string, EngineState[], { index: number; limit: number; denied?: strin
   });
 });
 
-test("what a preview gets takes no slot of what the processes share", () => {
+test("a preview takes no slot that the processes share", () => {
   expect(nextToMake([engine({ isSimulation: true })])?.wanted.slot).toBeUndefined();
 });
 
-test("a group that denies a generation tries another one first, then those before the last, then all", () => {
+test("a group that refused a generation tries another one first, then those before the last, then all", () => {
   expect(listAvoided([engine({ denied: ["1", "2"], isDenying: true })])).toEqual([["1", "2"], ["2"], []]);
   expect(listAvoided([engine({ denied: ["1", "2"] })])).toEqual([[]]);
 });
@@ -125,7 +125,7 @@ test.each<[string, Partial<EngineState>, string[], string[] | undefined]>([
   ).toEqual(exceptAccounts && { ...capabilities, kind: "new", isFetched: true, exceptAccounts }),
 );
 
-test("a group is out when each of its engines is", () => {
+test("a group is down when all its engines are", () => {
   expect(isOut([engine({ isPaused: true }), engine({ isPaused: true })])).toBe(true);
   expect(isOut([engine({ isPaused: true }), engine()])).toBe(false);
 });

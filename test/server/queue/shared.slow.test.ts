@@ -77,7 +77,7 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
 
   type Maker = ReturnType<typeof anEngine>;
 
-  test("feeds an idle engine within a second beside a model that has more to make than its engine can", async () => {
+  test("gives an idle engine work within a second, beside a model with too much work", async () => {
     const [busy, idle] = [anEngine("wan-2.5", 2), anEngine("ray-3", 2)];
     const start = await openService([busy.engine, idle.engine]);
     for (let index = 0; index < 20; index++) await start("wan-2.5");
@@ -89,7 +89,7 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
     expect(busy.begun).toHaveLength(2);
   });
 
-  test("makes with the others as many as an engine makes at once, and takes over theirs", async () => {
+  test("shares an engine's number of jobs with the others, and takes over their jobs", async () => {
     const database = await server().createDatabase();
     const [first, second] = [1, 2].map(() => anEngine("ray-3", 5, { isSimulation: false })) as [Maker, Maker];
     const start = await openService([first.engine], database);
@@ -103,7 +103,7 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
     await expect.poll(() => first.begun.length).toBe(5);
   });
 
-  test("begins what has its images here once another process has claimed its slot", async () => {
+  test("begins a generation whose images are here when another process has claimed its slot", async () => {
     const database = await server().createDatabase();
     const maker = anEngine("ray-3", 1, { isSimulation: false });
     const start = await openService([maker.engine], database);
@@ -119,7 +119,7 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
     await expect.poll(() => maker.begun.length).toBe(2);
   });
 
-  test("stops what another process was asked to cancel", async () => {
+  test("stops a generation whose cancel request went to another process", async () => {
     const database = await server().createDatabase();
     const maker = anEngine("ray-3", 1);
     const start = await openService([maker.engine], database);
@@ -172,7 +172,7 @@ describe("engines of processes that come and go", { skip: postgresPrograms === u
   };
 
   test(
-    "an engine never makes more than it may at once, and always as many, while one joins, one is killed and one is suspended",
+    "an engine always makes exactly its number of jobs, while one process joins, one is killed and one is suspended",
     { timeout: 4 * patienceMs },
     () =>
       whileSharing(createRandom("slots"), async (shared) => {

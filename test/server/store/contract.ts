@@ -64,7 +64,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await tell(await open())).toStrictEqual(before);
   });
 
-  it("callbacks wait until they were delivered or given up, and keep the trace of their start", async () => {
+  it("a callback waits until it is delivered or given up, and keeps the trace of its start", async () => {
     const store = await openWith(100);
     const [one, two] = [newGeneration(), newGeneration()];
     for (const each of [one, two]) await store.start(each, cost, undefined);
@@ -80,7 +80,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.pendingCallbacks()).toBe(1);
   });
 
-  it("an account's own generations come newest or oldest first, in pages, without those that it has removed", async () => {
+  it("an account's generations are listed newest or oldest first, in pages, without removed ones", async () => {
     const open = await createWith(100);
     const store = await open();
     await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 100 });
@@ -113,7 +113,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     await store.close();
   });
 
-  it("texts come back as they were, but for a NUL or half a pair of surrogates, in whose place is U+FFFD", async () => {
+  it("strings are stored unchanged, except that U+FFFD replaces a NUL or an unpaired surrogate", async () => {
     const store = await openWith(100);
     const { request } = newGeneration();
     const extras = { style: { [odd]: [odd, "\\u0000 \\ud800 \\\\u0000"] } };
@@ -135,7 +135,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     ]);
   });
 
-  it("the body of a callback has the very bytes that were given, which are signed", async () => {
+  it("the body of a callback is stored byte for byte, because these bytes are signed", async () => {
     const store = await openWith(100);
     const { id } = newGeneration();
     await store.start(newGeneration({ id }), cost, undefined);
@@ -144,7 +144,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.deliveries({ limit: 1 })).toMatchObject([{ body }]);
   });
 
-  it("a look at a generation has the beginning of an image that came with it, and a maker the whole", async () => {
+  it("reading a generation returns the beginning of a data: image; a claim returns the whole image", async () => {
     const store = await openWith(100);
     const large = `data:image/png;base64,${"A".repeat(20_000_000)}`;
     const images = ["https://a.example/1.png", large, "data:image/png;base64,AA", `data:image/png,${odd.repeat(9)}`];
@@ -164,7 +164,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     await expect(store.images("unknown")).rejects.toThrow("no generation unknown");
   });
 
-  it("what is not there is undefined, or an error that names it", async () => {
+  it("a missing record is undefined, or an error with its id", async () => {
     const store = await openWith(100);
     expect(await store.account("unknown")).toBeUndefined();
     expect(await store.generation("unknown")).toBeUndefined();
@@ -177,7 +177,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.resend("unknown", "2026-01-01T00:03:00.000Z")).toBeUndefined();
   });
 
-  it("what somebody asks for may have odd characters, and is not found then", async () => {
+  it("an id with unusual characters is not found", async () => {
     const store = await openWith(100);
     await store.start(newGeneration(), cost, undefined);
     expect(await store.generation(odd)).toBeUndefined();
@@ -188,7 +188,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.ledger({ generation: odd, limit: 9 })).toEqual([]);
   });
 
-  it("an account whose name goes on after a NUL is another one, or none", async () => {
+  it("an account name that continues after a NUL is not the account before the NUL", async () => {
     const store = await openWith(100);
     await store.addAccount({ name: "alice", keyHash: "hers", creditsOf: () => 50 });
     for (const account of ["alice\0", "alice\0x"]) {
@@ -205,7 +205,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(alice).toMatchObject({ credits: 50, max_running: null, keys: 1 });
   });
 
-  it("an account may have several keys, a key one account", async () => {
+  it("an account may have several keys, but a key has one account", async () => {
     const store = await openWith(100);
     await store.addAccount({ name: "local", keyHash: "second" });
     await store.addAccount({ name: "local", keyHash: "second" });
@@ -221,7 +221,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     ]);
   });
 
-  it("an account, its key and its credits are one change, and two first ones at once make one account", async () => {
+  it("an account, its key and its credits are one change, and two simultaneous first ones make one account", async () => {
     const store = await openWith(100);
     const had: (number | undefined)[] = [];
     const add = (keyHash: string) =>
@@ -239,7 +239,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect((await store.accounts()).map(({ account }) => account)).toEqual(["local", "new"]);
   });
 
-  it("what ended long ago is found, the oldest first, until its video is removed", async () => {
+  it("generations that ended long ago are found, the oldest first, until their videos are removed", async () => {
     const store = await openWith(100);
     const [old, older, tied, young, running] = Array.from({ length: 5 }, () => newGeneration());
     for (const each of [old, older, tied, young, running]) await store.start(each as StoredGeneration, cost, undefined);
@@ -265,7 +265,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await look()).toEqual([last]);
   });
 
-  it("forgets what ended long ago and has no video and no callback to come, with its key, but not what was paid", async () => {
+  it("removes ended generations without a video and a pending callback, and their keys, but not their prices", async () => {
     const store = await openWith(100);
     const names = ["removed", "failed", "kept", "calls back", "young", "running"] as const;
     const all = new Map(names.map((name) => [name, newGeneration()]));
@@ -302,7 +302,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.start(newGeneration(), cost, { key: "kept", body: "other" })).toEqual({ kind: "key reused" });
   });
 
-  it("keys are removed: one, those of an account, or those that it had before the only one", async () => {
+  it("one key, all keys of an account, or all except a new one can be removed", async () => {
     const store = await openWith(100);
     for (const keyHash of ["second", "third"]) await store.addAccount({ name: "local", keyHash });
     await store.addAccount({ name: "other", keyHash: "theirs" });
@@ -328,7 +328,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     ]);
   });
 
-  it("of two that each replace an account's keys at once, one has the key that is left", async () => {
+  it("when two requests replace an account's keys at the same time, one of the two keys is left", async () => {
     const store = await openWith(100);
     for (let round = 0; round < 10; round++) {
       const hashes = [`a ${round}`, `b ${round}`];
@@ -342,7 +342,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     }
   });
 
-  it("a balance is set to whole numbers from 0, also while generations are started", async () => {
+  it("a balance can be set to whole numbers from 0, even while generations are started", async () => {
     const store = await openWith(100);
     await expect(setCredits(store, "local", -1)).rejects.toThrow(/check/i);
     await expect(setCredits(store, "local", 0.5)).rejects.toThrow(/REAL|bigint/);
@@ -357,7 +357,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(amounts.reduce((a, b) => a + b)).toBe(balance);
   });
 
-  it("of a hundred starts at once as many as the credits pay for", async () => {
+  it("a hundred simultaneous starts succeed as far as the credits suffice", async () => {
     const store = await openWith(305);
     const starts = Array.from({ length: 100 }, () => store.start(newGeneration(), cost, undefined));
     const outcomes = await Promise.all(starts);
@@ -368,7 +368,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.totals({})).toMatchObject({ counts: { queued: 30 } });
   });
 
-  it("a deleted account has no key, starts nothing, and its name is not given again; its ledger stays", async () => {
+  it("a deleted account has no key, cannot start generations, and its name cannot be used again; its ledger stays", async () => {
     const store = await openWith(1_000);
     await store.addAccount({ name: "ci", keyHash: "ci", creditsOf: () => 100 });
     const start = (key?: string) =>
@@ -395,7 +395,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect([await store.deleteAccount("ci", at), await store.deleteAccount("nobody", at)]).toEqual([0, undefined]);
   });
 
-  it("an account's keys are listed with their last use, of which one a minute is written, and one is removed by its beginning", async () => {
+  it("an account's keys are listed with their last use, written once a minute, and one can be removed by its beginning", async () => {
     const store = await openWith(100);
     const [first, second] = ["a".repeat(64), "b".repeat(64)];
     for (const keyHash of [first, second]) await store.addAccount({ name: "ci", keyHash });
@@ -425,7 +425,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.keys("nobody")).toBeUndefined();
   });
 
-  it("a disabled account has no key in force and starts nothing, until it is enabled; what it has stays", async () => {
+  it("a disabled account has no valid key and cannot start generations until it is enabled; its data stay", async () => {
     const store = await openWith(1_000);
     await store.addAccount({ name: "ci", keyHash: "ci", creditsOf: () => 100 });
     const start = (key: string) =>
@@ -460,7 +460,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.setDisabled("ci", null)).toBeUndefined();
   });
 
-  it("a token ends once, also of two calls at once, and is forgotten after its time", async () => {
+  it("a token can be ended once, even by two simultaneous calls, and is removed after it expires", async () => {
     const store = await openWith(0);
     const token = { hash: "a link", until: "2026-01-01T00:10:00.000Z" };
     const now = "2026-01-01T00:00:00.000Z";
@@ -472,7 +472,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect([await store.hasTokenEnded("a link"), await store.hasTokenEnded("another")]).toEqual([false, true]);
   });
 
-  it("starts at once of several accounts, some with too few credits and some with the same key, charge each once", async () => {
+  it("simultaneous starts of several accounts, some with too few credits and some with the same key, are charged once each", async () => {
     const store = await openWith(1_000);
     await store.addAccount({ name: "poor", keyHash: "poor", creditsOf: () => 3 * cost + 5 });
     await store.addAccount({ name: "other", keyHash: "other", creditsOf: () => 1_000 });
@@ -496,7 +496,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect((await store.list({ limit: 99 })).map(({ id }) => id).sort()).toEqual(ids);
   });
 
-  it("of starts at once with the same key and another body one is executed, and the others are told of the key", async () => {
+  it("of simultaneous starts with the same key and different bodies, one is executed, and the others are refused because of the key", async () => {
     const store = await openWith(100);
     const bodies = ["{}", "[]", "{}"];
     const outcomes = await Promise.all(bodies.map((body) => store.start(newGeneration(), cost, { key: "same", body })));
@@ -505,7 +505,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.balance("local")).toBe(90);
   });
 
-  it("one change that fails undoes itself and nothing of those that are made at the same time", async () => {
+  it("a failed change is undone, but not the other changes of its transaction", async () => {
     const store = await openWith(100);
     const twice = newGeneration();
     const all = [newGeneration(), twice, twice, newGeneration()];
@@ -516,7 +516,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.balance("local")).toBe(60);
   });
 
-  it("a generation whose delivery cannot be kept has not ended", async () => {
+  it("a generation whose callback cannot be stored does not end", async () => {
     const store = await openWith(100);
     const [a, b] = [newGeneration(), newGeneration()];
     for (const each of [a, b]) await store.start(each, cost, undefined);
@@ -525,7 +525,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.generation(b.id)).toStrictEqual(b);
   });
 
-  it("an idempotency key starts one generation, also at once and after the database was opened again", async () => {
+  it("an idempotency key starts one generation, even with simultaneous requests or after the database was opened again", async () => {
     const open = await createWith(100);
     const store = await open();
     const same = { key: "attempt", body: "{}" };
@@ -543,7 +543,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await again.balance("local")).toBe(80);
   });
 
-  it("an idempotency key is its account's own, and replays also without credits", async () => {
+  it("an idempotency key belongs to one account, and returns its first reply even without credits", async () => {
     const store = await openWith(cost);
     await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 2 * cost });
     const [same, theirs] = [{ key: "attempt", body: "{}" }, newGeneration({ account: "other" })];
@@ -563,7 +563,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.start(newGeneration(), cost, { key, body: "{}" })).toStrictEqual({ ...first, replayed: true });
   });
 
-  it("a checkpoint replaces the last one, also by none, and stays when its generation ends", async () => {
+  it("a checkpoint replaces or removes the last one, and stays when its generation ends", async () => {
     const open = await createWith(100);
     const store = await open();
     const [generation, other] = [newGeneration(), newGeneration()];
@@ -587,7 +587,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await reopened.generation(other.id)).toStrictEqual(other);
   });
 
-  it("a generation that has ended stays as it is, with one delivery", async () => {
+  it("an ended generation does not change, and has one callback", async () => {
     const store = await openWith(100);
     const generation = newGeneration();
     await store.start(generation, cost, undefined);
@@ -598,7 +598,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect((await store.deliveries({ limit: 9 })).map(({ id }) => id)).toEqual(["first"]);
   });
 
-  it("the lists of the service's owner: newest first, a page at a time, whatever is in a text", async () => {
+  it("the owner's lists are newest first, in pages, whatever the strings contain", async () => {
     const store = await openWith(100);
     const texts = [odd, "a 100% fox", "x".repeat(1_000)];
     const all = texts.map((prompt) => newGeneration({ request: { ...newGeneration().request, prompt } }));
@@ -672,7 +672,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect((await store.totals({ state: "failed", model: "wan-2.5" })).counts).toEqual({ queued: 1 });
   });
 
-  it("what no engine has begun is queued, behind the earlier ones of its model", async () => {
+  it("a generation that no engine has begun is queued behind the earlier ones of its model", async () => {
     const store = await openWith(100);
     const { request } = newGeneration();
     const add = async (model: string) => {
@@ -711,7 +711,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     });
   });
 
-  it("the lists of callbacks and credits: newest first, a page at a time", async () => {
+  it("the lists of callbacks and credits are newest first, in pages", async () => {
     const store = await openWith(100);
     await store.addAccount({ name: "Other", keyHash: "theirs" });
     const all = Array.from({ length: 3 }, () => newGeneration());
@@ -743,7 +743,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     ]);
   });
 
-  it("those newer than a generation come the nearest first, and an account has its own alone", async () => {
+  it("generations newer than a given one are listed nearest first, and only the account's own", async () => {
     const store = await openWith(100);
     await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 100 });
     const all = ["local", "other", "local", "local"].map((account) => newGeneration({ account }));
@@ -758,7 +758,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect((await store.ledger({ account: "other", limit: 9 })).map(({ amount }) => amount)).toEqual([-cost, 100]);
   });
 
-  it("callbacks are counted by state, found by state, host and account, and sent again where they were given up", async () => {
+  it("callbacks are counted by state, found by state, host and account, and sent again if they were given up", async () => {
     const store = await openWith(100);
     await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 100 });
     const hosts = ["a.example", "a.example", "a.example", "b.example:81", "a.example"];
@@ -797,7 +797,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.resendGivenUp({}, at)).toBe(0);
   });
 
-  it("what was spent is added up by day and by model, without what was given back", async () => {
+  it("spent credits are summed by day and by model, without refunds", async () => {
     const store = await openWith(1_000);
     await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 100 });
     const start = async (fields: Partial<StoredGeneration>, model: string, paid: number) => {
@@ -835,7 +835,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(back).toMatchObject({ amount: 10, at: failed.completed_at });
   });
 
-  it("generations with a label are counted together, found by it, and paid for together", async () => {
+  it("generations with a label are counted, found and summed by it", async () => {
     const store = await openWith(100);
     await store.addAccount({ name: "other", keyHash: "other", creditsOf: () => 100 });
     const { request } = newGeneration();
@@ -898,7 +898,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect((await store.generation(done))?.request.label).toEqual(foxes);
   });
 
-  it("what is added up equals the ledger and the generations, whatever happened to them at once, in two processes", async () => {
+  it("the sums equal the ledger and the generations after simultaneous changes by two processes", async () => {
     const open = await createWith(1_000_000);
     const stores = [await open(), ...(name === "PostgreSQL" ? [await open()] : [])];
     const [store] = stores as [Store];
@@ -1001,7 +1001,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(3_000_000 - paid).toBe(left.reduce((sum, each) => sum + each));
   });
 
-  it("a star is kept, found, taken away, and told of", async () => {
+  it("a star is stored, found, removed and announced", async () => {
     const store = await openWith(100);
     const [first, second] = [newGeneration(), newGeneration({ account: "local" })];
     for (const each of [first, second]) await store.start(each, cost, undefined);
@@ -1024,7 +1024,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await starred()).toEqual([]);
   });
 
-  it("a delivery that was given up is due again once it is to be sent again, with its attempts", async () => {
+  it("a callback that was given up is due again when it is resent, and keeps its attempts", async () => {
     const store = await openWith(100);
     const generation = newGeneration();
     const later = "2026-01-01T00:07:00.000Z";
@@ -1040,7 +1040,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(records).toStrictEqual([{ ...due, attempts: [given], prompt: "a fox" }]);
   });
 
-  it("a delivery has its attempts in order, and the time of the next one until none is planned", async () => {
+  it("a callback has its attempts in order, and the time of the next one while one is planned", async () => {
     const store = await openWith(100);
     const generation = newGeneration();
     await store.start(generation, cost, undefined);
@@ -1064,7 +1064,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
   const among = { limit: 9, except: [] };
   const idsOf = (claims: { id: string }[]) => claims.map(({ id }) => id);
 
-  it("what an engine can make is claimed oldest first, and what is claimed already is not", async () => {
+  it("the generations that an engine can make are claimed oldest first, and only once", async () => {
     const store = await openWith(1_000);
     const { request } = newGeneration();
     const start = async (fields: object) => {
@@ -1110,7 +1110,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     };
   };
 
-  it("accounts take turns, each with its oldest one", async () => {
+  it("accounts take turns, each with its oldest generation", async () => {
     const store = await openWith(1_000);
     for (const name of ["b", "c"]) await store.addAccount({ name, keyHash: name, creditsOf: () => 1_000 });
     const start = (account: string) => startOf(store, account);
@@ -1129,7 +1129,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await claim(9)).toEqual([c3]);
   });
 
-  it("an account that got two at once has its next turn after those that got one", async () => {
+  it("an account that got two claims at once has its next turn after those that got one", async () => {
     const store = await openWith(1_000);
     await store.addAccount({ name: "b", keyHash: "b", creditsOf: () => 1_000 });
     const all = [];
@@ -1139,7 +1139,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await claim(1)).toEqual([all[4]]);
   });
 
-  it("what is ready stands among the others in its account's turn, which is not the one at fetching images", async () => {
+  it("a generation whose images are fetched has its account's turn among the others, apart from the turn for fetching images", async () => {
     const store = await openWith(1_000);
     await store.addAccount({ name: "b", keyHash: "b", creditsOf: () => 1_000 });
     const images = ["https://images.example/a.png"];
@@ -1162,7 +1162,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(idsOf(await store.claim({ ...wanted, isFetched: true }, { limit: 9, except: [a1, a2, b1] }))).toEqual([b2]);
   });
 
-  it("ten thousand of one account do not stand before another's", async () => {
+  it("ten thousand generations of one account do not delay another account", async () => {
     const store = await openWith(100_000);
     await store.addAccount({ name: "b", keyHash: "b", creditsOf: () => 10 });
     await Promise.all(Array.from({ length: 10_000 }, () => store.start(newGeneration(), cost, undefined)));
@@ -1210,7 +1210,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     });
   });
 
-  it("credits are added once for a key, however often it comes", async () => {
+  it("credits are added once for a key, however often the request is sent", async () => {
     const store = await openWith(100);
     const add = (amount: number, key: string, account = "local") => store.addCredits({ account, amount, key });
     expect(await add(50, "1")).toEqual({ kind: "added", credits: 150, replayed: false });
@@ -1226,7 +1226,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(entries.map(({ amount }) => amount)).toEqual([-57, 7, 50, 100]);
   });
 
-  it("what was submitted, or can be asked for, is claimed for its engine alone, what is unclear for any, and none as new", async () => {
+  it("a submitted generation is claimed only for its engine, an unclear one for any engine, and neither as new", async () => {
     const store = await openWith(100);
     const all = [newGeneration(), newGeneration(), newGeneration(), newGeneration()];
     for (const each of all) await store.start(each, cost, undefined);
@@ -1248,7 +1248,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(idsOf(await store.claim(wanted, among))).toEqual([taken]);
   });
 
-  it("the engines that have generations are known, with how the newest of each was submitted; what was submitted to a missing one does not run", async () => {
+  it("the engines with unfinished generations are listed with the newest submission of each; a generation at a missing engine does not count as running", async () => {
     const store = await openWith(100);
     await store.setLimits("local", { max_running: 2 });
     const [one, two, other] = [newGeneration(), newGeneration(), newGeneration()];
@@ -1277,7 +1277,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.begun()).toMatchObject([{ engine: "http://gpu-1", count: 1 }]);
   });
 
-  it("what waits is counted by its needs, and claimed by them", async () => {
+  it("waiting generations are counted and claimed by their needs", async () => {
     const store = await openWith(100);
     const [old, late] = [newGeneration(), newGeneration({ created_at: "2026-01-01T00:10:00.000Z" })];
     const gone = newGeneration({ request: { ...old.request, model: "ray-3" } });
@@ -1298,7 +1298,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(idsOf(await store.claim({ ...submitted, ...same }, among))).toEqual([gone.id]);
   });
 
-  it("what is due goes to each receiver up to its number, those first that have waited for longest", async () => {
+  it("due callbacks are claimed up to a number for each receiver, the longest waiting first", async () => {
     const store = await openWith(1_000);
     const hosts = ["a.example", "a.example", "a.example", "b.example:8443", "[::1]:1"];
     for (const [index, host] of hosts.entries()) {
@@ -1329,7 +1329,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(nextMs).toBeLessThanOrEqual(60_000);
   });
 
-  it("a refund is a line of the ledger, once, with the end of its generation", async () => {
+  it("a refund is one line of the ledger, written with the end of its generation", async () => {
     const store = await openWith(100);
     const [a, b] = [newGeneration(), newGeneration()];
     for (const each of [a, b]) await store.start(each, cost, undefined);
@@ -1344,7 +1344,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect((await store.start(newGeneration(), cost, undefined)) as object).toMatchObject({ remaining_credits: 80 });
   });
 
-  it("an end with a refund gives nothing back where nothing was paid", async () => {
+  it("an end with a refund returns nothing if nothing was charged", async () => {
     const store = await openWith(100);
     const generation = newGeneration();
     await store.start(generation, 0, undefined);
@@ -1353,7 +1353,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect((await store.ledger({ limit: 9 })).map(({ amount }) => amount)).toEqual([100]);
   });
 
-  it("what is cancelled ends once, whichever process makes it, with its callback and refund", async () => {
+  it("a cancelled generation ends once, with its callback and refund, whichever process has it", async () => {
     const open = await createWith(100);
     const [store, other] = [await open(), name === "PostgreSQL" ? await open() : undefined];
     const generation = newGeneration();
@@ -1386,7 +1386,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     await expect(store.cancel("unknown", cancellation)).rejects.toThrow("no generation unknown");
   });
 
-  it("only what is submitted as the caller knows can be cancelled", async () => {
+  it("a generation can be cancelled only if its submission is the one that the caller knows", async () => {
     const store = await openWith(100);
     const generation = newGeneration();
     const { id } = generation;
@@ -1403,7 +1403,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.balance("local")).toBe(100);
   });
 
-  it("a free preview leaves no row in the ledger, also when it fails; a real video that costs no credits has one", async () => {
+  it("a free preview has no row in the ledger, even if it fails; a real video at zero credits has one", async () => {
     const store = await openWith(0);
     const preview = newGeneration();
     const real = newGeneration({ request: { ...preview.request, isReal: true } });
@@ -1416,7 +1416,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     ]);
   });
 
-  it("a refund that an account has no room for does not keep its generation from ending", async () => {
+  it("a refund that would exceed the largest balance does not prevent its generation from ending", async () => {
     const store = await openWith(Number.MAX_SAFE_INTEGER);
     const generation = newGeneration();
     await store.start(generation, cost, undefined);
@@ -1425,7 +1425,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.balance("local")).toBe(Number.MAX_SAFE_INTEGER);
   });
 
-  it("tells of its changes, once they are durable", async () => {
+  it("announces its changes when they are durable", async () => {
     const store = await openWith(100);
     const told: unknown[] = [];
     const stop = store.listen((change) => told.push(change));
@@ -1461,7 +1461,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     stop();
   });
 
-  it("close waits for what is under way; later changes are rejected", async () => {
+  it("close waits for changes in progress; later changes are rejected", async () => {
     const open = await createWith(100);
     const store = await open();
     const starts = Array.from({ length: 5 }, () => store.start(newGeneration(), cost, undefined));

@@ -46,7 +46,7 @@ async function watch() {
   return { plans, watched };
 }
 
-test("SQLite reads what waits by the indexes of what has not ended", async () => {
+test("SQLite reads waiting generations by the indexes of unfinished ones", async () => {
   const { plans, watched } = await watch();
   const claims = createClaims(watched, { assertFresh() {} });
   claims.waiting({ except: [] });
@@ -61,7 +61,7 @@ test("SQLite reads what waits by the indexes of what has not ended", async () =>
   ]);
 });
 
-test("SQLite reads of each host only the callbacks that may be attempted", async () => {
+test("SQLite reads only the callbacks of each host that may be attempted", async () => {
   const { plans, watched } = await watch();
   findDue(watched, { now: "2026-01-01T00:00:00.000Z", limit: 9, perHost: 4, except: [], busy: {} });
   const [due, next] = plans;
@@ -71,7 +71,7 @@ test("SQLite reads of each host only the callbacks that may be attempted", async
   expect(next).toMatch(/^SEARCH deliveries USING COVERING INDEX pending /);
 });
 
-test("SQLite reads the queue of a model once for a list, however many of the list wait", async () => {
+test("SQLite reads the queue of a model once for a list, however many entries wait", async () => {
   const { plans, watched } = await watch();
   watched.exec(`INSERT INTO accounts (name) VALUES ('local');
     INSERT INTO generations (id, account, status, state, created_at, model, asked, result)
@@ -84,7 +84,7 @@ test("SQLite reads the queue of a model once for a list, however many of the lis
   expect(others).toEqual([]);
 });
 
-test("a search in SQLite reads so many texts at once, and goes on where it ended", async () => {
+test("a search in SQLite reads a limited number of texts at once, and continues where it stopped", async () => {
   const { watched } = await watch();
   watched.exec(`INSERT INTO accounts (name) VALUES ('local'), ('other');
     WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ${2 * maxScanned + 1})
@@ -113,7 +113,7 @@ test("a search in SQLite reads so many texts at once, and goes on where it ended
   expect((await totals({ text: "okapi", from: "5" })).newer).toBe(1);
 });
 
-test("SQLite reads for the page what it shows, by indexes and sums", async () => {
+test("SQLite reads the lists and sums of the page by indexes", async () => {
   const { plans, watched } = await watch();
   const reader = createReader(watched);
   const generations = createGenerationReads(reader);

@@ -56,7 +56,7 @@ async function startMadeUp(made: SdkPackage, answer: () => Response, options: En
   return { ...engine, requests: () => requests };
 }
 
-test("a job is asked for through the model that started it, whichever one the engine has now", async () => {
+test("a job is polled through the model that started it, even if the engine has another model now", async () => {
   const asked: string[] = [];
   const videos = [{ type: "binary", data: video, mediaType: "video/mp4" }];
   const made: SdkPackage = {
@@ -99,7 +99,7 @@ test.each([
   },
 );
 
-test("a package that sends a failed start again by itself sends it once", async () => {
+test("a package that would repeat a failed start sends it only once", async () => {
   const twice = createPackage(async (send) => {
     const reply = await send();
     return reply.ok ? {} : send();
@@ -109,7 +109,7 @@ test("a package that sends a failed start again by itself sends it once", async 
   expect(requests()).toBe(1);
 });
 
-test("a package that sends a start in its own way, and fails, leaves it unclear", async () => {
+test("a package that sends a start without the given fetch, and fails, leaves it unclear", async () => {
   const own = createPackage(async () => {
     throw Object.assign(new Error("Bad Gateway"), { name: "AI_APICallError" });
   });
@@ -118,7 +118,7 @@ test("a package that sends a start in its own way, and fails, leaves it unclear"
   expect([outcome, checkpoints]).toEqual(["unclear: it was not sent through vidgen: Bad Gateway", ["submitting"]]);
 });
 
-test("a package that never settles ends at its time limit, and what it sends later is not sent", async () => {
+test("a package that never settles is ended at the time limit, and its later requests are not sent", async () => {
   let sendLater: (() => Promise<Response>) | undefined;
   const silent = createPackage((send) => {
     sendLater = send;
@@ -131,7 +131,7 @@ test("a package that never settles ends at its time limit, and what it sends lat
   expect(requests()).toBe(0);
 });
 
-test("a package that cannot be used fails a video before anything is sent, and its owner is told", async () => {
+test("an unusable package fails a video before anything is sent, and the owner is told", async () => {
   const useless = {
     version: "1.0.0",
     openModel: () => {
@@ -146,7 +146,7 @@ test("a package that cannot be used fails a video before anything is sent, and i
   expect(requests()).toBe(0);
 });
 
-test("what a package warns of is told to the owner, and a video in its reply is saved", async () => {
+test("a package's warnings are shown to the owner, and a video in its reply is saved", async () => {
   const warnings = [{ type: "unsupported", feature: "fps", details: "The model has 24." }];
   const completed = { status: "completed", videos: [{ type: "binary", data: video, mediaType: "video/mp4" }] };
   const made = createPackage(
@@ -199,13 +199,13 @@ describe("a last image and references", () => {
   };
   const [first, last] = ["first", "last"].map((pixels) => Buffer.from(pixels).toString("base64"));
 
-  test("a size in pixels reaches it without a ratio", async () => {
+  test("a size in pixels reaches the package without a ratio", async () => {
     const { make, sent } = await startSending(({ resolution, aspectRatio }) => ({ resolution, aspectRatio }));
     expect(await make({ extras: { size: "640x384" } })).toMatchObject({ outcome: "made" });
     expect(sent).toEqual([{ resolution: "640x384" }]);
   });
 
-  test("reach a package by its own options", async () => {
+  test("reach a package through its own options", async () => {
     const { make, sent, images } = await startSending(google);
     const [image, lastImage] = images as [ImageFile, ImageFile];
     expect(await make({ images: [image], lastImage })).toMatchObject({ outcome: "made" });
@@ -252,7 +252,7 @@ type GoogleOperation = {
   response?: { generateVideoResponse?: { generatedSamples?: { video: { uri: string } }[] } };
 };
 
-describe("a look at Google", () => {
+describe("a poll of Google", () => {
   const reason = "The prompt could not be used: it may violate the usage policies. Support codes: 58061214";
   const done = (response: object) => json(200, { name: "operations/1", done: true, response });
 
@@ -270,7 +270,7 @@ describe("a look at Google", () => {
     expect([outcome, seconds]).toEqual([`the filter of made-up has blocked this video: ${words}`, 0]);
   });
 
-  test("at a format that the package cannot read keeps the job for a day, and says so in the provider's words", async () => {
+  test("with a reply that the package cannot read keeps the job for a day, and shows the provider's message", async () => {
     const dayMs = 24 * 3_600_000;
     const clock = createVirtualClock();
     const sample = { video: { uri: "https://cdn.test/1.mp4" } };
@@ -304,7 +304,7 @@ function replicate(output: () => unknown) {
   return startMadeUp(made, () => json(200, { status: "succeeded", output: output() }), { open: openVideo });
 }
 
-test("of several files of one job, the first that is a video by its ending is taken", async () => {
+test("of several files of one job, the first with a video's extension is used", async () => {
   const { make, notes } = await replicate(() => ["https://cdn.test/thumb.png", "https://cdn.test/1.mp4"]);
   expect(await make()).toMatchObject({ outcome: "made", video: Buffer.from(video) });
   expect(notes).toEqual([]);

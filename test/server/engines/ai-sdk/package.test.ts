@@ -25,7 +25,7 @@ const packageOf = (version: string, model: string) =>
 
 const whole = `{ provider: "some.video", doStart: () => fetch(id), doStatus: () => {} }`;
 
-test("a package is found beside vidgen first, then in the current folder", async () => {
+test("a package is searched for beside vidgen first, then in the current folder", async () => {
   const own = await createFolder({ "@some/one": packageOf("1.0.0", whole) });
   const current = await createFolder({
     "@some/one": packageOf("2.0.0", whole),
@@ -68,7 +68,7 @@ test.each([
   );
 });
 
-test("a package that is no provider is refused, and so is one that cannot be loaded", async () => {
+test("a package that is not a provider, or that cannot be loaded, is refused", async () => {
   const folder = await createFolder({ lib: "export const a = 1;", broken: 'throw new Error("needs a newer Node");' });
   const { openModel } = await loadPackage("lib", [folder]);
   expect(() => openModel("x", unused)).toThrow(/^has no video models$/);

@@ -7,7 +7,7 @@ import { start, withImage, workflow } from "./run.ts";
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const video = (prompt: string) => Buffer.from(tinyMp4(JSON.stringify(prompt)));
 
-test("a workflow is run once, under a name that is kept before it is submitted, and its video is saved", async () => {
+test("a workflow is run once, under an id that is recorded before it is submitted, and its video is saved", async () => {
   const { make, fake } = await start();
   const made = await make({ prompt: "a fox" });
   expect(made).toMatchObject({ outcome: "made", video: video("a fox, cinematic") });
@@ -24,7 +24,7 @@ describe("an unclear submit", () => {
     ["no reply comes", (sleep) => sleep(3_600_000).then(() => "drop")],
   ];
 
-  test.each(losses)("that was taken is looked up and followed, and never sent again: %s", async (_, lose) => {
+  test.each(losses)("that was accepted is looked up and followed, and never sent again: %s", async (_, lose) => {
     const { make, fake, clock } = await start({
       fault: async ({ route, serve }) => (route === "POST /prompt" ? lose(clock.sleep, await serve()) : undefined),
     });
@@ -34,7 +34,7 @@ describe("an unclear submit", () => {
     expect(fake.runs).toHaveLength(1);
   });
 
-  test("that the server does not know for 60 s was not taken, and may be submitted again", async () => {
+  test("that the server does not know for 60 s was not accepted, and may be sent again", async () => {
     const { make, fake } = await start({ fault: ({ route }) => (route === "POST /prompt" ? "drop" : undefined) });
     const { outcome, checkpoints, seconds } = await make();
     expect([outcome, checkpoints, fake.runs]).toEqual(["not submitted: ECONNRESET", ["unconfirmed", null], []]);
@@ -42,7 +42,7 @@ describe("an unclear submit", () => {
     expect(seconds).toBeLessThan(62);
   });
 
-  test("that the server knows only after a while is followed: a proxy may have held it back", async () => {
+  test("that the server knows only after a while is followed, because a proxy may have delayed it", async () => {
     let late: Promise<unknown> | undefined;
     const { make, fake, clock } = await start({
       fault({ route, serve }) {
@@ -77,7 +77,7 @@ describe("an unclear submit", () => {
 });
 
 describe("after a restart of the service", () => {
-  test("what was being submitted and is known there is followed", async () => {
+  test("a job that was being submitted and is known to the server is followed", async () => {
     const { make, fake } = await start();
     await make();
     const job = fake.runs[0]?.id ?? "";
@@ -86,7 +86,7 @@ describe("after a restart of the service", () => {
     expect(fake.runs).toHaveLength(1);
   });
 
-  test("what was being submitted and is unknown there was not taken", async () => {
+  test("a job that was being submitted and is unknown to the server was not accepted", async () => {
     const { make, fake } = await start();
     const resume = { state: "unconfirmed", job: "6f1b0a52-0000-4000-8000-000000000000" } as const;
     expect(await make({ resume })).toMatchObject({
@@ -108,7 +108,7 @@ describe("after a restart of the service", () => {
   });
 });
 
-test("a stop while the submit is out leaves the name for the next process", async () => {
+test("a stop during the submission leaves the id for the next process", async () => {
   const stop = new AbortController();
   const { make, fake } = await start({
     fault({ route, serve }) {
@@ -121,17 +121,17 @@ test("a stop while the submit is out leaves the name for the next process", asyn
   expect([outcome, checkpoints, fake.runs.length]).toEqual(["the service is stopping", ["unconfirmed"], 1]);
 });
 
-describe("a graph that the server finds fault with", () => {
+describe("a graph that the server rejects", () => {
   const words = "KSampler (node 3): Value not in list: unet_name: 'wan.safetensors' not in []";
 
-  test("in some nodes is refused though the reply is 200, and what runs there is stopped", async () => {
+  test("in some nodes is refused although the reply is 200, and its job is stopped", async () => {
     const { make, fake } = await start({ faulty: ["3"] });
     const { outcome, checkpoints } = await make();
     expect(outcome).toBe(`http://gpu.test:8091 refused the workflow: ${words}`);
     expect([checkpoints, fake.runs]).toEqual([["unconfirmed", null], [expect.objectContaining({ isCancelled: true })]]);
   });
 
-  test("of a missing type is named with its class and its node, and not by its title alone", async () => {
+  test("because of a missing node type is reported with the class and the id of the node", async () => {
     const nodes = { "12": { class_type: "Wan", inputs: {}, _meta: { title: "My title" } } };
     const { make, fake } = await start({ graph: workflow({}, nodes), missing: ["Wan"] });
     expect((await make()).outcome).toBe(
@@ -142,7 +142,7 @@ describe("a graph that the server finds fault with", () => {
 
   const own = () => new Response("500 Internal Server Error\n\nServer got itself in trouble", { status: 500 });
 
-  test("that makes it fall over is refused after three times, each of which it does not know afterwards", async () => {
+  test("with an internal error is refused after three attempts, each of which the server does not know afterwards", async () => {
     let submits = 0;
     const { make, fake } = await start({
       fault: ({ route }) => (route === "POST /prompt" && ++submits ? own() : undefined),
@@ -153,7 +153,7 @@ describe("a graph that the server finds fault with", () => {
     expect(seconds).toBeGreaterThanOrEqual(90);
   });
 
-  test("is not what a proxy's 500 says, after which the queue decides", async () => {
+  test("is not assumed after a proxy's 500, after which the job is looked up", async () => {
     let submits = 0;
     const page = () => new Response("<html>500", { status: 500 });
     const { make } = await start({
@@ -162,7 +162,7 @@ describe("a graph that the server finds fault with", () => {
     expect([(await make()).outcome, submits]).toEqual(["not submitted: HTTP 500", 1]);
   });
 
-  test("in all is refused with 400", async () => {
+  test("in all nodes is refused with 400", async () => {
     const { make, fake } = await start({ faulty: ["3", "9"] });
     const { outcome, checkpoints } = await make();
     expect(outcome).toContain(`refused the workflow: ${words}; SaveVideo (node 9)`);
@@ -170,7 +170,7 @@ describe("a graph that the server finds fault with", () => {
   });
 });
 
-describe("what a workflow has made", () => {
+describe("the output of a workflow", () => {
   const file = (filename: string, type = "output") => ({ filename, subfolder: "", type });
   test.each([
     ["gifs", { "9": { gifs: [file("fox.MP4")] } }],
@@ -234,7 +234,7 @@ describe("what a workflow has made", () => {
     expect(asked).toBe(expected);
   });
 
-  test("is the .mp4 beside another kind, unless that one's node has the title", async () => {
+  test("is the .mp4 rather than another kind, unless the node of the other has the title", async () => {
     const other = { class_type: "SaveWEBM", inputs: { filename_prefix: "x" } };
     const names: string[] = [];
     for (const title of ["vidgen", "other"]) {
@@ -252,7 +252,7 @@ describe("what a workflow has made", () => {
     expect([names[0], names.at(-1)]).toEqual(["webm", ".mp4"]);
   });
 
-  test("is an error, in the server's words", async () => {
+  test("is an error with the server's message", async () => {
     const failure = { node_type: "KSampler", exception_message: "CUDA out of memory" };
     const { make } = await start({ failure: () => failure });
     expect((await make()).outcome).toBe("KSampler: CUDA out of memory");
@@ -286,10 +286,10 @@ describe("of several videos", () => {
   });
 });
 
-describe("the name of a generation's file", () => {
+describe("the file name of a generation", () => {
   const ids = ["0a1b2c3d-0000-4000-8000-000000000000", "1a1b2c3d-0000-4000-8000-000000000000"] as const;
 
-  test("has the generation's id, so that no other one gets its video though the folder is emptied", async () => {
+  test("has the generation's id, so that no other generation gets its video after the folder was emptied", async () => {
     const { make, fake, notes } = await start();
     for (const id of ids)
       expect((await make({ id, prompt: id, extras: { seed: 7 } })).video).toEqual(video(`${id}, cinematic`));
@@ -297,7 +297,7 @@ describe("the name of a generation's file", () => {
     expect([prefixes, notes]).toEqual([["video/fox_0a1b2c3d", "video/fox_1a1b2c3d"], []]);
   });
 
-  test("is the workflow's own with {{id}}, and stays the same when the graph is submitted again", async () => {
+  test("is the workflow's own with {{id}}, and does not change when the graph is submitted again", async () => {
     const nodes = { "10": { class_type: "SaveAs", inputs: { path: "out-{{id=x}}.mp4" } } };
     const { make, fake } = await start({ graph: workflow({}, nodes) });
     for (const id of [ids[0], ids[0], ids[1]]) await make({ id });
@@ -305,7 +305,7 @@ describe("the name of a generation's file", () => {
     expect(paths).toEqual([ids[0], ids[0], ids[1]].map((id) => [`out-${id}.mp4`, "video/fox"]));
   });
 
-  test("gets a note where the node did not use it: two jobs may share it", async () => {
+  test("is reported if the node did not use it, because two jobs may share a file", async () => {
     const outputs = () => ({ "12": { gifs: [{ filename: "out.mp4", subfolder: "", type: "output" }] } });
     const { make, notes } = await start({ outputs });
     expect((await make()).outcome).toBe("made");
@@ -315,7 +315,7 @@ describe("the name of a generation's file", () => {
   });
 });
 
-test("a file that was deleted there is asked for for a minute", async () => {
+test("a file that was deleted there is requested for a minute", async () => {
   const { make } = await start({
     fault: ({ route }) => (route === "GET /view" ? new Response(null, { status: 404 }) : undefined),
   });
@@ -324,7 +324,7 @@ test("a file that was deleted there is asked for for a minute", async () => {
   expect([seconds >= 120, seconds < 140]).toEqual([true, true]);
 });
 
-test("a proxy's 404 in place of the file says nothing about it", async () => {
+test("a proxy's 404 in place of the file does not count", async () => {
   let asked = 0;
   const { make } = await start({
     fault: ({ route }) =>
@@ -334,7 +334,7 @@ test("a proxy's 404 in place of the file says nothing about it", async () => {
 });
 
 describe("a job behind other people's jobs", () => {
-  test("waits as long as the queue moves, or a job runs there", async () => {
+  test("waits as long as the queue moves or a job runs there", async () => {
     let at = () => 0;
     // Each of them takes 50 minutes, which is longer than the engine's time limit.
     const count = () => Math.max(0, 4 - Math.floor(at() / (50 * 60_000)));
@@ -349,7 +349,7 @@ describe("a job behind other people's jobs", () => {
     expect([at() > 200 * 60_000, fake.runs.length]).toEqual([true, 1]);
   });
 
-  test("fails where nothing runs and nothing moves, as with a worker that has ended", async () => {
+  test("fails if nothing runs and nothing moves, as after the worker has ended", async () => {
     const { make } = await start({ others: () => ({ running: [], waiting: ["other"] }) });
     const { outcome, seconds } = await make();
     expect(outcome).toContain("made no progress with this video for 30 min (pending)");
@@ -358,7 +358,7 @@ describe("a job behind other people's jobs", () => {
 });
 
 describe("images", () => {
-  test("are uploaded, and the graph has their name there; an upload that is repeated makes no second file", async () => {
+  test("are uploaded, and the graph has their uploaded names; a repeated upload makes no second file", async () => {
     const { make, fake, engine, folder } = await start({ graph: withImage });
     const path = join(folder, "a.png");
     writeFileSync(path, "pixels");
@@ -368,7 +368,7 @@ describe("images", () => {
     expect([engine.maxImages, names]).toEqual([1, [...fake.uploads.keys(), ...fake.uploads.keys()]]);
   });
 
-  test("are as many as there are places", async () => {
+  test("are as many as there are placeholders", async () => {
     const nodes = { "10": { class_type: "LoadImage", inputs: { image: "{{image}}", last: "{{image_2}}" } } };
     expect((await start({ graph: workflow({}, nodes) })).engine.maxImages).toBe(2);
     expect((await start()).engine.maxImages).toBe(0);
@@ -389,13 +389,13 @@ describe("images", () => {
   });
 });
 
-test("a version that is old and has what is needed is used", async () => {
+test("an old version with the needed routes is used", async () => {
   const { make, fake, engine } = await start({ version: "0.24.1" });
   expect(await engine.check(new AbortController().signal)).toBe("ComfyUI 0.24.1");
   expect([(await make()).outcome, fake.runs.length]).toEqual(["made", 1]);
 });
 
-test("a version without /api/jobs is told, and nothing is submitted: it could not be asked for the job", async () => {
+test("a version without /api/jobs is reported, and nothing is submitted, because jobs could not be looked up", async () => {
   const { make, fake, engine } = await start({ version: "0.3.64", hasJobs: false });
   const words = "is ComfyUI 0.3.64, which is too old: it has no /api/jobs, by which vidgen asks for a video";
   await expect(engine.check(new AbortController().signal)).rejects.toMatchObject({ code: "usage", message: words });
@@ -403,7 +403,7 @@ test("a version without /api/jobs is told, and nothing is submitted: it could no
   expect(fake.runs).toEqual([]);
 });
 
-test("a key goes along where one is set; without it a proxy's refusal is told", async () => {
+test("a key is sent if it is set; without a key, a proxy's refusal is reported", async () => {
   const own = await start({ key: "canary-key", engineKey: "canary-key", graph: workflow() });
   expect([await own.engine.check(new AbortController().signal), (await own.make()).outcome]).toEqual([
     "ComfyUI 0.36.0",
@@ -415,14 +415,14 @@ test("a key goes along where one is set; without it a proxy's refusal is told", 
   expect((await other.make()).outcome).toBe("not submitted: refuses the key (HTTP 401)");
 });
 
-test("another server at the address is told", async () => {
+test("another server at the address is reported", async () => {
   const { engine } = await start({ fault: () => Response.json({ object: "list" }) });
   await expect(engine.check(new AbortController().signal)).rejects.toThrow(
     "does not answer (does not respond like ComfyUI (HTTP 200))",
   );
 });
 
-describe("to cancel a job", () => {
+describe("cancelling a job", () => {
   const signal = new AbortController().signal;
 
   test.each(["0.24.1", "0.36.0"])("stops it once its node looks, in version %s", async (version) => {
@@ -445,19 +445,19 @@ describe("to cancel a job", () => {
     expect((await making).outcome).toContain("no longer knows this video's job");
   });
 
-  test("comes too late for one that has completed", async () => {
+  test("is too late for a completed one", async () => {
     const { engine, make, fake } = await start();
     await make();
     expect(await engine.cancel?.(fake.runs[0]?.id ?? "", signal)).toBe(false);
   });
 
-  test("comes too late for one that has failed by itself", async () => {
+  test("is too late for one that has failed by itself", async () => {
     const { engine, make, fake } = await start({ failure: () => ({ exception_message: "CUDA out of memory" }) });
     await make();
     expect(await engine.cancel?.(fake.runs[0]?.id ?? "", signal)).toBe(false);
   });
 
-  test("is unclear while it runs on", async () => {
+  test("is unclear while the job continues", async () => {
     const { engine, make, fake, clock } = await start({ completeAfterMs: 600_000, stopAfterMs: 500_000 });
     const making = make();
     await clock.sleep(60_000);
@@ -468,7 +468,7 @@ describe("to cancel a job", () => {
 });
 
 describe("the progress of a job", () => {
-  test("is told with the node that runs, at most once a second for each", async () => {
+  test("is reported with the running node, at most once a second for each", async () => {
     const { make, fake, clock, opened } = await start();
     const making = make();
     await clock.sleep(10_000);
@@ -491,7 +491,7 @@ describe("the progress of a job", () => {
     expect([outcome, fake.clients()]).toEqual(["made", []]);
   });
 
-  test("is asked for again after a lost connection, every half a minute, and ends with the job", async () => {
+  test("is reconnected every half a minute after a lost connection, and ends with the job", async () => {
     const { make, opened, fake } = await start({ completeAfterMs: 10 * 60_000, socketMs: 1_000 });
     expect((await make()).outcome).toBe("made");
     expect([opened.length >= 18, opened.length <= 20, fake.clients()]).toEqual([true, true, []]);

@@ -66,7 +66,7 @@ test.each([
   expect(fake.runs[0]?.graph["10"]?.inputs.image).toBe([...fake.uploads.keys()][0]);
 });
 
-test("an unclear submit of a process that lives is looked up, and submitted again where it was not taken", async () => {
+test("an unclear submission of a live process is looked up, and sent again if it was not accepted", async () => {
   let submits = 0;
   const { fake, open } = await createScene(({ route }) =>
     route === "POST /prompt" && submits++ === 0 ? "drop" : undefined,

@@ -77,7 +77,7 @@ async function start({ graph = workflow(), hasSockets = true, completeAfterMs = 
   return { ...engine, fake, seen, posts: () => posts };
 }
 
-test("over sockets, an image is uploaded, a submit without a reply is looked up, and the video is saved", async () => {
+test("over sockets, an image is uploaded, a submission without a reply is looked up, and the video is saved", async () => {
   const { make, fake, folder, posts } = await start({ graph: withImage });
   const path = join(folder, "0.webp");
   await writeFile(path, new Uint8Array(300_000).fill(7));
@@ -89,7 +89,7 @@ test("over sockets, an image is uploaded, a submit without a reply is looked up,
   expect([...fake.uploads.values()]).toEqual([Buffer.alloc(300_000, 7)]);
 });
 
-test("over sockets, progress comes by a WebSocket with the key, which is closed with the job", async () => {
+test("over sockets, progress arrives over a WebSocket with the key, which is closed with the job", async () => {
   const { make, fake, seen } = await start({ completeAfterMs: 3_000 });
   const making = make({ unset: ["aspectRatio", "duration", "resolution"] });
   await expect.poll(() => fake.clients().length).toBe(1);
@@ -106,7 +106,7 @@ test("over sockets, progress comes by a WebSocket with the key, which is closed 
   expect(seen.headers[0]?.["sec-fetch-site"]).toBeUndefined();
 });
 
-test("over sockets, a server without a WebSocket makes the video all the same", async () => {
+test("over sockets, a server without a WebSocket also makes the video", async () => {
   const { make } = await start({ hasSockets: false });
   const made = await make({ unset: ["aspectRatio", "duration", "resolution"] });
   expect([made.outcome, made.told]).toEqual(["made", []]);

@@ -25,8 +25,8 @@ async function fill(inputs: object, made: MakeOptions = {}) {
   return { outcome, filled, runs: fake.runs };
 }
 
-describe("a place", () => {
-  test("that is a whole text becomes a number where its value is one, and inside a text it is text", async () => {
+describe("a placeholder", () => {
+  test("that is the whole string becomes a number if its value is one, and stays text inside a longer string", async () => {
     const inputs = {
       width: "{{width}}",
       size: "{{ width }}x{{height}}",
@@ -40,14 +40,14 @@ describe("a place", () => {
     expect((await fill(inputs, sized)).filled).toMatchObject({ width: 640, size: "640x384" });
   });
 
-  test("in a prompt is part of the prompt, and a number as a prompt stays a text", async () => {
+  test("in a prompt is part of the prompt, and a number as a prompt stays a string", async () => {
     expect((await fill({ own: "{{prompt}}" }, { prompt: "{{seed}} $& {{prompt}}" })).filled).toEqual({
       own: "{{seed}} $& {{prompt}}",
     });
     expect((await fill({ own: "{{prompt}}" }, { prompt: "42" })).filled).toEqual({ own: "42" });
   });
 
-  test("without a value of the request has its default, else the service's", async () => {
+  test("without a value in the request has its own default, or else the service's", async () => {
     const inputs = {
       a: "{{width=832}}",
       b: "{{height}}",
@@ -66,7 +66,7 @@ describe("a place", () => {
     expect((await fill({ own: "{{negative_prompt}}" })).filled).toEqual({ own: "" });
   });
 
-  test("for the seed gets another one each time: ComfyUI answers an equal graph with the earlier video", async () => {
+  test("for the seed gets a new one each time, because ComfyUI answers an equal graph with the earlier video", async () => {
     const { make, fake } = await start();
     for (let count = 0; count < 2; count++) await make();
     const [first, second] = fake.runs.map(({ graph }) => graph["3"]?.inputs.seed);
@@ -87,7 +87,7 @@ describe("a place", () => {
   });
 });
 
-describe("a request that the workflow does not fit fails, with nothing submitted", () => {
+describe("a request that does not fit the workflow fails, and nothing is submitted", () => {
   test.each<[string, MakeOptions, object, string]>([
     ["a length", { unset: ["aspectRatio", "resolution"] }, {}, "the workflow has no {{duration}}"],
     ["a size", { unset: ["aspectRatio", "duration"] }, { a: "{{height}}" }, "the workflow has no {{width}}"],
@@ -100,7 +100,7 @@ describe("a request that the workflow does not fit fails, with nothing submitted
   });
 });
 
-describe("a file that is no workflow is a usage error", () => {
+describe("a file that is not a workflow is a usage error", () => {
   test.each<[string, unknown, RegExp]>([
     ["of the UI's format", { nodes: [{ id: 1 }], links: [] }, /UI format.*does not accept/],
     ["of something else", { prompt: "a fox" }, /is not a ComfyUI workflow in API format/],
@@ -131,7 +131,7 @@ describe("a file that is no workflow is a usage error", () => {
     expect(readIt).toThrow(file);
   });
 
-  test("one in the wrong format is told how to save it", () => {
+  test("in the wrong format has an error that says how to save it", () => {
     const file = writeWorkflow({ nodes: [] });
     const hint = expect.stringContaining('"Save (API Format)"');
     expect(() => read(`wan-2.5=comfyui:http://gpu-1#${file}`)).toThrow(expect.objectContaining({ hint }));
@@ -156,7 +156,7 @@ test.each<[string, (text: string) => Buffer]>([
   expect(readWorkflow(file, ["wan-2.5"])).toEqual(plain);
 });
 
-test("a list of models is what it does not have", async () => {
+test("a list of models is not available", async () => {
   const settings = {
     engines: [`wan-2.5=comfyui:http://gpu-1:8188#${writeWorkflow(withImage)}`],
     readKey: () => undefined,

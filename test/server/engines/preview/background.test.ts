@@ -18,7 +18,7 @@ function meanDifference(a: Uint8Array, b: Uint8Array): number {
 const prompts = Array.from({ length: 200 }, (_, i) => `prompt number ${i}`);
 
 describe("the background", () => {
-  test("is the same for the same prompt and another for another", () => {
+  test("is the same for the same prompt and different for another", () => {
     expect(meanDifference(paint("a fox", 1), paint("a fox", 1))).toBe(0);
     expect(meanDifference(paint("a fox", 1), paint("a fix", 1))).toBeGreaterThan(2);
   });
@@ -42,7 +42,7 @@ describe("the background", () => {
     expect(steps.reduce((a, b) => Math.max(a, b))).toBeLessThanOrEqual(3);
   });
 
-  test("keeps to the range of video", () => {
+  test("stays within the value range of video", () => {
     for (const prompt of prompts.slice(0, 20)) {
       const luma = paint(prompt, 2).subarray(0, size.width * size.height);
       const [darkest, lightest] = luma.reduce(([low, high], y) => [Math.min(low, y), Math.max(high, y)], [255, 0]);
@@ -52,7 +52,7 @@ describe("the background", () => {
     }
   });
 
-  test("chooses among ten palettes and more, each of which comes up", () => {
+  test("uses each of at least ten palettes", () => {
     const chosen = new Set(prompts.map((prompt) => JSON.stringify(paletteOf(prompt))));
     expect(Object.keys(palettes).length).toBeGreaterThanOrEqual(10);
     expect(chosen.size).toBe(Object.keys(palettes).length);

@@ -26,7 +26,7 @@ async function marginsOfInk(request: RenderRequest) {
 }
 
 describe("the caption", () => {
-  test("says that it is no model's output, then the prompt, the model, the ratio, the length and the size", () => {
+  test("says that no model made the video, then the prompt, the model, the ratio, the length and the size", () => {
     const svg = draw(aRequest({ prompt: "paper boats", model: "some-model", duration: 2.5 }));
     expect(textsOf(svg)).toEqual([notice, "paper boats", "some-model · 16:9 · 2.5 s · 854×480"]);
     expect(notice).toBe("local preview, not model output");
@@ -40,7 +40,7 @@ describe("the caption", () => {
     expect(sizeOf("paper boats ".repeat(400))).toBe(17);
   });
 
-  test("ends a prompt that is too long at a word, with an ellipsis", () => {
+  test("cuts a long prompt at a word, with an ellipsis", () => {
     const prompt = "paper boats adrift on silent water ".repeat(400);
     for (const aspectRatio of ["16:9", "9:16", "1:1"]) {
       const lines = textsOf(draw(aRequest({ prompt, aspectRatio })));
@@ -49,19 +49,19 @@ describe("the caption", () => {
     }
   });
 
-  test("leaves out a prompt in a script that its fonts lack, and keeps a few such letters as dots", () => {
+  test("leaves out a prompt in a script that the fonts lack, and shows single missing letters as dots", () => {
     const shown = (prompt: string) => textsOf(draw(aRequest({ prompt }))).slice(1, -1);
     for (const prompt of ["夕暮れの灯台、波がゆっくりと寄せる", "منارة عند الغسق", "กระต่ายในหิมะ 4K"])
       expect(shown(prompt)).toEqual([]);
     expect(shown("a sign that says 猫")).toEqual(["a sign that says ·"]);
   });
 
-  test("shortens a long model's name and keeps the figures", () => {
+  test("shortens a long model name and keeps the numbers", () => {
     const line = textsOf(draw(aRequest({ model: "some-org/some-model-".repeat(9), aspectRatio: "9:16" }))).at(-1);
     expect(line).toMatch(/^some-org.*… · 9:16 · 1 s · 480×854$/);
   });
 
-  test("takes markup for text", () => {
+  test("shows markup as text", () => {
     const line = textsOf(draw(aRequest({ prompt: `<b>&"'`, model: "</text>" })));
     expect(line.slice(1)).toEqual(["&#60;b&#62;&#38;&#34;&#39;", expect.stringContaining("&#60;/text&#62;")]);
   });

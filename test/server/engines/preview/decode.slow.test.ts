@@ -58,7 +58,7 @@ describe("a picture", () => {
     expect(quarters(await decodeImage(bytes, name, size))).toBe(colors);
   });
 
-  test("that is half transparent all over is half as bright", async () => {
+  test("that is half transparent everywhere is half as bright", async () => {
     const picture = await decodeImage(
       aPng(4, 4, () => [200, 100, 50, 128]),
       name,
@@ -118,7 +118,7 @@ describe("a picture", () => {
     }
   });
 
-  test("that is made much smaller counts all of its pixels", async () => {
+  test("that is scaled down strongly is the average of all its pixels", async () => {
     const stripes = aPng(2_400, 1_800, (x) => (x % 4 === 0 ? white : black) as Color);
     const picture = await decodeImage(stripes, name, size);
     const [darkest, lightest] = extremes(picture.planes[0].bytes);
@@ -130,7 +130,7 @@ function extremes(plane: Uint8Array): [low: number, high: number] {
   return plane.reduce<[number, number]>(([low, high], y) => [Math.min(low, y), Math.max(high, y)], [255, 0]);
 }
 
-describe("what cannot be decoded is said, with the name of the image", () => {
+describe("a decoding error has the name of the image", () => {
   const message = `${name} cannot be decoded, or all of it is transparent`;
   test.each([
     ["a PNG without data", pngOf(8, 8, new Uint8Array())],
@@ -145,7 +145,7 @@ describe("what cannot be decoded is said, with the name of the image", () => {
     await expect(decodeImage(bytes, name, size)).rejects.toThrow(new Error(message));
   });
 
-  test("any bytes after a good beginning, and a good picture after all of them", async () => {
+  test("any bytes after a valid beginning give an error or an image, and a valid image can still be decoded afterwards", async () => {
     const pictures = [aPng(16, 16, squares), squaresJpeg, squaresWebp, halfWebp, extendedWebp];
     const broken = fc
       .tuple(fc.constantFrom(...pictures), fc.nat(80), fc.uint8Array({ maxLength: 120 }))

@@ -17,7 +17,7 @@ test("[fail: text] fails with that text", async () => {
   expect(await (await service.status(id)).json()).toMatchObject({ status: "failed", error: "out of film" });
 });
 
-test("[http: 429] is answered once, with Retry-After, and charges nothing; then the same start gets through", async () => {
+test("[http: 429] is answered once, with Retry-After, and charges nothing; then the same start is accepted", async () => {
   const service = await createTestService();
   const prompt = "a fox [http: 429]";
   const refused = await service.start({ prompt });
@@ -27,14 +27,14 @@ test("[http: 429] is answered once, with Retry-After, and charges nothing; then 
   expect((await service.start({ prompt })).status).toBe(429);
 });
 
-test("of prompts with [http: 429] the last thousand are remembered, and no more", async () => {
+test("only the last thousand prompts with [http: 429] are remembered", async () => {
   const service = await createTestService();
   const start = async (index: number) => (await service.start({ prompt: `${index} [http: 429]` })).status;
   for (let index = 0; index <= 1_000; index++) await start(index);
   expect([await start(1), await start(0)]).toEqual([200, 429]);
 });
 
-test.each([500, 503, 418])("[http: %i] is answered so each time, and charges nothing", async (status) => {
+test.each([500, 503, 418])("[http: %i] is answered each time, and charges nothing", async (status) => {
   const service = await createTestService();
   for (let i = 0; i < 2; i++) {
     const reply = await service.start({ prompt: `a fox [http: ${status}]` });
@@ -43,14 +43,14 @@ test.each([500, 503, 418])("[http: %i] is answered so each time, and charges not
   expect(await remaining(service)).toBe(990);
 });
 
-test("[credits: 0] is answered as for an account without credits", async () => {
+test("[credits: 0] gets the reply for an account without credits", async () => {
   const service = await createTestService();
   const reply = await service.start({ prompt: "a fox [credits: 0]" });
   expect([reply.status, (await readError(reply)).code]).toEqual([402, "insufficient_credits"]);
   expect(await remaining(service)).toBe(990);
 });
 
-test("[cut] executes the start, and its reply breaks off after the id", async () => {
+test("[cut] executes the start, and the reply ends after the id", async () => {
   const service = await createTestService();
   const reply = await service.start({ prompt: "a fox [cut]" });
   const reader = (reply.body as ReadableStream<Uint8Array>).getReader();
@@ -61,7 +61,7 @@ test("[cut] executes the start, and its reply breaks off after the id", async ()
   expect(await remaining(service)).toBe(980);
 });
 
-test("[cut] and [hang] answer the same Idempotency-Key in full when it comes again", async () => {
+test("[cut] and [hang] get the full reply when the same Idempotency-Key is sent again", async () => {
   for (const prompt of ["a fox [cut]", "a fox [hang]"]) {
     const service = await createTestService();
     const headers = { "Idempotency-Key": "one" };
@@ -99,7 +99,7 @@ test("[media: 403] is answered once", async () => {
   expect([await fetchIt(), await fetchIt(), await fetchIt()]).toEqual([403, 200, 200]);
 });
 
-test("of videos with [media: 403] the last thousand that were answered so are remembered, and no more", async () => {
+test("only the last thousand videos with [media: 403] are remembered", async () => {
   const service = await createTestService();
   const id = await service.startId({ prompt: "a fox [media: 403]" });
   await service.rest();
@@ -115,7 +115,7 @@ test("of videos with [media: 403] the last thousand that were answered so are re
   expect([await fetchIt(1), await fetchIt(0)]).toEqual([200, 403]);
 });
 
-test("[media: cut] breaks the video off halfway, and gives the rest by a range", async () => {
+test("[media: cut] cuts the video halfway, and delivers the rest as a range", async () => {
   const service = await createTestService({ content: "0123456789" });
   const id = await service.startId({ prompt: "a fox [media: cut]" });
   await service.rest();
@@ -157,7 +157,7 @@ test.each(["[a:", "[", "[fail: ", `[fail:${" ".repeat(90_000)}`, "[fail: [fail: 
   },
 );
 
-test("the page on directives has a row for each that the service knows, and no other", () => {
+test("the page on directives has a row for exactly the directives that the service knows", () => {
   const [rows = []] = readTables(readPage("directives").text);
   const none = Object.entries(readDirectives({ prompt: "a fox", hasDirectives: true }));
   const known = rows.map(({ text }) => {

@@ -38,7 +38,7 @@ describe("an overlay", () => {
     };
   }
 
-  test("replaces, darkens or leaves what is below, as its alpha says", () => {
+  test("replaces, darkens or leaves the pixels below according to its alpha", () => {
     const red: [number, number, number, number] = [255, 0, 0, 255];
     const { y, u, v } = laid([red, [0, 0, 0, 0], [0, 0, 0, 128], red], 200);
     expect(y.filter((_, i) => i % 2 === 0)).toEqual([200, 200, 200, 200, 81, 200, 81, 200, 107, 81, 107, 81]);

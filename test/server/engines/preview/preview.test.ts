@@ -49,7 +49,7 @@ describe("the preview engine", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test("says why also when a file cannot be removed", async () => {
+  test("rejects with the reason even if a file cannot be removed", async () => {
     const source = `
       const { mkdirSync, rmSync } = await import("node:fs");
       rmSync(task.thumbnail);
@@ -101,7 +101,7 @@ describe("the preview engine", () => {
     expect(readdirSync(folder)).toEqual(["other"]);
   });
 
-  test("decodes no two large images at the same time, but a small one beside a large one", async () => {
+  test("decodes one large image at a time, with small ones beside it", async () => {
     const log = join(makeFolder(), "log");
     const channel = new BroadcastChannel(log);
     const engine = anEngineThat(`
@@ -134,7 +134,7 @@ describe("the preview engine", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test("fails when its process has ended three times meanwhile, and leaves no file of theirs; an abort does not count", async () => {
+  test("fails when its process has ended three times during it, and leaves no file; an abort does not count", async () => {
     const task = aTask();
     let kept: RenderOptions["resume"];
     const checkpoint = async (state: Checkpoint | null) => {
@@ -154,14 +154,14 @@ describe("the preview engine", () => {
 
   const built = new URL("../../../../dist/worker.cjs", import.meta.url);
 
-  test("as it is built, renders an image to a clip and a thumbnail", async () => {
+  test("in the build, renders an image to a clip and a thumbnail", async () => {
     const task = aTask({ duration: 0.1 }, [squaresWebp]);
     await createPreviewEngine({ workerUrl: built }).render(task, anOffer());
     expect(readMovie(task.file).frames).toBe(1);
     expect(readPng(readFileSync(task.thumbnail))).toMatchObject({ width: 427, height: 240 });
   });
 
-  test("as it is built, says which image is broken and leaves nothing", async () => {
+  test("in the build, says which image is broken and leaves nothing", async () => {
     const folder = makeFolder();
     const task = aTask({}, [squaresWebp.subarray(0, 50)], folder);
     await expect(createPreviewEngine({ workerUrl: built }).render(task, anOffer())).rejects.toThrow(

@@ -16,7 +16,7 @@ async function render(changes: Partial<RenderRequest> = {}): Promise<string> {
 }
 
 describe("a preview", () => {
-  test("is an H.264 .mp4 of the asked size and length, whole to its last byte, and its index comes first for a pipe", async () => {
+  test("is a complete H.264 .mp4 of the requested size and length, with its index first for a pipe", async () => {
     expect(readMovie(await render())).toEqual({
       types: ["ftyp", "moov", "mdat"],
       codec: "avc1",
@@ -30,7 +30,7 @@ describe("a preview", () => {
     });
   });
 
-  test("lists the frames that stand alone, so that a player can seek", async () => {
+  test("lists its key frames, so that a player can seek", async () => {
     const file = await render({ duration: 4.5, aspectRatio: "1:1" });
     const kinds = readNalKinds(file);
     const standAlone = kinds.flatMap((kind, i) => (kind === 5 ? [i + 1] : []));
@@ -60,12 +60,12 @@ describe("a preview", () => {
     expect(movie.trackSeconds).toBeCloseTo(frames / 12, 4);
   });
 
-  test("is the same to the byte for the same request", async () => {
+  test("is byte for byte the same for the same request", async () => {
     const [first, second] = [await render(), await render()];
     expect(readFileSync(first).equals(readFileSync(second))).toBe(true);
   });
 
-  test("with images is the same to the byte, too, and its thumbnail", async () => {
+  test("with images is byte for byte the same too, as is its thumbnail", async () => {
     const images = [squaresJpeg, squaresWebp];
     const [first, second] = [aTask({ duration: 0.5 }, images), aTask({ duration: 0.5 }, images)];
     await renderPreview(first);
@@ -82,7 +82,7 @@ describe("a preview", () => {
     expect(frame.planes[0].bytes.subarray(854 * 400, 854 * 401).some((y) => y < 130)).toBe(true);
   });
 
-  test("hides the lower part of its image, where another preview that it continues has its own caption", async () => {
+  test("hides the lower part of its image, where a continued preview has its own caption", async () => {
     const frames = await Promise.all(
       [255, 0].map(async (value) => {
         const clip = await createClip(aRequest(), [anImage(aPng(8, 8, () => [value, value, value, 255]))]);
@@ -110,7 +110,7 @@ describe("a preview", () => {
     expect(readMovie(await render({ prompt, duration: 0.1 })).frames).toBe(1);
   });
 
-  test("shows the caption all along, and a bar that is full at the end", async () => {
+  test("shows the caption throughout, and a bar that is full at the end", async () => {
     const clip = await createClip(aRequest({ duration: 2 }), []);
     const frame = createFrame(clip);
     const lit = (from: number, to: number) =>
@@ -122,7 +122,7 @@ describe("a preview", () => {
     }
   });
 
-  test("says why it could not be written", async () => {
+  test("rejects with the reason why it could not be written", async () => {
     await expect(renderPreview(aTask({}, [], join(makeFolder(), "missing")))).rejects.toThrow("ENOENT");
   });
 });

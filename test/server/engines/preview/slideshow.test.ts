@@ -43,7 +43,7 @@ describe("a slideshow", () => {
     for (const found of values(shown(three, seconds))) expect(Math.abs(found - value)).toBeLessThanOrEqual(1);
   });
 
-  test("of two pictures in a tenth of a second still shows both", () => {
+  test("of two pictures in a tenth of a second shows both", () => {
     const frame = createFrame(size);
     const paint = createSlideshow(three.slice(0, 2), size, { seconds: 0.1, prompt: "" });
     paint(frame, 0);
@@ -52,7 +52,7 @@ describe("a slideshow", () => {
     expect(values(frame.bytes)).toEqual([140]);
   });
 
-  test("of one picture moves all the time, slowly and smoothly", () => {
+  test("of one picture moves throughout, slowly and smoothly", () => {
     const steps = Array.from({ length: 9 }, (_, i) => meanDifference(shown([slope], i), shown([slope], i + 0.99)));
     for (const step of steps) {
       expect(step).toBeGreaterThan(0.3);
@@ -79,7 +79,7 @@ describe("a slideshow", () => {
     },
   );
 
-  test("moves in the same way for the same prompt, and in another for another", () => {
+  test("moves in the same way for the same prompt, and differently for another", () => {
     expect(shown([slope], 1)).toEqual(shown([slope], 1));
     expect(shown([slope], 1)).not.toEqual(shown([slope], 1, "a fix"));
   });
@@ -111,7 +111,7 @@ describe("a part of a picture", () => {
     expect(row(10.5 / 78, 4 / 78, 4)).toEqual([21, 23, 25, 27]);
   });
 
-  test("is stretched over a frame with more pixels, and goes on at the edges", () => {
+  test("is stretched over a frame with more pixels, and is extended at the edges", () => {
     expect(row(10 / 78, 2 / 78, 4)).toEqual([20, 21, 22, 23]);
     expect(row(0, 2 / 78, 8).slice(0, 2)).toEqual([0, 0]);
   });

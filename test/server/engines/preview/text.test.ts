@@ -12,11 +12,11 @@ describe("the fonts", () => {
     expect(font.size).toBe(783);
   });
 
-  test("have neither emoji nor a glyph for what is no character", () => {
+  test("have neither emoji nor a glyph for unassigned code points", () => {
     expect([0x1f680, 0x5915, 0xd83d, 0xffff, 0].filter((codePoint) => advances.has(codePoint))).toEqual([]);
   });
 
-  test("are as wide as fonttools says", () => {
+  test("have the widths that fonttools measures", () => {
     const unitsOf = (character: string) => 2816 * (advances.get(character.codePointAt(0) ?? 0) ?? 0);
     expect(Array.from("A Ж", unitsOf)).toEqual([2038, 699, 2928]);
   });
@@ -33,7 +33,7 @@ describe("legible text", () => {
     expect(makeLegible("x\ud83dy", advances)).toBe("x·y");
   });
 
-  test("joins accents to their letters and drops marks that have no place", () => {
+  test("joins accents to their letters and drops marks that cannot be placed", () => {
     expect(makeLegible("e\u0301 x\u0302 a\u200d\u202eb 👍🏽", advances)).toBe("é x ab ·");
   });
 
@@ -57,11 +57,11 @@ describe("wrapping", () => {
     }
   });
 
-  test("breaks at spaces where it can", () => {
+  test("breaks at spaces where possible", () => {
     expect(wrap("one two three", widthOf("one two", advances), advances)).toEqual(["one two", "three"]);
   });
 
-  test("evens out the lines without taking another", () => {
+  test("balances the lines without adding one", () => {
     const text = "a lighthouse at dusk, waves rolling in slow motion";
     const width = widthOf("a lighthouse at dusk, waves rolling in slow", advances);
     expect(wrap(text, width, advances)).toEqual(["a lighthouse at dusk, waves rolling in slow", "motion"]);

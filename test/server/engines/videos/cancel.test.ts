@@ -24,14 +24,14 @@ async function startJob(kind: keyof typeof fakes, onDelete?: () => Response) {
 }
 
 describe.each(kindIds)("a job of %s", (kind) => {
-  test("is stopped where a DELETE stops it, and is left alone elsewhere", async () => {
+  test("is stopped if a DELETE stops it there, and is not touched otherwise", async () => {
     const { fake, id, cancel } = await startJob(kind);
     const canStop = stopping.includes(kind);
     expect(await cancel()).toBe(canStop);
     expect(fake.deleted).toEqual(canStop ? [id] : []);
   });
 
-  test("that is completed is not cancelled, and its video not deleted", async () => {
+  test("that has completed is not cancelled, and its video is not deleted", async () => {
     const { fake, id, cancel, making } = await startJob(kind);
     fake.complete(id);
     expect(await cancel()).toBe(false);
@@ -40,7 +40,7 @@ describe.each(kindIds)("a job of %s", (kind) => {
 });
 
 test.each(stopping as (keyof typeof fakes)[])(
-  "a job of %s that has failed by itself was not stopped: it may be paid",
+  "a job of %s that has failed by itself does not count as stopped, because it may be charged",
   async (kind) => {
     const clock = createVirtualClock();
     let deletes = 0;
@@ -68,31 +68,28 @@ test.each(["cancelled", "deleted"])(
   },
 );
 
-test.each([500, 404])(
-  "a completed job that is answered with HTTP %i when it is looked at is not deleted",
-  async (status) => {
-    let isInTrouble = false;
-    const clock = createVirtualClock();
-    const fault = ({ route, request }: Call) =>
-      isInTrouble && route === "poll" && request.method === "GET" ? json(status, { detail: "boom" }) : undefined;
-    const fake = fakes["vllm-omni"]({ now: clock.now, completeAfterMs: 10 * minuteMs, fault });
-    const { engine, make } = await createTestEngine(ioFetch(fake), { kind: "vllm-omni", clock });
-    const making = make();
-    await clock.sleep(minuteMs);
-    const [id = ""] = fake.jobs.keys();
-    fake.complete(id);
-    isInTrouble = true;
-    const cancelled = await engine.cancel?.(id, never).catch((error: Error) => error.message);
-    isInTrouble = false;
-    expect([cancelled, fake.deleted]).toEqual([status === 404 ? false : "HTTP 500: boom", []]);
-    const { outcome } = await making;
-    // A 404 for all of the minute that the cancel takes is believed by whoever follows the job, too.
-    if (status === 500) expect(outcome).toBe("made");
-  },
-);
+test.each([500, 404])("a completed job whose status request gets HTTP %i is not deleted", async (status) => {
+  let isInTrouble = false;
+  const clock = createVirtualClock();
+  const fault = ({ route, request }: Call) =>
+    isInTrouble && route === "poll" && request.method === "GET" ? json(status, { detail: "boom" }) : undefined;
+  const fake = fakes["vllm-omni"]({ now: clock.now, completeAfterMs: 10 * minuteMs, fault });
+  const { engine, make } = await createTestEngine(ioFetch(fake), { kind: "vllm-omni", clock });
+  const making = make();
+  await clock.sleep(minuteMs);
+  const [id = ""] = fake.jobs.keys();
+  fake.complete(id);
+  isInTrouble = true;
+  const cancelled = await engine.cancel?.(id, never).catch((error: Error) => error.message);
+  isInTrouble = false;
+  expect([cancelled, fake.deleted]).toEqual([status === 404 ? false : "HTTP 500: boom", []]);
+  const { outcome } = await making;
+  // A 404 for all of the minute that the cancel takes is believed by whoever follows the job, too.
+  if (status === 500) expect(outcome).toBe("made");
+});
 
 test.each([2, 3, 4, 8])(
-  "of %i replicas behind a balancer that goes round, the one with the job is met",
+  "of %i replicas behind a round-robin balancer, the one with the job is reached",
   async (count) => {
     for (let own = 0; own < count; own++) {
       const clock = createVirtualClock();
@@ -148,14 +145,14 @@ describe("a job that was told to stop", () => {
     });
   });
 
-  test("is stopped once it is not known for a minute", async () => {
+  test("is stopped when it has not been known for a minute", async () => {
     const { cancel, clock } = await startStopping(missing);
     const start = clock.now();
     expect(await cancel()).toBe(true);
     expect(clock.now() - start).toBeGreaterThanOrEqual(minuteMs);
   });
 
-  test("is stopped when it says so itself", async () => {
+  test("is stopped when its status says so", async () => {
     const { cancel } = await startStopping(() => json(200, { id: "1", object: "video", status: "cancelled" }));
     expect(await cancel()).toBe(true);
   });
@@ -206,7 +203,7 @@ function createBehind(onDelete = () => {}, answer: (call: Call) => Response | un
 
 const isReal = { model: "wan-2.5" };
 
-test("a cancelled generation is stopped upstream, and its credits are back", async () => {
+test("a cancelled generation is stopped upstream, and its credits are returned", async () => {
   const { fake, open } = createBehind();
   const service = await open();
   const id = await service.startId(isReal);
@@ -241,7 +238,7 @@ test.each([
   expect(await service.store.balance("local")).toBe(balance);
 });
 
-test("killed after the server has stopped the job, the next process gives the credits back, once, and starts no other", async () => {
+test("after a kill when the server has stopped the job, the next process returns the credits once and starts no other job", async () => {
   const store = await openStore(":memory:");
   let kill = () => {};
   const { fake, open } = createBehind(() => kill());

@@ -32,7 +32,7 @@ describe.each([
   ["litellm", createLiteLlm],
   ["openrouter", createOpenRouter],
 ] as const)("a server of %s", (id, create) => {
-  test("is told by free requests alone", async () => {
+  test("is detected by requests that cost nothing", async () => {
     const fake = create();
     const found = await detect(ioFetch(fake));
     expect(found.id).toBe(id);
@@ -40,7 +40,7 @@ describe.each([
     expect(fake.creates).toEqual([]);
   });
 
-  test("is found with a key, and under a path", async () => {
+  test("is detected with a key, and under a path", async () => {
     const fetch = ioFetch(create({ key: "secret" }));
     const behindProxy: Fetch = (url, init) => fetch(url.replace("http://gpu.test/proxy/", "http://gpu.test/"), init);
     const headers = { Authorization: "Bearer secret" };
@@ -60,7 +60,7 @@ test.each([
   expect((await detect(async () => answer())).id).toBeUndefined();
 });
 
-test.each([401, 503])("an HTTP %i leaves the kind open, and is passed on", async (status) => {
+test.each([401, 503])("an HTTP %i does not decide the kind, and is passed on", async (status) => {
   const server = createVllmOmni({
     fault: ({ request }) => (request.url.endsWith("/models") ? new Response("", { status }) : undefined),
   });
@@ -87,7 +87,7 @@ test.each([
   expect(await right.engine.check(new AbortController().signal)).toBe("LiteLLM");
 });
 
-test("a reply without end is read up to 1 MB", async () => {
+test("an endless reply is read up to 1 MB", async () => {
   let sent = 0;
   const endless = () =>
     new ReadableStream({
@@ -105,12 +105,12 @@ test("the error of a server that does not answer is passed on", async () => {
   await expect(detect(() => Promise.reject(refused))).rejects.toBe(refused);
 });
 
-test("the error of a reply that breaks off is passed on", async () => {
+test("the error of a reply that ends early is passed on", async () => {
   const fake = createVllmOmni({ fault: async (call) => ({ reply: await call.serve(), bytes: 30 }) });
   await expect(detect(ioFetch(fake))).rejects.toThrow("the connection was closed");
 });
 
-test("a server that stays silent is given up after 10 seconds", async () => {
+test("a server that does not answer is given up after 10 seconds", async () => {
   const clock = createVirtualClock();
   const fake = createSglang({ fault: () => new Promise(() => {}) });
   const found = detectKind(

@@ -37,7 +37,7 @@ async function start({ keepUpstream, ...fakeOptions }: FakeOptions & { keepUpstr
   return { fake, create };
 }
 
-test("a job is deleted on its server once its video is saved here and the generation has ended", async () => {
+test("a job is deleted on its server when its video is saved here and the generation has ended", async () => {
   const { fake, create } = await start();
   const service = await create();
   const id = await service.startId();
@@ -46,7 +46,7 @@ test("a job is deleted on its server once its video is saved here and the genera
   expect([fake.creates.length, fake.deleted]).toEqual([1, [...fake.jobs.keys()]]);
 });
 
-test("a process that is killed after the video is saved, and before that is written down, leaves the job to the next one", async () => {
+test("a process that is killed between saving the video and recording it leaves the job for the next process", async () => {
   const { fake, create } = await start();
   const first = await create({ finish: () => new Promise(() => {}) });
   const id = await first.startId();
@@ -60,7 +60,7 @@ test("a process that is killed after the video is saved, and before that is writ
   expect([fake.creates.length, fake.deleted.length]).toEqual([1, 1]);
 });
 
-test("a generation that another process has taken over keeps its job: that process needs it", async () => {
+test("a generation that another process has taken over keeps its job, because that process needs it", async () => {
   const { fake, create } = await start();
   const service = await create({ finish: async () => false });
   await service.startId();
@@ -90,7 +90,7 @@ test.each<[string, NonNullable<FakeOptions["fault"]>]>([
   expect(service.troubles).toEqual([]);
 });
 
-test.each(kindIds)("of %s, what failed or could not be saved is not deleted", async (kind) => {
+test.each(kindIds)("a job of %s that failed or whose video could not be saved is not deleted", async (kind) => {
   const fault: FakeOptions["fault"] = ({ route }) => (route === "content" ? new Response("<p>no</p>") : undefined);
   const fake = fakes[kind]({ completeAfterMs: 0, fault });
   const { make } = await createTestEngine(ioFetch(fake), { kind });

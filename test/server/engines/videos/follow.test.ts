@@ -31,7 +31,7 @@ const refuse = () => {
 };
 
 describe.each(kindIds)("a job of %s", (kind) => {
-  test("is told as soon as it is completed", async () => {
+  test("is reported as soon as it has completed", async () => {
     const { make } = await start({ kind });
     const { outcome, seconds } = await make();
     expect(outcome).toBe("made");
@@ -39,7 +39,7 @@ describe.each(kindIds)("a job of %s", (kind) => {
     expect(seconds).toBeLessThanOrEqual(603);
   });
 
-  test.each([400, 500])("that failed, also as HTTP %i, fails with the server's words", async (httpStatus) => {
+  test.each([400, 500])("that failed, even as HTTP %i, fails with the server's message", async (httpStatus) => {
     const { make, at, fake } = await start({ kind });
     at(minuteMs, (id) => fake.fail(id, { message: "CUDA\nout of memory", httpStatus }));
     expect(await make()).toMatchObject({ outcome: "CUDA out of memory", video: undefined });
@@ -58,7 +58,7 @@ describe.each(kindIds)("a job of %s", (kind) => {
     expect(fake.creates).toHaveLength(1);
   });
 
-  test("is found again by the next process, which sends no create", async () => {
+  test("is found again by the next process, which submits nothing", async () => {
     const { make, fake, at } = await start({ kind });
     const first = new AbortController();
     at(minuteMs, () => first.abort(new Error("the service is stopping")));
@@ -71,7 +71,7 @@ describe.each(kindIds)("a job of %s", (kind) => {
   });
 });
 
-test("a job is polled by the name that its create gave, encoded", async () => {
+test("a job is polled by the encoded id in the reply to its submission", async () => {
   const { make, paths, fake } = await start({ kind: "litellm" });
   await make();
   const [id = ""] = fake.jobs.keys();
@@ -81,7 +81,7 @@ test("a job is polled by the name that its create gave, encoded", async () => {
   );
 });
 
-test("progress is passed on as the server tells it", async () => {
+test("progress is passed on as the server reports it", async () => {
   const { make } = await start({ kind: "litellm", fake: { completeAfterMs: 5_000 } });
   expect((await make()).percents).toEqual([10, 20, 30]);
 });
@@ -123,7 +123,7 @@ test.each(["done", "Complete", "finished", "succeeded", "success", "COMPLETED"])
   },
 );
 
-test("a job that LiteLLM shows to another key alone is asked for until the limit, since nothing is known of its end", async () => {
+test("a job that LiteLLM shows only to another key is polled until the time limit, because its end is unknown", async () => {
   const clock = createVirtualClock();
   const fake = fakes.litellm({ now: clock.now, completeAfterMs: 10 * minuteMs });
   const engineOf = (key: string) => createTestEngine(ioFetch(fake), { clock, kind: "litellm", key });
@@ -140,7 +140,7 @@ test("a job that LiteLLM shows to another key alone is asked for until the limit
 });
 
 test.each(kindIds)(
-  "a refusal of a poll of %s, by a page or in JSON, does not end a job that may be paid for",
+  "a refused poll of %s, as a web page or JSON, does not end a job that may be paid for",
   async (kind) => {
     const refusals = [
       new Response("<h1>Blocked</h1>", { status: 403 }),
@@ -166,20 +166,20 @@ test.each([
   expect((at[1] ?? 0) - (at[0] ?? 0)).toBe(waitMs);
 });
 
-test("an unknown status is a job that runs", async () => {
+test("an unknown status counts as running", async () => {
   const onPoll = ({ serve }: Call, count: number) =>
     count < 100 ? json(200, { id: "1", status: "denoising" }) : serve();
   expect((await (await start({ onPoll })).make()).outcome).toBe("made");
 });
 
-test("one of four replicas that knows the job is enough", async () => {
+test("a job is followed if one of four replicas knows it", async () => {
   // Every poll goes to another one, and 60 in a row may miss.
   const { make, notes } = await start({ fake: { missesPoll: (poll) => poll % 60 !== 0 } });
   expect((await make()).outcome).toBe("made");
   expect(notes).toEqual([]);
 });
 
-test("two jobs never stay in step with each other and a balancer that goes round", async () => {
+test("two jobs do not stay in step with a round-robin balancer", async () => {
   let requests = 0;
   const owners = new Map<string, number>();
   const onPoll = ({ request }: Call) => {
@@ -205,7 +205,7 @@ const troubles: [string, () => ReturnType<Fault>][] = [
 ];
 
 describe.each(troubles)("%s instead of a job", (_name, answer) => {
-  test("is survived for 29 min, and told once", async () => {
+  test("is tolerated for 29 min, and reported once", async () => {
     let hasPassed = false;
     const { make, notes, at } = await start({ onPoll: () => (hasPassed ? undefined : answer()) });
     at(29 * minuteMs, () => {
@@ -229,7 +229,7 @@ describe("LiteLLM, whose upstream gives an error for a job", () => {
   const pydantic = "litellm.APIConnectionError: openai - 3 validation errors for VideoObject\nid\n  Field required";
   const error = () => json(500, { error: { message: pydantic, type: null, param: null, code: "500" } });
 
-  test("is asked every 20 s until the limit, and its place is free after a minute", async () => {
+  test("is polled every 20 s until the time limit, and its slot is free after a minute", async () => {
     const at: number[] = [];
     const onPoll = () => {
       at.push(clock.now());
@@ -252,7 +252,7 @@ describe("LiteLLM, whose upstream gives an error for a job", () => {
     expect(new Set(waits)).toEqual(new Set([20_000]));
   });
 
-  test("is waited out when that passes, which is no 'not found'", async () => {
+  test("is waited for until the error ends, which does not count as 'not found'", async () => {
     const { make, notes } = await start({
       kind: "litellm",
       onPoll: (_call, count) => (count < 50 ? error() : undefined),
@@ -262,7 +262,7 @@ describe("LiteLLM, whose upstream gives an error for a job", () => {
   });
 });
 
-test("a 404 counts only without other trouble in between", async () => {
+test("a 404 counts only without other errors in between", async () => {
   const notFound = () => json(404, { detail: "Video not found" });
   const { make } = await start({
     onPoll: (_call, count) => [undefined, notFound, refuse, refuse, refuse, refuse, refuse, notFound][count]?.(),
@@ -270,7 +270,7 @@ test("a 404 counts only without other trouble in between", async () => {
   expect((await make()).outcome).toBe("made");
 });
 
-test("three 404s with half a minute between them, as while this process is suspended, do not count as 60 s of them", async () => {
+test("three 404s with half a minute between them, as when this process is suspended, do not count as 60 s", async () => {
   const { make, clock } = await start({
     onPoll: async (_call, count) => {
       if (count < 3 || count > 5) return undefined;
@@ -281,7 +281,7 @@ test("three 404s with half a minute between them, as while this process is suspe
   expect((await make()).outcome).toBe("made");
 });
 
-test("a server that is silent for a poll is asked again", async () => {
+test("a poll that gets no reply is sent again", async () => {
   const clock = createVirtualClock();
   const fault: Fault = ({ route }) =>
     route === "poll" && clock.now() < minuteMs ? clock.sleep(36e6).then(() => undefined) : undefined;
@@ -292,7 +292,7 @@ test("a server that is silent for a poll is asked again", async () => {
   expect(seconds).toBeLessThan(100);
 });
 
-test("a job waits in the queue for as long as other jobs of the server go on", async () => {
+test("a job may wait in the queue as long as other jobs of the server progress", async () => {
   const timeoutMs = 3 * minuteMs;
   const { make, fake, clock } = await start({ timeoutMs, fake: { completeAfterMs: Number.POSITIVE_INFINITY } });
   void (async () => {
@@ -331,7 +331,7 @@ describe("a job that is given up", () => {
     expect(fake.deleted).toHaveLength(count);
   });
 
-  test("because nothing came is stopped by one try of 10 s, which decides nothing", async () => {
+  test("because of no progress is stopped by one request of 10 s, whose result does not matter", async () => {
     let isSilent = false;
     let deletes = 0;
     const clock = createVirtualClock();
@@ -353,7 +353,7 @@ describe("a job that is given up", () => {
     expect(deletes).toBe(1);
   });
 
-  test("although it has just been completed there keeps its video", async () => {
+  test("and has just completed keeps its video on the server", async () => {
     const { make, fake, at } = await start({ kind: "vllm-omni", fake: never });
     at(30 * minuteMs + 1_000, (id) => fake.complete(id));
     await make();
@@ -372,7 +372,7 @@ test.each([
   expect(seconds).toBeLessThan(1_860);
 });
 
-test("a job that runs without a change is given up also while others end", async () => {
+test("a job that runs without progress is given up even while others end", async () => {
   const { make, fake, clock } = await start({ kind: "vllm-omni", fake: { completeAfterMs: Number.POSITIVE_INFINITY } });
   void clock.sleep(20 * minuteMs).then(() => fake.complete([...fake.jobs.keys()][1] ?? ""));
   const [stuck, other] = await Promise.all([make(), make()]);

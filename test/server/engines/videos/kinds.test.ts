@@ -124,7 +124,7 @@ describe.each(Object.keys(expected) as (keyof typeof expected)[])("%s", (id) => 
   const wanted = expected[id];
   const kind = kinds.find((each) => each.id === id) as Kind;
 
-  test("reads a prompt and takes it", async () => {
+  test("accepts a prompt", async () => {
     const read = await create(kind, wanted.create(), {});
     expect(read).toMatchObject({
       ...wanted.text,
@@ -135,7 +135,7 @@ describe.each(Object.keys(expected) as (keyof typeof expected)[])("%s", (id) => 
     expect(read.fields).toEqual("fields" in wanted.text && wanted.text.fields);
   });
 
-  test("reads an image and the fields that are passed on", async () => {
+  test("accepts an image and the fields that are passed on", async () => {
     const image = await imageFile();
     const { encoding, files, fields, isAccepted } = await create(kind, wanted.create(), {
       request: { ...fox, extras },
@@ -147,19 +147,19 @@ describe.each(Object.keys(expected) as (keyof typeof expected)[])("%s", (id) => 
     expect(files).toEqual([{ field: expect.any(String), name: "image.png", type: "image/png", bytes }]);
   });
 
-  test("gets the upstream model's name when there is one", async () => {
+  test("gets the upstream model's name if there is one", async () => {
     const { fields, isAccepted } = await create(kind, wanted.create(), { model: "Wan-AI/Wan2.2" });
     expect({ fields, isAccepted }).toEqual({ fields: wanted.model, isAccepted: true });
   });
 
-  test("is sent no more images than it takes", async () => {
+  test("gets no more images than it supports", async () => {
     const image = await imageFile();
     const most = maxImagesOf(kind);
     const body = () => kind.createBody({ request: fox, images: Array(most + 1).fill(image) }, undefined);
     expect(body).toThrow(`${kind.title} takes ${most === 1 ? "1 image" : "12 images"}, and this generation has`);
   });
 
-  test("gets the fields of real models as they are, objects as JSON text in a form, and nothing that pays twice", async () => {
+  test("gets the fields of real models unchanged, objects as JSON text in a form, and no field that would make a second video", async () => {
     const extra_params = { task: "t2va", steps: [1, 2] };
     const request = { ...fox, extras: { ...extras, extra_params, lora: { name: "snow" }, generate_sound: true } };
     const body = kind.createBody({ request, images: [] }, undefined);
@@ -176,7 +176,7 @@ describe.each(Object.keys(expected) as (keyof typeof expected)[])("%s", (id) => 
   });
 });
 
-test("vLLM-Omni gets several images as a list in image_reference, since most of its models read several files as videos", async () => {
+test("vLLM-Omni gets several images as a list in image_reference, because most of its models read several files as videos", async () => {
   const images = await Promise.all([imageFile(), imageFile(), imageFile()]);
   const { fields, isAccepted } = await create(kinds[0] as Kind, createVllmOmni(), { images });
   const address = "data:image/png;base64,iVBORwD/";
@@ -184,7 +184,7 @@ test("vLLM-Omni gets several images as a list in image_reference, since most of 
   expect(JSON.parse(String(fields?.image_reference))).toEqual(Array(3).fill({ image_url: address }));
 });
 
-test("vLLM-Omni gets one reference as one object: before 24 July 2026 it refuses a list", async () => {
+test("vLLM-Omni gets one reference as one object, because it refused a list before 24 July 2026", async () => {
   const body = (kinds[0] as Kind).createBody({ request: fox, images: [], references: [await imageFile()] }, undefined);
   const { body: bytes, headers } = await encodeBody(body);
   const form = await new Response(Buffer.from(bytes), { headers }).formData();
@@ -200,7 +200,7 @@ test.each([
   expect(kinds[1]?.createBody({ request, images: [] }, upstreamModel).fields.size).toBe(size);
 });
 
-test("what a kind would ignore beside the images to start from is never sent", async () => {
+test("a field that a kind would ignore beside its images is not sent", async () => {
   const [image, address] = [await imageFile(), "data:image/png;base64,iVBORwD/"];
   const part = { type: "image_url", image_url: { url: address } };
   const fieldsOf = async (kind: Kind, images: Partial<Images<ImageFile>>) => {
@@ -259,7 +259,7 @@ test.each([
     expect(kind.createBody({ request, images: [] }, upstreamModel).fields.size).toBe(size);
 });
 
-test("a size in pixels is sent as it is, in place of a ratio and a resolution", () => {
+test("a size in pixels is sent unchanged, instead of a ratio and a resolution", () => {
   const request = { ...fox, aspectRatio: "5:3", resolution: "480p" as const, extras: { size: "640x384" } };
   const sent = kinds.map((kind) => kind.createBody({ request, images: [] }, undefined).fields);
   for (const { size, aspect_ratio, resolution } of sent)

@@ -34,7 +34,7 @@ function read(engines: string[], keys: Record<string, string> = { OPENROUTER_API
   return { created, sent };
 }
 
-test("without credits there it fails at once, says so, and nothing is submitted or asked for again", async () => {
+test("without credits at OpenRouter, a generation fails at once with that reason, and nothing is submitted again", async () => {
   const { make, fake } = await start({ hasCredits: false });
   const { outcome, checkpoints, seconds } = await make();
   expect(outcome).toBe(
@@ -51,7 +51,7 @@ test.each(["failed", "cancelled", "expired"])("a job that is %s is the end, with
   expect((await make()).outcome).toBe("Content policy violation");
 });
 
-test("a paid job is not given up while it waits for hours, or while there is no network, and is asked for rarely", async () => {
+test("a paid job is not given up while it waits for hours, or without a network, and is polled rarely", async () => {
   let polls = 0;
   const hours = 3_600_000;
   const { make, clock } = await start({
@@ -66,7 +66,7 @@ test("a paid job is not given up while it waits for hours, or while there is no 
   expect(polls).toBeLessThan(4 * 60 * 4);
 });
 
-test("a paid job whose reply cannot be read, as after a change of its format, is asked for a day, and gives its slot free after a minute", async () => {
+test("a paid job with an unreadable reply, as after a change of the format, is polled for a day, and frees its slot after a minute", async () => {
   let polls = 0;
   const freedAt: number[] = [];
   const unreadable = () => Response.json({ data: { state: "completed" } });
@@ -92,7 +92,7 @@ test("a paid job whose reply cannot be read, as after a change of its format, is
   expect(Math.floor(seconds / 3_600)).toBe(24);
 });
 
-test("a list of models that does not answer holds up no start for more than a second, and the old one serves meanwhile", async () => {
+test("a list of models that does not load delays a start by at most a second, and the old list is used meanwhile", async () => {
   let answer: "list" | "silence" = "silence";
   let lists = 0;
   const { engine, clock } = await start({
@@ -119,7 +119,7 @@ test("a list of models that does not answer holds up no start for more than a se
   expect([await ask(), lists]).toEqual([{ fault, ms: 0 }, 3]);
 });
 
-test("a size in pixels is compared with the sizes that its list has for the model, and with nothing else", () => {
+test("a size in pixels is compared only with the model's sizes in the list", () => {
   const offer = {
     ...{ id: "bytedance/seedance-2.5", name: undefined, prices: undefined, takesImage: true, takesLastImage: true },
     ...{ durations: undefined, resolutions: ["480p", "720p"], aspectRatios: ["16:9"], sizes: ["854x480", "640x640"] },
@@ -132,7 +132,7 @@ test("a size in pixels is compared with the sizes that its list has for the mode
   expect(ask(offer.sizes, "640x360")).toBe("bytedance/seedance-2.5 takes size 854x480 or 640x640, not 640x360");
 });
 
-test("what the start leaves open is left to the model", () => {
+test("fields that the start leaves out are left to the model", () => {
   const request = { prompt: "a fox", model: "veo-3.1", aspectRatio: "16:9", duration: 5, extras: {} };
   const open = { ...request, resolution: "480p" as const, unset: ["duration", "resolution", "aspectRatio"] as const };
   expect(kind?.createBody({ request: open, images: [] }, undefined).fields).toEqual({
@@ -141,7 +141,7 @@ test("what the start leaves open is left to the model", () => {
   });
 });
 
-test("alone it serves the models that it has something like, and says for which others it has none", () => {
+test("as the only engine, it serves the models that it has a similar one for, and names the others", () => {
   const { created } = read(["openrouter"]);
   const names = ["veo-3.1", "kling-2.6", "wan-2.5", "seedance", "minimax"];
   expect(created).toMatchObject([{ name: "https://openrouter.ai/api", models: names }]);
@@ -154,7 +154,7 @@ test("alone it serves the models that it has something like, and says for which 
   expect(read(["google/veo-3.1-fast=openrouter"]).created).toMatchObject([{ models: ["google/veo-3.1-fast"] }]);
 });
 
-test("its usual key goes to its own origin alone, and the key of one's own servers never goes there", async () => {
+test("its usual key goes only to its own origin, and the key of own servers is never sent there", async () => {
   const keys = { OPENROUTER_API_KEY: key, VIDGEN_ENGINE_KEY: "own-canary" };
   const engines = [
     "veo-3.1=openrouter",
@@ -170,7 +170,7 @@ test("its usual key goes to its own origin alone, and the key of one's own serve
   ]);
 });
 
-test("without its key it is refused before anything else happens", () => {
+test("without its key, it is refused before anything else happens", () => {
   expect(() => read(["openrouter"], { VIDGEN_ENGINE_KEY: "own-canary" })).toThrow(
     expect.objectContaining({ code: "auth", message: "OpenRouter needs a key, and OPENROUTER_API_KEY is not set." }),
   );

@@ -74,7 +74,7 @@ describe("a completed job whose url, file_path and file_paths are null", () => {
   const nulls = { id: "1", status: "completed", url: null, file_path: null, file_paths: null };
   const noFile = () => json(404, { detail: "Video variant None not found" });
 
-  test("of SGLang was started without an output path: that ends it after a minute", async () => {
+  test("of an SGLang without an output path ends after a minute", async () => {
     const clock = createVirtualClock();
     const fake = createSglang({ now: clock.now, completeAfterMs: 0, hasOutputPath: false });
     const { make } = await createTestEngine(ioFetch(fake), { kind: "sglang", clock });
@@ -101,7 +101,7 @@ describe("a completed job whose url, file_path and file_paths are null", () => {
     expect((await make()).outcome).toBe("made");
   });
 
-  test("of SGLang, and then not, may still get its video", async () => {
+  test("of SGLang at first may still get its video later", async () => {
     let polls = 0;
     const poll = () => json(200, ++polls % 20 === 0 ? { ...nulls, file_path: "/outputs/1.mp4" } : nulls);
     const { make, clock } = await start(() => (clock.now() < 5 * 60_000 ? noFile() : undefined), { poll });
@@ -112,12 +112,12 @@ describe("a completed job whose url, file_path and file_paths are null", () => {
 describe.each([400, 404, 409, 422])("/content with HTTP %i", (status) => {
   const notReady = () => json(status, { detail: "Generation is still in-progress" });
 
-  test("is asked again for up to 60 s", async () => {
+  test("is requested again for up to 60 s", async () => {
     const { make, clock } = await start(() => (clock.now() < 58_000 ? notReady() : undefined));
     expect(await make()).toMatchObject({ outcome: "made", video: bytes });
   });
 
-  test("is asked again for 30 min, less often, and its owner is told once", async () => {
+  test("is requested again for 30 min, less often, and the owner is told once", async () => {
     const { make, clock, notes, downloads } = await start(() => (clock.now() < 29 * 60_000 ? notReady() : undefined));
     expect(await make()).toMatchObject({ outcome: "made", video: bytes });
     expect(notes).toEqual([
@@ -153,17 +153,17 @@ describe("a video that vLLM-Omni has removed after its time", () => {
     return engine.make({ resume: { state: "submitted", job } });
   }
 
-  test("fails at once and says so", async () => {
+  test("fails at once with that reason", async () => {
     const { outcome, seconds } = await resume(3_600_000, { ttlMs: 1_800_000 });
     expect(outcome).toMatch(gone("it has expired there and was removed \\(HTTP 404: Video file not found\\)$"));
     expect(seconds).toBe(0);
   });
 
-  test("is saved while it is there", async () => {
+  test("is saved while it exists", async () => {
     expect((await resume(1_700_000, { ttlMs: 1_800_000 })).outcome).toBe("made");
   });
 
-  test("without a told time has 60 s, as replicas may not have it, and the failure says how old it is", async () => {
+  test("without a known expiry has 60 s, because replicas may not have the file, and the error says how old the job is", async () => {
     const fault: FakeOptions["fault"] = ({ route }) => (route === "content" ? json(410, {}) : undefined);
     const { outcome, seconds } = await resume(7_200_000, { fault });
     expect(outcome).toMatch(gone("it was completed 12[01](\\.\\d)? min ago, and is no longer there \\(HTTP 410\\)$"));
@@ -172,7 +172,7 @@ describe("a video that vLLM-Omni has removed after its time", () => {
   });
 });
 
-test("half a file, as FastVideo serves it while it writes, is fetched again; it is never asked for before the job has ended", async () => {
+test("a partial file, as FastVideo serves during writing, is fetched again; none is requested before the job has ended", async () => {
   const clock = createVirtualClock();
   const large = tinyMp4("x".repeat(1_000));
   let downloads = 0;
@@ -186,7 +186,7 @@ test("half a file, as FastVideo serves it while it writes, is fetched again; it 
   expect([outcome, video?.equals(large), downloads, seconds >= 60]).toEqual(["made", true, 3, true]);
 });
 
-test("a 404 after minutes of other trouble has its own 60 s", async () => {
+test("a 404 after minutes of other errors has its own 60 s", async () => {
   const { make } = await start((_address, count) => {
     if (count < 8) return json(500, {});
     return count < 12 ? json(404, {}) : undefined;
@@ -206,7 +206,7 @@ describe.each<[string, Answer, string]>([
     expect(downloads).toHaveLength(3);
   });
 
-  test("is fetched again for hours, and its owner is told where", async () => {
+  test("is fetched again for hours, and the owner is told from which address", async () => {
     const isOver = () => clock.now() > 6 * 3_600_000;
     const { make, clock, notes } = await start((address, count) => (isOver() ? undefined : answer(address, count)));
     expect(await make()).toMatchObject({ outcome: "made", video: bytes });
@@ -228,7 +228,7 @@ test.each([
   expect((at[1] ?? 0) - (at[0] ?? 0)).toBe(waitMs);
 });
 
-test("an address that is denied is fetched again for 30 min", async () => {
+test("an address that denies access is fetched again for 30 min", async () => {
   const { make, notes } = await start(() => json(403, { message: "Request has expired" }), {
     told: () => "https://cdn.test/1.mp4?sig=canary",
   });
@@ -240,7 +240,7 @@ test("an address that is denied is fetched again for 30 min", async () => {
   expect(seconds).toBeLessThan(1_840);
 });
 
-test("a video whose job its server has forgotten meanwhile is not fetched for longer than 60 s", async () => {
+test("a video whose job the server has forgotten is not fetched for longer than 60 s", async () => {
   let isForgotten = false;
   const answer = () => {
     isForgotten = true;
@@ -252,7 +252,7 @@ test("a video whose job its server has forgotten meanwhile is not fetched for lo
   expect([seconds >= 60, seconds < 63]).toEqual([true, true]);
 });
 
-test("a job that rare looks missed during other trouble is not forgotten", async () => {
+test("a job that few polls missed during other errors does not count as forgotten", async () => {
   let polls = 0;
   const { make } = await start(
     (_address, count) => {
@@ -264,7 +264,7 @@ test("a job that rare looks missed during other trouble is not forgotten", async
   expect((await make()).outcome).toBe("made");
 });
 
-test("a job that is told as running again, once its video cannot be fetched, keeps its address", async () => {
+test("a job that is reported as running again after its video could not be fetched keeps its address", async () => {
   let polls = 0;
   const poll = () => (polls++ > 0 ? json(200, { id: "1", status: "in_progress" }) : undefined);
   const { make, opened } = await start((_address, count) => (count < 3 ? json(503, {}) : undefined), {
@@ -295,7 +295,7 @@ describe.each<[string, () => Response, string]>([
     "it contains no video",
   ],
 ])("%s in place of the video", (_name, answer, reason) => {
-  test("is not ready: it is asked for until the time limit, and its slot is free after a minute", async () => {
+  test("is requested until the time limit because it is not ready, and its slot is free after a minute", async () => {
     const freedAt: number[] = [];
     const { make, clock, downloads } = await start(() => (clock.now() < 29 * 60_000 ? answer() : undefined));
     const made = await make({ releaseSlot: () => void freedAt.push(clock.now()) });
@@ -306,7 +306,7 @@ describe.each<[string, () => Response, string]>([
     expect(downloads.length).toBeLessThan(240);
   });
 
-  test("ends then", async () => {
+  test("fails at the time limit", async () => {
     const { make } = await start(answer);
     const { outcome, seconds } = await make();
     expect(outcome).toMatch(gone(reason));
@@ -323,7 +323,7 @@ describe.each<[string, () => Response, string]>([
   ],
   ["a PNG", () => new Response(png), "it is not an .mp4"],
 ])("%s", (_name, answer, reason) => {
-  test("that is the same a minute later ends it", async () => {
+  test("that is the same a minute later fails the generation", async () => {
     const { make } = await start(answer);
     const { outcome, seconds } = await make();
     expect(outcome).toMatch(gone(reason));
@@ -337,7 +337,7 @@ describe.each<[string, () => Response, string]>([
 });
 
 test.each([2, 3, 4, 5, 7, 8])(
-  "of %i replicas behind a balancer that goes round, the one with the video is met",
+  "of %i replicas behind a round-robin balancer, the one with the video is reached",
   async (count) => {
     const missing = () => json(404, { detail: "Video not found" });
     for (let own = 0; own < count; own++) {
@@ -366,7 +366,7 @@ test.each<[string, string]>([
   expect(made.seconds).toBeLessThan(2);
 });
 
-test("a 206 that covers the whole file is the file, and one that does not is none", async () => {
+test("a 206 is used if it covers the whole file, and refused if not", async () => {
   const part = (range: string) =>
     new Response(bytes, { status: 206, headers: { "Content-Range": range, "Content-Length": String(bytes.length) } });
   const { make, downloads } = await start((_address, count) =>
@@ -390,7 +390,7 @@ describe("the address of a video", () => {
     expect([downloads, opened]).toEqual([[address.replace(engineUrl, "")], []]);
   });
 
-  test("in the job is on another host: by the rules, without the key", async () => {
+  test("in the job on another host is fetched by the rules and without the key", async () => {
     const { make, opened, keys } = await start(() => undefined, {
       told: () => "https://cdn.test/1.mp4",
       key: "sk-012345678",
@@ -399,14 +399,14 @@ describe("the address of a video", () => {
     expect([opened, keys]).toEqual([["https://cdn.test/1.mp4"], []]);
   });
 
-  test("that the rules refuse fails after a minute, where the job has no /content either", async () => {
+  test("that the rules refuse fails after a minute if the job has no /content either", async () => {
     const { make } = await start(() => json(404, {}), { told: () => "http://10.0.0.1/1.mp4" });
     const { outcome, seconds } = await make();
     expect(outcome).toMatch(gone("videos from 10.0.0.1 are refused: a private address$"));
     expect([seconds >= 60, seconds < 62]).toEqual([true, true]);
   });
 
-  test("in the job is asked for again once it has expired", async () => {
+  test("in the job is requested again when it has expired", async () => {
     const { make } = await start((address) => (address.endsWith("2.mp4") ? undefined : json(403, {})), {
       told: (poll) => `https://cdn.test/${poll}.mp4`,
     });
@@ -421,7 +421,7 @@ describe("the address of a video", () => {
     expect(opened).toEqual([address]);
   });
 
-  test("is behind redirects, with the key for the server's own origin alone", async () => {
+  test("is behind redirects, and only the server's own origin gets the key", async () => {
     const hops: Record<string, string> = {
       [`${engineUrl}/v1/videos/${"0".repeat(31)}1/content`]: "/a.mp4",
       [`${engineUrl}/a.mp4`]: "http://gpu.test:9000/b.mp4",
@@ -470,7 +470,7 @@ async function* abortable(parts: AsyncGenerator<Uint8Array>, signal: AbortSignal
   }
 }
 
-test("a process that was suspended leaves the video of the one that has taken over alone, and goes on when it is sure again", async () => {
+test("a suspended process does not touch the video of the process that has taken over, and continues when its claim is confirmed", async () => {
   let isSure = true;
   const seen: string[] = [];
   const { make, folder, clock } = await start((_address, count) => {
@@ -491,7 +491,7 @@ test("a process that was suspended leaves the video of the one that has taken ov
   expect(seen).toEqual(["of the other process"]);
 });
 
-test("a video of more than 2 GB fails at the first byte too many, and nothing more is read", async () => {
+test("a video of more than 2 GB fails at the first byte above the limit, and no more is read", async () => {
   let parts = 0;
   const endless = async function* () {
     for (;;) {
@@ -521,7 +521,7 @@ test.each([
   expect(seconds).toBeLessThan(100);
 });
 
-test("a large download may take longer than a minute, and each megabyte counts", async () => {
+test("a large download may take longer than a minute as long as data arrives", async () => {
   const clock = createVirtualClock();
   const large = Buffer.from(tinyMp4("x".repeat(5_000_000)));
   const slow = async function* () {
@@ -535,7 +535,7 @@ test("a large download may take longer than a minute, and each megabyte counts",
   expect([outcome, seconds > 200, saved?.equals(large)]).toEqual(["made", true, true]);
 });
 
-describe("a page in place of the video, and trouble in between", () => {
+describe("a web page in place of the video, and other errors in between", () => {
   test.each<[string, Answer]>([
     ["an outage", (_, count) => (count % 2 === 0 ? json(503, {}) : page())],
     ["a connection that closes", (_, count) => (count % 2 === 0 ? "drop" : page())],
@@ -548,7 +548,7 @@ describe("a page in place of the video, and trouble in between", () => {
     expect(seconds).toBeLessThan(34 * 60);
   });
 
-  test("does not end it after an outage of hours, of which a page is the first that comes back", async () => {
+  test("does not fail the generation after an outage of hours that ends with a web page", async () => {
     const clock = createVirtualClock();
     const answer: Answer = (_, count) => {
       if (clock.now() > 5 * 3_600_000 + 120_000) return undefined;
@@ -558,7 +558,7 @@ describe("a page in place of the video, and trouble in between", () => {
     expect((await make()).outcome).toBe("made");
   });
 
-  test("begins anew once a part of the video has come", async () => {
+  test("counts from the beginning after a part of the video has arrived", async () => {
     const clock = createVirtualClock();
     const answer: Answer = (_, count) => {
       if (clock.now() > 45 * 60_000) return undefined;
@@ -569,7 +569,7 @@ describe("a page in place of the video, and trouble in between", () => {
   });
 });
 
-test("a partial file that cannot be removed ends no generation: the video is fetched again", async () => {
+test("a partial file that cannot be removed fails no generation, and the video is fetched again", async () => {
   const { make, folder, clock } = await start(() => undefined);
   // Neither can be opened for writing, nor removed as a file.
   const file = join(folder, "0.mp4");
@@ -578,7 +578,7 @@ test("a partial file that cannot be removed ends no generation: the video is fet
   expect(await make()).toMatchObject({ outcome: "made", video: bytes });
 });
 
-test("a disk that cannot be written to is tried again", async () => {
+test("a failed write to the disk is tried again", async () => {
   const { make, folder, clock } = await start(() => undefined);
   await rm(folder, { recursive: true });
   void clock.sleep(60_000).then(() => mkdir(folder));

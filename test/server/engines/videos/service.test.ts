@@ -44,8 +44,8 @@ async function createScene(answer: () => Response) {
 /** What a store does in a process that is killed while it does so. */
 const never = () => new Promise<never>(() => {});
 
-describe.each(answers)("a create that is answered with the finished video, by %s", (_, answer) => {
-  test("is finished by the next process, when its own is killed before the end is stored", async () => {
+describe.each(answers)("a submission that is answered with the finished video, by %s", (_, answer) => {
+  test("is finished by the next process if its own is killed before the end is stored", async () => {
     const { store, fake, open } = await createScene(answer);
     const first = await open({ finish: never });
     const id = await first.startId();
@@ -61,7 +61,7 @@ describe.each(answers)("a create that is answered with the finished video, by %s
     expect((await store.generation(id))?.error).toBeNull();
   });
 
-  test("is not cancelled: its video is there", async () => {
+  test("is not cancelled, because its video exists", async () => {
     const { open } = await createScene(answer);
     const service = await open({ finish: never });
     const id = await service.startId();

@@ -59,7 +59,7 @@ test.each(kindIds)("%s makes a video from a prompt and an image", async (kind) =
   expect(connections()).toBe(1 + (job?.polls ?? 0) + 1);
 });
 
-test("a create to a server that cannot be reached is taken back", async () => {
+test("a submission to an unreachable server is taken back", async () => {
   const closed = createServer().listen(0, "127.0.0.1");
   await once(closed, "listening");
   const { port } = closed.address() as AddressInfo;
@@ -90,7 +90,7 @@ test.each<[string, NonNullable<FakeOptions["fault"]>, RegExp]>([
   expect([posts(), checkpoints]).toEqual([1, ["submitting"]]);
 });
 
-test("polls and downloads that break off are sent again", async () => {
+test("interrupted polls and downloads are sent again", async () => {
   const broken = { poll: 0, content: 0 };
   const { make, posts } = await start("vllm-omni", {
     async fault({ route, serve }) {

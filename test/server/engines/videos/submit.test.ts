@@ -28,7 +28,7 @@ const refuse = () => {
 };
 
 describe.each(kindIds)("a server of %s", (kind) => {
-  test("gets one create, whose job is kept, and its video is saved", async () => {
+  test("gets one submission, whose job is recorded and whose video is saved", async () => {
     const { make, fake, notes } = await start({ kind });
     const { outcome, checkpoints, video } = await make({ prompt: "a fox\nin snow", extras: { seed: 7 } });
     expect(outcome).toBe("made");
@@ -49,7 +49,7 @@ describe.each(kindIds)("a server of %s", (kind) => {
     ]);
   });
 
-  test("that does not know an extra field gets the create once more without it", async () => {
+  test("that does not know an extra field gets the submission once more without it", async () => {
     const onCreate = (_call: Call, count: number) => (count === 1 ? lacks("seed", "fps") : undefined);
     const { make, fake, notes, posts } = await start({ kind, onCreate });
     const { outcome, checkpoints } = await make({ extras: { seed: 7, fps: 24, guidance_scale: 3 } });
@@ -80,7 +80,7 @@ describe.each(kindIds)("a server of %s", (kind) => {
     expect(checkpoints.at(-1)).toBeNull();
   });
 
-  test("is told not to repeat a create by itself, as LiteLLM does", async () => {
+  test("is told not to repeat a submission by itself, as LiteLLM does", async () => {
     const headers: (string | null)[] = [];
     const onCreate = ({ request }: Call) => void headers.push(request.headers.get("x-litellm-num-retries"));
     const { make } = await start({ kind, onCreate });
@@ -88,7 +88,7 @@ describe.each(kindIds)("a server of %s", (kind) => {
     expect(headers).toEqual(["0"]);
   });
 
-  test("gets the line breaks of a prompt as they were typed, also in a form", async () => {
+  test("gets the line breaks of a prompt unchanged, even in a form", async () => {
     const { make, fake, folder } = await start({ kind });
     const image: ImageFile = { path: join(folder, "0.png"), format: "png", megapixels: 1, name: "the image" };
     await writeFile(image.path, "pixels");
@@ -125,7 +125,7 @@ const envoy = (reason: string) =>
   new Response(`upstream connect error or disconnect/reset before headers. reset reason: ${reason}`, { status: 503 });
 
 test.each(notSubmitted)(
-  "%s is taken back: nothing was submitted, and another engine may get it",
+  "%s is taken back, because nothing was submitted, and another engine may get the generation",
   async (_name, answer) => {
     const { make, fake, posts } = await start({ kind: "sglang", onCreate: answer });
     const { outcome, checkpoints, seconds } = await make();
@@ -167,7 +167,7 @@ test.each<[string, unknown, object]>([
   expect(classifyReply({ status: 403, text, json })).toMatchObject(judged);
 });
 
-test("a wrong key at a LiteLLM without a database, which answers 400, is not taken because of the key", () => {
+test("a wrong key at a LiteLLM without a database, which answers 400, is reported as a key error", () => {
   const json = { error: { message: "No connected db.", type: "no_db_connection", param: null, code: "400" } };
   expect(classifyReply({ status: 400, text: JSON.stringify(json), json })).toMatchObject({
     kind: "not submitted",
@@ -213,7 +213,7 @@ test.each<[string, string | null, number | undefined]>([
   expect((await make()).end).toEqual({ kind: "not submitted", reason: "HTTP 429", cause: undefined, retryAfterMs });
 });
 
-test("a server whose kind cannot be told gets no create", async () => {
+test("a server whose kind cannot be detected gets no submission", async () => {
   const { make, posts } = await start({ fake: { fault: () => json(200, {}) } });
   const { outcome, checkpoints } = await make();
   expect(outcome).toBe(
@@ -239,7 +239,7 @@ const unclear: [string, (call: Call) => ReturnType<Fault>][] = [
   ["an endless reply", () => new Response(new Uint8Array(64_000_001))],
 ];
 
-test.each(unclear)("%s is unclear: the create is not sent again", async (_name, onCreate) => {
+test.each(unclear)("%s is unclear, and the submission is not sent again", async (_name, onCreate) => {
   const { make, posts } = await start({ kind: "sglang", onCreate });
   const { outcome, checkpoints } = await make();
   expect(outcome).toMatch(/^unclear: ./);
@@ -247,7 +247,7 @@ test.each(unclear)("%s is unclear: the create is not sent again", async (_name, 
   expect(posts()).toBe(1);
 });
 
-test("silence is unclear when the time is over", async () => {
+test("no reply within the time limit is unclear", async () => {
   const clock = createVirtualClock();
   const onCreate = () => clock.sleep(36_000_000).then(() => undefined);
   const { make, posts } = await start({ kind: "sglang", clock, onCreate });
@@ -342,7 +342,7 @@ test.each([
   expect([outcome, video]).toEqual(["made", Buffer.from(tinyMp4("a fox"))]);
 });
 
-describe("a create that is answered with a video itself", () => {
+describe("a submission that is answered with the video itself", () => {
   const asVideo = { headers: { "Content-Type": "video/mp4" } };
   const answerWith = (answer: () => ReturnType<Fault>) =>
     start({ kind: "sglang", onCreate: ({ serve }) => serve().then(answer) });
@@ -373,7 +373,7 @@ describe("a create that is answered with a video itself", () => {
     expect([made.outcome, made.checkpoints.at(-1), posts()]).toEqual([expect.stringMatching(outcome), checkpoint, 1]);
   });
 
-  test("is written once this machine can write it, and is on the disk before that is kept", async () => {
+  test("is written when this machine can write it, and is on the disk before that is recorded", async () => {
     const { open } = fsPromises;
     onTestFinished(() => replaceOpen(open));
     let tries = 0;
@@ -394,7 +394,7 @@ function replaceOpen(open: typeof fsPromises.open): void {
   syncBuiltinESMExports();
 }
 
-test("a claim that another process may have is no claim: the create is not sent, and may be taken later", async () => {
+test("a submission is not sent while another process may have the claim, and may be sent later", async () => {
   const { make, posts } = await start({ kind: "sglang" });
   const confirm = () => {
     throw new Error("another process may have taken over this generation");
@@ -426,7 +426,7 @@ describe("the stop of the service", () => {
   });
 });
 
-test("a key that a server repeats, and its control characters, are in no message", async () => {
+test("no message contains a key or control characters from a server's reply", async () => {
   const key = "sk-0123456789abcdef";
   const words = `Invalid key ${key}\u001b[31m\nsee https://help.test/keys?token=abc ${"x".repeat(5_000)}`;
   const onCreate = () => json(401, { error: { message: words } });
@@ -439,7 +439,7 @@ test("a key that a server repeats, and its control characters, are in no message
   }
 });
 
-test("TensorRT-LLM is asked for an .mp4: without ffmpeg it refuses before it works, and never makes an .avi", async () => {
+test("TensorRT-LLM is asked for an .mp4, so that without ffmpeg it refuses at once instead of making an .avi", async () => {
   const fake = createTensorRtLlm({ completeAfterMs: 0, hasFfmpeg: false });
   const { make } = await createTestEngine(ioFetch(fake), { kind: "tensorrt-llm" });
   const { outcome, checkpoints } = await make();
@@ -447,7 +447,7 @@ test("TensorRT-LLM is asked for an .mp4: without ffmpeg it refuses before it wor
   expect([fake.creates.length, fake.jobs.size, checkpoints]).toEqual([1, 0, ["submitting", null]]);
 });
 
-test("an older TensorRT-LLM gets the image as a file, and the size as it reads it", async () => {
+test("an older TensorRT-LLM gets the image as a file, and the size in its format", async () => {
   const fake = createTensorRtLlm({ completeAfterMs: 0, isOlder: true });
   const { make, folder, notes } = await createTestEngine(ioFetch(fake), { kind: "tensorrt-llm" });
   const image: ImageFile = { path: join(folder, "0.png"), format: "png", megapixels: 1, name: "the image" };
@@ -473,7 +473,7 @@ test("an older TensorRT-LLM gets the image as a file, and the size as it reads i
   ]);
 });
 
-test("several images are never left out: a vLLM-Omni that does not know their field gets one create", async () => {
+test("several images are never left out, so a vLLM-Omni that does not know their field gets one submission", async () => {
   const onCreate = () => fastApi(["body", "image_reference"], "Extra inputs are not permitted", "extra_forbidden");
   const { make, posts, folder } = await start({ kind: "vllm-omni", onCreate });
   const image: ImageFile = { path: join(folder, "0.png"), format: "png", megapixels: 1, name: "the image" };
@@ -542,7 +542,7 @@ test.each<[(typeof kindIds)[number], object, string | undefined]>([
   expect(notes).toHaveLength(told === undefined ? 0 : 1);
 });
 
-test("FastVideo ignores more beside an image", async () => {
+test("FastVideo ignores more fields beside an image", async () => {
   const { make, notes, folder } = await start({ kind: "fastvideo" });
   const image: ImageFile = { path: join(folder, "0.png"), format: "png", megapixels: 1, name: "the image" };
   await writeFile(image.path, "pixels");
@@ -563,7 +563,7 @@ test.each([
   }
 });
 
-test("more images than a kind takes fail before anything is sent", async () => {
+test("more images than a kind supports fail before anything is sent", async () => {
   const { make, posts } = await start({ kind: "sglang" });
   const image: ImageFile = { path: "0.png", format: "png", megapixels: 1, name: "the image" };
   const { outcome, checkpoints } = await make({ images: [image, image] });
@@ -571,7 +571,7 @@ test("more images than a kind takes fail before anything is sent", async () => {
   expect([checkpoints, posts(), engineUrl]).toEqual([[], 0, engineUrl]);
 });
 
-test("a job that another kind of server was asked for at this address is not created here", async () => {
+test("a job that was submitted to another kind of server at this address is not submitted again", async () => {
   const { make, fake } = await start({});
   const { outcome } = await make({ resume: { state: "unconfirmed", job: "video_1" } });
   expect(outcome).toMatch(/no longer knows this video's job/);
@@ -596,7 +596,7 @@ test.each([
   },
 );
 
-test("bytes are never printed, and a byte order mark before JSON is left out", async () => {
+test("binary replies are not printed, and a byte order mark before JSON is ignored", async () => {
   const binary = () => new Response(Uint8Array.of(0, 0, 0, 24, 102, 116, 120, 112, 255));
   const answers = [binary, () => new Response(`\uFEFF${JSON.stringify({ id: "1", status: "queued" })}`)];
   const outcomes: string[][] = [];

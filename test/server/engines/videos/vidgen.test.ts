@@ -18,14 +18,14 @@ async function createChain(options: ServiceOptions = {}, engine: EngineOptions =
   return { behind, before };
 }
 
-test("its kind is found out, with its key", async () => {
+test("its kind is detected with its key", async () => {
   const { before } = await createChain();
   expect(await before.engine.check(never)).toBe("vidgen serve");
   const { before: wrong } = await createChain({}, { key: "wrong" });
   await expect(wrong.engine.check(never)).rejects.toMatchObject({ code: "auth" });
 });
 
-test("it makes the video with what was asked for, once, and is asked to remove it afterwards", async () => {
+test("it makes the requested video once, and is asked to remove it afterwards", async () => {
   const { behind, before } = await createChain();
   const made = await before.make({ prompt: "an owl", extras: { seed: 5 } });
   expect(made).toMatchObject({ outcome: "made", video: Buffer.from(tinyMp4("an owl")) });
@@ -37,7 +37,7 @@ test("it makes the video with what was asked for, once, and is asked to remove i
   ]);
 });
 
-test("once the video is safe before it, its files behind it are removed", async () => {
+test("when the video is saved in the first service, the files in the second are removed", async () => {
   const { behind, before } = await createChain();
   const file = join(before.folder, "fox.mp4");
   const request = {
@@ -78,14 +78,14 @@ test.each([
   expect((await before.make({ prompt })).outcome).toMatch(says);
 });
 
-test("what is unclear behind it is unclear: an engine there may have charged for it", async () => {
+test("a job that is unclear there is unclear here, because an engine may have charged for it", async () => {
   const { before } = await createChain({ render: async () => ({ kind: "unclear", reason: "HTTP 502" }) });
   expect((await before.make()).outcome).toMatch(
     /^unclear: it is unclear whether fake generates this video \(HTTP 502\)/,
   );
 });
 
-test("a job is stopped there, and what was paid comes back on both", async () => {
+test("a job is stopped there, and the credits are returned in both services", async () => {
   const { behind, before } = await createChain();
   const making = before.make();
   await behind.clock.sleep(5_000);
@@ -95,7 +95,7 @@ test("a job is stopped there, and what was paid comes back on both", async () =>
   expect((await making).outcome).toMatch(/no longer knows this video's job/);
 });
 
-test("what is cancelled behind it fails for no fault of the request: the engine rejects, as it does when a job is lost", async () => {
+test("a job that is cancelled there fails like a lost job, not because of the request", async () => {
   const { behind, before } = await createChain();
   const checkpoint = async () => {};
   const id = await behind.startId({ model: "wan-2.5" });

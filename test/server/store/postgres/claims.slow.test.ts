@@ -156,7 +156,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     return { url, store, begin, start, finish, forget, made, delivered, changes, troubles };
   }
 
-  test("each generation is made by one process, which ends it", async () => {
+  test("each generation is made and ended by one process", async () => {
     const { store, begin, start, made, changes } = await createProcesses();
     const ids = (await Promise.all(Array.from({ length: 40 }, start))).map(({ id }) => id);
     const processes = await Promise.all([begin("a", { room: () => 3 }), begin("b", { room: () => 3 })]);
@@ -175,7 +175,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     }
   });
 
-  test("processes that claim at the same time get different generations, and all that they asked for", async () => {
+  test("processes that claim at the same time get different generations, and as many as they asked for", async () => {
     const { url, store } = await createProcesses();
     const accounts = Array.from({ length: 40 }, (_, index) => `account-${index}`);
     for (const name of accounts) await store.addAccount({ name, keyHash: name, creditsOf: () => 1_000 });
@@ -210,7 +210,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     return { url, stores, forget, taken };
   }
 
-  test("claims at the same time never take more slots of an engine than it has, and leave none free", async () => {
+  test("simultaneous claims take exactly the slots that an engine has", async () => {
     const processes = ["a", "b", "c", "d"];
     const { stores, taken } = await openWaiting(60, processes);
     for (let round = 0; round < 6; round++) {
@@ -228,7 +228,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     }
   });
 
-  test("what was submitted, or may be, keeps its slot without its process; what was not leaves it", async () => {
+  test("a generation that was or may be submitted keeps its slot when its process ends; another one frees its slot", async () => {
     const { stores, forget, taken } = await openWaiting(9, ["dead", "b"]);
     const [dead, b] = stores as [Store, Store];
     const claimed = await dead.claim(ofSlot, { limit: 9, except: [] });
@@ -249,7 +249,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect(await b.claim(ofSlot, { limit: 9, except: [] })).toHaveLength(2);
   });
 
-  test("a process that lost the database for a while has not lost its slots", async () => {
+  test("a process that lost the database for a while keeps its slots", async () => {
     const { url, stores, forget } = await openWaiting(9, ["a"]);
     const [a] = stores as [Store];
     expect(await a.claim(ofSlot, { limit: 9, except: [] })).toHaveLength(5);
@@ -259,7 +259,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect(await b.claim(ofSlot, { limit: 9, except: [] })).toEqual([]);
   });
 
-  test("a slot that is freed is another's, and what is released leaves its own", async () => {
+  test("a freed slot goes to another generation, and a released generation frees its slot", async () => {
     const { stores, taken } = await openWaiting(9, ["a", "b"]);
     const [a, b] = stores as [Store, Store];
     const [first, second, third] = await a.claim(ofSlot, { limit: 5, except: [] });
@@ -276,7 +276,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect(await taken()).toBe(5);
   });
 
-  test("what is ready in one process gets its turn by the claim of another one", async () => {
+  test("a generation that is ready in one process gets its turn by the claim of another process", async () => {
     const { url, store } = await createProcesses();
     await store.addAccount({ name: "b", keyHash: "b", creditsOf: () => 1_000 });
     const images = ["https://images.example/a.png"];
@@ -314,7 +314,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect(turns).toEqual([...accounts, ...accounts, "local", "local", "local"]);
   });
 
-  test("a process takes no more than it has room for, oldest first", async () => {
+  test("a process claims no more than it has room for, oldest first", async () => {
     const { begin, start, made } = await createProcesses();
     const all = [await start(), await start(), await start()];
     const clock = createFastClock();
@@ -327,7 +327,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect((await made.until(3))[2]?.claim.id).toEqual(all[2]?.id);
   });
 
-  test("what a process makes stays its own as long as it says so, and comes back to others when it closes", async () => {
+  test("a process keeps its generations as long as it renews them; when it closes, others get them", async () => {
     const { store, begin, start, made } = await createProcesses();
     const clock = createFastClock();
     const { id } = await start();
@@ -353,7 +353,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect(await store.totals({})).toMatchObject({ counts: { running: 1 } });
   });
 
-  test("a process that was not heard of has lost what it made: it is told, and what it writes is refused", async () => {
+  test("a process that did not renew its claims has lost its generations: it is told, and its changes are refused", async () => {
     const { store, begin, start, forget, made } = await createProcesses();
     const generation = await start();
     const { id } = generation;
@@ -381,7 +381,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect(made.all).toHaveLength(2);
   });
 
-  test("a change that waits for a busy account delays no claim, neither of its own generation nor of the others", async () => {
+  test("a change that waits for a busy account delays no claim, neither of its own generation nor of others", async () => {
     const { url, store, begin, start, made } = await createProcesses();
     const { id } = await start();
     await start();
@@ -403,7 +403,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect((await store.generation(id))?.checkpoint).toEqual(submitting);
   });
 
-  test("a generation that somebody has locked delays no claim of the others, and is not lost", async () => {
+  test("a generation that another session has locked delays no other claim, and is not lost", async () => {
     const { url, begin, start, made } = await createProcesses();
     const { id } = await start();
     await start();
@@ -421,7 +421,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect(made.all.map(({ claim }) => claim.lost.aborted)).toEqual([false, false]);
   });
 
-  test("a claim is confirmed only while no other process can have it: a suspended process sends nothing", async () => {
+  test("a claim is confirmed only while no other process can have it, so that a suspended process sends nothing", async () => {
     const { url, start } = await createProcesses();
     const { id } = await start();
     let pausedMs = 0;
@@ -434,7 +434,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect(claim?.confirm).toThrow("another process may have taken over this generation");
   });
 
-  test("what another process has had meanwhile is not written to, also when that one has released it", async () => {
+  test("a generation that another process has had since is not changed, even if that process has released it", async () => {
     const { store, begin, start, forget, made } = await createProcesses();
     const { id } = await start();
     const clock = createFastClock();
@@ -450,7 +450,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect((await store.generation(id))?.checkpoint).toBeNull();
   });
 
-  test("what a dead process made is taken over within 30 s", async () => {
+  test("the generations of a dead process are taken over within 30 s", async () => {
     const { begin, start, made } = await createProcesses();
     const dying = createFastClock();
     await begin("dead", {}, dying);
@@ -497,7 +497,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
 
   const hourMs = 3_600_000;
   test.each([0, -hourMs, hourMs])(
-    "a callback that failed is attempted again when that is due, and again when it is to be resent, by a clock that is %i ms ahead",
+    "a failed callback is attempted again when due, and when it is resent, under a clock that is %i ms ahead",
     async (aheadMs) => {
       const { begin, start, finish } = await createProcesses();
       const attempts = createMailbox<{ at: number; delivery: Delivery }>();
@@ -526,7 +526,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     },
   );
 
-  test("a callback whose process ended while it was attempted is attempted by another one, after 20 s", async () => {
+  test("a callback whose process ended during the attempt is attempted by another process after 20 s", async () => {
     const { url, begin, start, finish, delivered } = await createProcesses();
     const attempts = createMailbox<string>();
     const { id } = await finish(await start());
@@ -541,7 +541,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect((await delivered.until(1))[0]).toMatchObject({ process: "b", delivery: { id, attempts: 0 } });
   });
 
-  test("every process is told of every change, also of one that is not in the database", async () => {
+  test("every process is told of every change, even of changes that are not in the database", async () => {
     const { begin, start, finish, changes } = await createProcesses();
     const [a] = [await begin("a", { room: () => 0 }), await begin("b", { room: () => 0 })];
     // What is told before a process listens is missed.

@@ -9,7 +9,7 @@ import { query } from "../../../postgres.ts";
 import { newGeneration } from "../records.ts";
 import { open, useServer } from "./open.ts";
 
-test("a connection that fails says which one, when Node has no message for it, too", () => {
+test("the error of a failed connection has its address, even if Node's error has no message", () => {
   const fail = (code: string, message = "") => Object.assign(new Error(message), { code });
   const socket = "connect ENOENT /run/postgresql/.s.PGSQL.5432";
   expect(describeError(fail("ENOENT", socket))).toMatchObject({ message: socket, isUnavailable: true });
@@ -17,7 +17,7 @@ test("a connection that fails says which one, when Node has no message for it, t
   expect(describeError(several)).toMatchObject({ message: "ECONNREFUSED", isUnavailable: true });
 });
 
-test("an outage of a socket is told of by its path", async () => {
+test("the report of an outage of a socket has its path", async () => {
   const told = new Promise((resolve) => {
     const reportProblem = (_what: string, error: unknown) => resolve(systemReason(error));
     void openDatabase("postgres:///x?host=/nowhere", { maxConnections: 1, clock: systemClock, reportProblem }).then(
@@ -48,7 +48,7 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
     return { database, troubles, cut };
   }
 
-  test("one that breaks inside a transaction undoes it, and the next one is good", async () => {
+  test("a connection that breaks inside a transaction undoes the transaction, and the next connection works", async () => {
     const { database, troubles, cut } = await openWithTroubles();
     await database.query("CREATE TABLE public.words (word text)");
     const broken = database.transaction(async (sql) => {
@@ -61,7 +61,7 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
     expect(troubles).toEqual(["The database cannot be reached"]);
   });
 
-  test("one that breaks while nobody uses it is replaced without a word", async () => {
+  test("an idle connection that breaks is replaced silently", async () => {
     const { database, troubles, cut } = await openWithTroubles();
     await database.query("SELECT 1");
     expect(await cut("idle")).toHaveLength(1);
@@ -69,7 +69,7 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
     expect(troubles).toEqual([]);
   });
 
-  test("a session that breaks between two statements says why", async () => {
+  test("a session that breaks between two statements rejects with the reason", async () => {
     const { database, cut } = await openWithTroubles();
     const broken = database.session(async (sql) => {
       await sql("SELECT 1");
@@ -82,7 +82,7 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
     });
   });
 
-  test("what the database refuses is no outage, and undoes the transaction alone", async () => {
+  test("a statement that the database refuses is not an outage, and undoes only its transaction", async () => {
     const { database, troubles } = await openWithTroubles();
     await database.query("CREATE TABLE public.words (word text UNIQUE)");
     const twice = database.transaction(async (sql) => {
@@ -94,7 +94,7 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
     expect(troubles).toEqual([]);
   });
 
-  test("a statement that takes too long is to be tried again, and is told of as that", async () => {
+  test("a statement that takes too long can be tried again, and is reported as that", async () => {
     const { database, troubles, cut } = await openWithTroubles();
     for (let i = 0; i < 2; i++)
       await expect(database.query("SET statement_timeout = 1; SELECT pg_sleep(1)")).rejects.toMatchObject({
@@ -107,7 +107,7 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
     expect(troubles).toEqual(["The database is too slow", "The database cannot be reached"]);
   });
 
-  test("an outage is told of once, and the time since then is known", async () => {
+  test("an outage is reported once, and its start is known", async () => {
     const { database, troubles } = await openWithTroubles();
     await database.query("SELECT 1");
     await server().stop("SIGQUIT");
@@ -123,7 +123,7 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
     expect(troubles).toHaveLength(2);
   });
 
-  test("after an outage of the connection that listens, the listener is called: changes may have been missed", async () => {
+  test("after an outage of the listening connection, the listener is called, because changes may have been missed", async () => {
     const { database, troubles, cut } = await openWithTroubles();
     const heard: string[] = [];
     database.listen(
@@ -139,7 +139,7 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
     expect(troubles).toEqual([]);
   });
 
-  test("they are given up at the end when the database has gone without a word", async () => {
+  test("closing gives up the connections if the database does not answer", async () => {
     const url = new URL(await server().createDatabase());
     const { hostname: host, port } = url;
     const sockets: Socket[] = [];
@@ -164,7 +164,7 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
     await database.close();
   });
 
-  test("a process closes also while the database is away", async () => {
+  test("a process can close while the database is unavailable", async () => {
     const url = await server().createDatabase();
     const { store } = await open(url, { reportProblem: () => {} });
     store.listen(() => {});

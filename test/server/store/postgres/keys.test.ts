@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { systemClock } from "../../../../src/io.ts";
 import { rememberKeys } from "../../../../src/server/store/postgres/keys.ts";
 
-test("a key that is removed while it is looked up is not remembered", async () => {
+test("a key that is removed during its look-up is not cached", async () => {
   let answer = (_: string) => {};
   const late = new Promise<string | undefined>((resolve) => {
     answer = resolve;
@@ -25,7 +25,7 @@ test("a key that is removed while it is looked up is not remembered", async () =
   expect(await keys.account("hash")).toBeUndefined();
 });
 
-test("a key is looked up again once its account is disabled or enabled", async () => {
+test("a key is looked up again when its account is disabled or enabled", async () => {
   const looks = ["ci", undefined, "ci"];
   const refuse = () => Promise.reject(new Error("not here"));
   const keys = rememberKeys(

@@ -65,7 +65,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     return client;
   }
 
-  test("is asked of whoever only reads, and changes nothing until a service of the later version has started", async () => {
+  test("is required of a command that only reads, which changes nothing before a service of the new version has started", async () => {
     const url = await createOld();
     const database = await openDatabase(url, { maxConnections: 1, clock: systemClock, reportProblem: () => {} });
     onTestFinished(() => database.close());
@@ -74,7 +74,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     expect(await query(url, versions)).toEqual([{ version: 1 }]);
   });
 
-  test("gives an old database the tables and indexes of a new one, and fills them", async () => {
+  test("adds the tables and indexes of a new database to an old one, and fills them", async () => {
     const [old, fresh] = [await createOld(), await server().createDatabase()];
     const notes: string[] = [];
     for (const url of [old, fresh]) await upgrade(url, { onNote: (text) => void notes.push(text) });
@@ -89,7 +89,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     expect(notes).toHaveLength(1);
   });
 
-  test("that is refused leaves the database as it was, with the version that it had", async () => {
+  test("that is refused leaves the database and its version unchanged", async () => {
     const url = await createOld();
     const versions = { ...later, steps: [...later.steps.slice(0, 2), "UPDATE vidgen.foxes SET length = 1"] };
     await expect(upgrade(url, { versions })).rejects.toThrow("foxes");
@@ -97,7 +97,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     await upgrade(url);
   });
 
-  test("leaves out the index of the search where its extension is not allowed: the texts are read then", async () => {
+  test("leaves out the index of the search if its extension is not allowed, and the search reads the texts", async () => {
     const url = await server().createDatabase();
     const { store } = await open(url);
     await store.addAccount({ name: "local", keyHash: "hash", creditsOf: () => 100 });
@@ -112,14 +112,14 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     expect(await again.store.list({ text: "fox", limit: 9 })).toMatchObject([{ id: generation.id }]);
   });
 
-  test("leaves out that index where the extension is in a schema that is not allowed", async () => {
+  test("leaves out that index if the extension is in a schema that is not allowed", async () => {
     const url = await server().createDatabase();
     await query(url.replace("tester", "postgres"), "CREATE SCHEMA theirs; CREATE EXTENSION pg_trgm SCHEMA theirs");
     const { store } = await open(url);
     expect(await store.list({ text: "fox", limit: 9 })).toEqual([]);
   });
 
-  test("has no time limit, whatever the database, its role and the address set", async () => {
+  test("has no time limit, even if the database, its role or the address set one", async () => {
     const url = await createOld();
     const database = new URL(url).pathname.slice(1);
     await query(
@@ -149,7 +149,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     expect(pauses).toBeGreaterThan(0);
   });
 
-  test("says after a minute what it waits for, and has changed nothing of that step", async () => {
+  test("fails after a minute with the lock that it waits for, and has changed nothing in that step", async () => {
     const url = await createOld();
     const other = await connect(url);
     await other.query("BEGIN; SELECT FROM vidgen.generations");
@@ -166,7 +166,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     await upgrade(url);
   });
 
-  test("that breaks while it builds an index is finished by the next process, which builds that index anew", async () => {
+  test("that is interrupted while it builds an index is finished by the next process, which builds that index again", async () => {
     const [old, fresh] = [await createOld(), await server().createDatabase()];
     const other = await connect(old);
     // It has a snapshot, for which whoever builds an index waits, but no lock on any table.
@@ -183,7 +183,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     expect(await query(old, indexes)).toEqual(await query(fresh, indexes));
   });
 
-  test("is not needed by a database of this version, but for an index that is not whole", async () => {
+  test("is not needed by a database of this version, unless an index is invalid", async () => {
     const [url, fresh] = [await server().createDatabase(), await server().createDatabase()];
     for (const each of [url, fresh]) await (await open(each)).store.close();
     await query(url, "DROP INDEX vidgen.starred; INSERT INTO vidgen.accounts (name) VALUES ('a'), ('b')");
@@ -195,7 +195,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     expect(await query(url, indexes)).toEqual(await query(fresh, indexes));
   });
 
-  test("by several processes at once is made once, also while an index waits for somebody's transaction", async () => {
+  test("by several processes at once runs once, even while an index waits for another transaction", async () => {
     const url = await createOld();
     const other = await connect(url);
     await other.query("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
@@ -212,7 +212,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     );
   });
 
-  test("is waited for until its signal aborts", async () => {
+  test("can be waited for until the signal aborts", async () => {
     const url = await createOld();
     const other = await connect(url);
     await other.query("SELECT pg_advisory_lock(8787)");
@@ -221,7 +221,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     await expect(upgrade(url, { onNote, signal: stop.signal })).rejects.toThrow("interrupted");
   });
 
-  test("goes on when an earlier version, which waits for it inside a statement, makes its index a deadlock", async () => {
+  test("continues after a deadlock of its index with an earlier version that waits for the migration inside a statement", async () => {
     const url = await createOld();
     const other = await connect(url);
     await other.query("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");

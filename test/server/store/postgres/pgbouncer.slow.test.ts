@@ -7,7 +7,7 @@ import { openPgBouncer } from "./pgbouncer.ts";
 describe("behind PgBouncer", { skip: postgresPrograms === undefined || pgBouncer === undefined }, () => {
   const server = useServer();
 
-  test("in session mode two processes share a database, and hear of each other", async () => {
+  test("in session mode, two processes share a database, and are told of each other's changes", async () => {
     const url = await openPgBouncer(await server().createDatabase(), "session");
     const [{ store: one }, { store: two }] = [await open(url), await open(url)];
     await one.addAccount({ name: "local", keyHash: "hash", creditsOf: () => 100 });
@@ -23,7 +23,7 @@ describe("behind PgBouncer", { skip: postgresPrograms === undefined || pgBouncer
     await two.check();
   });
 
-  test("in transaction mode it is refused, and told how to set it", async () => {
+  test("transaction mode is refused, with the setting that is needed", async () => {
     const url = await openPgBouncer(await server().createDatabase(), "transaction");
     await expect(open(url)).rejects.toThrow(/pool_mode to session, or connect to PostgreSQL directly$/);
   });

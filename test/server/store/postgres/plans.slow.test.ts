@@ -13,7 +13,7 @@ import { open, useServer } from "./open.ts";
 const server = useServer();
 
 test.skipIf(postgresPrograms === undefined)(
-  "PostgreSQL reads what waits by the indexes of what has not ended",
+  "PostgreSQL reads waiting generations by the indexes of unfinished ones",
   async () => {
     const url = await server().createDatabase();
     await (await open(url)).store.addAccount({ name: "local", keyHash: "hash" });
@@ -65,41 +65,38 @@ test.skipIf(postgresPrograms === undefined)(
   },
 );
 
-test.skipIf(postgresPrograms === undefined)(
-  "PostgreSQL reads for the page what it shows, by indexes and sums",
-  async () => {
-    const url = await server().createDatabase();
-    await (await open(url)).store.addAccount({ name: "local", keyHash: "hash" });
-    const database = await openDatabase(url, { maxConnections: 2, clock: systemClock, reportProblem: () => {} });
-    await database.query(`INSERT INTO vidgen.generations
+test.skipIf(postgresPrograms === undefined)("PostgreSQL reads the lists and sums of the page by indexes", async () => {
+  const url = await server().createDatabase();
+  await (await open(url)).store.addAccount({ name: "local", keyHash: "hash" });
+  const database = await openDatabase(url, { maxConnections: 2, clock: systemClock, reportProblem: () => {} });
+  await database.query(`INSERT INTO vidgen.generations
       (id, account, status, state, created_at, completed_at, model, asked, result, search, label)
     SELECT n, 'local', 'completed', 'completed', '2026-01-01', '2026-01-02', 'sora-2', '{}', '{}', 'a fox, take ' || n, n % 10
     FROM generate_series(1, 20010) AS n`);
-    await database.query("VACUUM ANALYZE");
-    const plans: string[] = [];
-    const watched: Database = {
-      ...database,
-      query: async (sql, ...values) => {
-        const plan = await database.query(`EXPLAIN ${sql}`, ...values);
-        plans.push(plan.map((row) => row["QUERY PLAN"]).join("\n"));
-        return database.query(sql, ...values);
-      },
-    };
-    const reader = createReader(watched);
-    const generations = createGenerationReads(reader);
-    const ledger = createLedgerReads(reader);
-    expect(await generations.list({ account: "local", state: "failed", limit: 9 })).toEqual([]);
-    expect(await generations.list({ text: "zebra", limit: 9 })).toEqual([]);
-    expect(await generations.list({ text: "zq", limit: 9 })).toEqual([]);
-    const account = "local";
-    expect((await generations.totals({ account })).counts).toEqual({ completed: 20_010 });
-    expect(await generations.labels({ account, limit: 9 })).toHaveLength(9);
-    expect((await ledger.spending({ account, limit: 9 })).day).toHaveLength(1);
-    expect(plans[0]).toContain("Index Scan Backward using generations_by_account_and_state");
-    expect(plans[1]).toContain("Bitmap Index Scan on search_texts");
-    expect(plans[2]).toContain("generations_pkey");
-    expect(plans[3]).toContain("(number >= '11'::bigint)");
-    for (const plan of plans.slice(4)) expect(plan).toMatch(/ on sums /);
-    await database.close();
-  },
-);
+  await database.query("VACUUM ANALYZE");
+  const plans: string[] = [];
+  const watched: Database = {
+    ...database,
+    query: async (sql, ...values) => {
+      const plan = await database.query(`EXPLAIN ${sql}`, ...values);
+      plans.push(plan.map((row) => row["QUERY PLAN"]).join("\n"));
+      return database.query(sql, ...values);
+    },
+  };
+  const reader = createReader(watched);
+  const generations = createGenerationReads(reader);
+  const ledger = createLedgerReads(reader);
+  expect(await generations.list({ account: "local", state: "failed", limit: 9 })).toEqual([]);
+  expect(await generations.list({ text: "zebra", limit: 9 })).toEqual([]);
+  expect(await generations.list({ text: "zq", limit: 9 })).toEqual([]);
+  const account = "local";
+  expect((await generations.totals({ account })).counts).toEqual({ completed: 20_010 });
+  expect(await generations.labels({ account, limit: 9 })).toHaveLength(9);
+  expect((await ledger.spending({ account, limit: 9 })).day).toHaveLength(1);
+  expect(plans[0]).toContain("Index Scan Backward using generations_by_account_and_state");
+  expect(plans[1]).toContain("Bitmap Index Scan on search_texts");
+  expect(plans[2]).toContain("generations_pkey");
+  expect(plans[3]).toContain("(number >= '11'::bigint)");
+  for (const plan of plans.slice(4)) expect(plan).toMatch(/ on sums /);
+  await database.close();
+});

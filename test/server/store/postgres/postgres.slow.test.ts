@@ -35,7 +35,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     return row;
   };
 
-  test("each process sees what another one has written", async () => {
+  test("each process reads what the others have written", async () => {
     const { stores } = await openAll(2, 100);
     const [one, other] = stores as [(typeof stores)[0], (typeof stores)[0]];
     const generation = newGeneration();
@@ -48,7 +48,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(await one.deliveries({ limit: 9 })).toMatchObject([{ id: "1" }]);
   });
 
-  test("200 starts at once with the same key, through two processes, are paid for once", async () => {
+  test("200 simultaneous starts with the same key through two processes are charged once", async () => {
     const { url, stores } = await openAll(2, 1_000);
     const same = { key: "attempt", body: "{}" };
     const starts = Array.from({ length: 100 }, () => stores.map((store) => store.start(newGeneration(), cost, same)));
@@ -60,7 +60,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(await stores[0]?.totals({})).toMatchObject({ counts: { queued: 1 } });
   });
 
-  test("what many processes start at once never costs more than there is", async () => {
+  test("simultaneous starts of many processes never cost more than the balance", async () => {
     const { url, stores } = await openAll(3, 305);
     const starts = Array.from({ length: 30 }, () =>
       stores.map((store) => store.start(newGeneration(), cost, undefined)),
@@ -72,7 +72,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(await sumOf(url)).toEqual({ sum: 5, debits: 30 });
   });
 
-  test("starts at once of several accounts share a few commits", async () => {
+  test("simultaneous starts of several accounts share a few commits", async () => {
     const { url, stores } = await openAll(1, 1_000);
     const [store] = stores as [(typeof stores)[0]];
     await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 1_000 });
@@ -89,7 +89,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(row).toEqual({ count: 92, commits: 1 });
   });
 
-  test("a start waits for the lock of its own account alone", async () => {
+  test("a start waits only for the lock of its own account", async () => {
     const { url, stores } = await openAll(1, 100);
     const [store] = stores as [(typeof stores)[0]];
     await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 100 });
@@ -108,7 +108,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(await store.balance("local")).toBe(5);
   });
 
-  test("nobody waits for the images of another account", async () => {
+  test("no account waits for the images of another", async () => {
     const { stores } = await openAll(1, 100);
     const [store] = stores as [(typeof stores)[0]];
     await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 100 });
@@ -121,7 +121,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(done).toEqual(["local", "local", "other"]);
   });
 
-  test("a batch of which nobody knows whether it was committed is not written again", async () => {
+  test("a group of starts whose commit is uncertain is not written again", async () => {
     const { url, stores } = await openAll(1, 100);
     const [store] = stores as [(typeof stores)[0]];
     // A sequence counts on whatever is undone.
@@ -140,7 +140,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(await sumOf(url)).toEqual({ sum: 100, debits: 0 });
   });
 
-  test("a database that is killed under starts charges nobody without a generation, and keeps what was answered", async () => {
+  test("a database that is killed during starts charges no start without a generation, and keeps every acknowledged start", async () => {
     const { url, stores } = await openAll(2, 1_000_000);
     const answered: string[] = [];
     const errors: unknown[] = [];
@@ -182,7 +182,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(model).toMatchObject([{ generations: ids.length, credits: ids.length * cost }]);
   });
 
-  test("a key that was removed is refused by this process at once, and by another one within 5 s", async () => {
+  test("a removed key is refused by this process at once, and by other processes within 5 s", async () => {
     const { url, stores } = await openAll(1, 100);
     const [store] = stores as [(typeof stores)[0]];
     let aheadMs = 0;
@@ -195,7 +195,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(await other.account("hash")).toBeUndefined();
   });
 
-  test("what cannot be committed leaves nothing behind", async () => {
+  test("a transaction that cannot be committed leaves nothing behind", async () => {
     const { url, stores } = await openAll(1, 100);
     const [store] = stores as [(typeof stores)[0]];
     const generation = newGeneration();
@@ -216,7 +216,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(await query(url, "SELECT key_hash FROM vidgen.idempotency_keys")).toEqual([]);
   });
 
-  test("five processes that open an empty database at once prepare it once, and agree on what counts there", async () => {
+  test("five processes that open an empty database at the same time prepare it once, and agree on its keys", async () => {
     const url = await server().createDatabase();
     const processes = await Promise.all(Array.from({ length: 5 }, () => open(url)));
     const versions = await query(url, "SELECT version FROM vidgen.versions ORDER BY version");
@@ -238,7 +238,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(await sumOf(url)).toEqual({ sum: 100 + first, debits: 0 });
   });
 
-  test("a rotation ends the owner's key, sessions and links, with every process", async () => {
+  test("a rotation ends the owner's key, sessions and links in every process", async () => {
     const url = await server().createDatabase();
     let aheadMs = 0;
     const io = { ...realIo(), now: () => systemClock.now() + aheadMs };
@@ -283,7 +283,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(await one.status("/api/generation-status", { Authorization: `Bearer ${rotated.key}` })).toBe(400);
   });
 
-  test("of processes that rotate at once, one has the key and the page's secret that count", async () => {
+  test("when several processes rotate at the same time, the key and the page's secret of one of them are valid", async () => {
     const url = await server().createDatabase();
     const processes = await Promise.all(Array.from({ length: 5 }, () => open(url)));
     const valuesOf = (name: string) => {
@@ -326,7 +326,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(await query(url, schema)).toEqual(before);
   });
 
-  test("both databases have the same columns, but for who holds what and in whose turn, what is due, and where the search looks", async () => {
+  test("both databases have the same columns, except those for claims, turns, due callbacks and the search", async () => {
     const url = await server().createDatabase();
     await open(url);
     const sqlite = await openDatabase(":memory:");
@@ -380,7 +380,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(await query(url, "SELECT * FROM accounts")).toEqual([]);
   });
 
-  test("an address that cannot be used is said without its password", async () => {
+  test("the error for an unusable address has no password", async () => {
     const url = new URL(await server().createDatabase());
     Object.assign(url, { password: "hidden", pathname: "/nowhere" });
     const error: unknown = await openRefused(url.href).catch((thrown) => thrown);

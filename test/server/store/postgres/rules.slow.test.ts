@@ -44,7 +44,7 @@ describe("a rule that two connections run at once", { skip: postgresPrograms ===
 
   const end = { ...failed, isRefunded: true };
 
-  test("refund: what was paid is given back once", async () => {
+  test("refund: the price is returned once", async () => {
     const { one, meet, start, amounts } = await openTwo();
     const id = await start();
     expect(
@@ -85,7 +85,7 @@ describe("a rule that two connections run at once", { skip: postgresPrograms ===
     expect(await amounts()).toEqual(cancelled ? [cost, -cost, 100] : [-cost, 100]);
   });
 
-  test("cancel and a checkpoint: what is being submitted is not cancelled, and what is cancelled is not submitted", async () => {
+  test("cancel and checkpoint: a generation that is being submitted is not cancelled, and a cancelled one is not submitted", async () => {
     const { one, meet, start } = await openTwo();
     const id = await start();
     const at = "2026-01-01T00:00:30.000Z";
@@ -97,7 +97,7 @@ describe("a rule that two connections run at once", { skip: postgresPrograms ===
     expect((await one.generation(id))?.status).toBe(cancelled ? "failed" : "processing");
   });
 
-  test("credits: two that take more than there is do not both get it", async () => {
+  test("credits: of two changes that together take more than the balance, one is refused", async () => {
     const { one, meet } = await openTwo();
     const take = (key: string) => (store: Store) => store.addCredits({ account: "local", amount: -80, key });
     expect((await meet(take("a"), take("b"))).map((each) => Object(each).kind).sort()).toEqual([
@@ -115,7 +115,7 @@ describe("a rule that two connections run at once", { skip: postgresPrograms ===
     expect(await one.balance("local")).toBe(150);
   });
 
-  test("a start and credits that are taken: the one that comes second finds what the first has left", async () => {
+  test("a start and a removal of credits: the second one finds the balance that the first has left", async () => {
     const { one, meet } = await openTwo();
     const [started, taken] = await meet(
       (a) => a.start(newGeneration(), 60, undefined),
@@ -129,7 +129,7 @@ describe("a rule that two connections run at once", { skip: postgresPrograms ===
     expect(await one.balance("local")).toBe(40);
   });
 
-  test("limits: each of two changes stays", async () => {
+  test("limits: both of two changes stay", async () => {
     const { one, meet } = await openTwo();
     await meet(
       (a) => a.setLimits("local", { max_running: 1 }),
@@ -138,7 +138,7 @@ describe("a rule that two connections run at once", { skip: postgresPrograms ===
     expect(await one.accounts()).toMatchObject([{ max_running: 1, max_per_hour: 2 }]);
   });
 
-  test("keys: of two that are to be the only one, one is left", async () => {
+  test("keys: of two keys that replace all others, one is left", async () => {
     const { one, meet } = await openTwo();
     const replace = (keyHash: string) => (store: Store) =>
       store.addAccount({ name: "local", keyHash, isOnlyKey: true });
@@ -146,7 +146,7 @@ describe("a rule that two connections run at once", { skip: postgresPrograms ===
     expect(await one.accounts()).toMatchObject([{ keys: 1, credits: 100 }]);
   });
 
-  test("a deleted account has no key, also when it gets one at that moment", async () => {
+  test("a deleted account has no key, even if one is added at that moment", async () => {
     const { url, meet } = await openTwo();
     const at = "2026-01-01T00:00:00.000Z";
     const [removed, added] = await meet(
@@ -160,7 +160,7 @@ describe("a rule that two connections run at once", { skip: postgresPrograms ===
     expect(await query(url, "SELECT FROM vidgen.keys")).toEqual([]);
   });
 
-  test("forget: each generation once, and the ledger stays", async () => {
+  test("forget: each generation is removed once, and the ledger stays", async () => {
     const { one, other, start, amounts } = await openTwo();
     for (let count = 0; count < 9; count++) await one.finish(await start(), failed);
     const ended = { before: "2026-02-01T00:00:00.000Z", limit: 6 };
@@ -171,7 +171,7 @@ describe("a rule that two connections run at once", { skip: postgresPrograms ===
     expect([await one.list({ limit: 9 }), await amounts()]).toEqual([[], [...Array(9).fill(-cost), 100]]);
   });
 
-  test("resend and attempts: a callback that is sent again keeps all of its attempts, in order", async () => {
+  test("resend and attempts: a resent callback keeps all its attempts, in order", async () => {
     const { one, meet, start } = await openTwo();
     const id = await start();
     await one.finish(id, completed, newDelivery("1", id));

@@ -49,7 +49,7 @@ test.each<[string, Partial<StartRows>, StartOutcome]>([
   expect(decideStart(start, { ...rows, ...given })).toEqual(outcome);
 });
 
-test("the next start of the account finds less credits, one more that runs, and the key", () => {
+test("the next start of the account finds fewer credits, one more running generation, and the key", () => {
   const after = rowsAfter(start, { rows: { account: isFull, use, keyUse: undefined }, outcome: started });
   expect(after).toEqual({
     account: { ...isFull, credits: 15 },

@@ -16,7 +16,7 @@ async function open(file = ":memory:") {
   return { database, version, foxes: (columns: string) => database.all(`SELECT ${columns} FROM foxes`) };
 }
 
-test("a database gets the steps that it does not have, each once", async () => {
+test("a database gets each missing step once", async () => {
   const { database, version, foxes } = await open();
   migrate(database, [first]);
   expect([version(), foxes("name")]).toEqual([1, [{ name: "red" }]]);
@@ -26,7 +26,7 @@ test("a database gets the steps that it does not have, each once", async () => {
   }
 });
 
-test("a step that fails leaves the database as it was, with the version that it had", async () => {
+test("a failed step leaves the database and its version unchanged", async () => {
   const file = join(makeFolder(), "service.db");
   const database = await openDatabase(file);
   migrate(database, [first]);

@@ -95,7 +95,7 @@ test("what was written is there for whoever opens the file next", async () => {
   expect(await tell(await open(file), ids)).toStrictEqual(before);
 });
 
-test("changes that are asked for at once are made in their order", async () => {
+test("simultaneous changes are made in the order of their calls", async () => {
   const store = await openWith(100);
   const twice = newGeneration();
   const start = (generation = newGeneration()) => store.start(generation, cost, undefined);
@@ -112,7 +112,7 @@ test("changes that are asked for at once are made in their order", async () => {
   expect(await store.balance("local")).toBe(490);
 });
 
-test("a delivery is pending until no next attempt is planned, and again once it is to be sent again", async () => {
+test("a callback is pending until no attempt is planned, and again when it is resent", async () => {
   const store = await openWith(100);
   const generation = newGeneration();
   await store.start(generation, cost, undefined);
@@ -129,7 +129,7 @@ test("a delivery is pending until no next attempt is planned, and again once it 
   expect(await findPending(store)).toEqual([due]);
 });
 
-test("a delivery is due, too, when the clock was set back to before it was planned", async () => {
+test("a callback is also due when the clock was set back", async () => {
   const store = await openWith(100);
   const generation = newGeneration();
   await store.start(generation, cost, undefined);
@@ -167,14 +167,14 @@ test.each([
 /** What SQLite leaves beside the file when its process is killed. */
 const leaveLock = (file: string) => mkdirSync(`${file}.lock`);
 
-test("a lock that a killed process has left is no obstacle", async () => {
+test("the lock of a killed process does not prevent opening", async () => {
   const file = await newFile();
   await (await openWith(100, file)).close();
   leaveLock(file);
   expect(await (await open(file)).balance("local")).toBe(100);
 });
 
-test("the log does not grow for ever, while reads go on between the starts", async () => {
+test("the log does not grow without limit while reads continue between the starts", async () => {
   const file = await newFile();
   const store = await openWith(10_000, file);
   for (let i = 0; i < 300; i++) {
@@ -202,7 +202,7 @@ async function closedFile(): Promise<string> {
   return file;
 }
 
-test("an idempotency key is not in the file, which has its hash", async () => {
+test("the file has the hash of an idempotency key, not the key", async () => {
   const file = await newFile();
   const store = await openWith(100, file);
   const secret = "a-key-that-nobody-else-knows";
@@ -224,13 +224,13 @@ test("another program's database is refused", async () => {
   await expectRefusal(file, "another program");
 });
 
-test("a file that is no database is refused", async () => {
+test("a file that is not a database is refused", async () => {
   const file = await newFile();
   writeFileSync(file, "my notes\n".repeat(1_000));
   await expectRefusal(file, "not a database");
 });
 
-test("after a crash a database that was damaged is refused", async () => {
+test("after a crash, a damaged database is refused", async () => {
   const file = await closedFile();
   leaveLock(file);
   const bytes = readFileSync(file);
@@ -286,7 +286,7 @@ function intercept(call: DiskCall, before: () => void): void {
   onTestFinished(() => void replace(original));
 }
 
-test("starts at once share one sync, and none is acknowledged before it", async () => {
+test("simultaneous starts share one sync, and none is acknowledged before it", async () => {
   const store = await openWith(1_000, await newFile());
   const events: string[] = [];
   intercept("fsyncSync", () => events.push("sync"));
@@ -298,7 +298,7 @@ test("starts at once share one sync, and none is acknowledged before it", async 
   expect(events).toEqual(["sync", ...Array(32).fill("start")]);
 });
 
-test("a change that comes while another waits for its commit shares the sync", async () => {
+test("a change that arrives while another waits for its commit shares the sync", async () => {
   const store = await open(await newFile());
   let syncs = 0;
   intercept("fsyncSync", () => syncs++);
@@ -314,7 +314,7 @@ function besides(file: string): string[] {
   return readdirSync(dirname(file)).filter((name) => !/^service\.db(-wal)?(\.lock)?$/.test(name));
 }
 
-test("several copies at once are whole, and none leaves a file", async () => {
+test("several simultaneous copies are complete, and none leaves a file", async () => {
   const file = await newFile();
   const store = await openWith(1_000, file);
   await store.start(newGeneration(), cost, undefined);
@@ -327,7 +327,7 @@ test("several copies at once are whole, and none leaves a file", async () => {
   expect(besides(file)).toEqual([]);
 });
 
-test("a copy is the database at one moment, however much is written while it is made", async () => {
+test("a copy is the database at one moment, however much is written meanwhile", async () => {
   const file = await newFile();
   const store = await openWith(100_000, file);
   const before = newGeneration();
@@ -352,7 +352,7 @@ test("a copy is the database at one moment, however much is written while it is 
   expect((await (await open(other)).totals({})).counts).toEqual({ queued: 1 });
 });
 
-test("a copy for which there is no room leaves no file, nor does one of a process that was killed", async () => {
+test("a copy without enough disk space leaves no file, nor does the copy of a killed process", async () => {
   const file = await newFile();
   writeFileSync(`${file}.backup`, "of a process that was killed");
   const store = await openWith(1_000, file);
@@ -399,7 +399,7 @@ test.each(["fsyncSync", "writeSync"] as const)(
   },
 );
 
-test("a file that somebody removes or replaces takes no more starts, until it is back", async () => {
+test("while the file is removed or replaced, no starts are accepted", async () => {
   const file = await newFile();
   const troubles: unknown[] = [];
   const store = await openWith(100, file, (what, error) => troubles.push(`${what}: ${error}`));
@@ -414,7 +414,7 @@ test("a file that somebody removes or replaces takes no more starts, until it is
   expect(await start()).toMatchObject({ remaining_credits: 90 });
 });
 
-test("a closed database is one file, which has all that was under way", async () => {
+test("a closed database is one file with all changes", async () => {
   const file = await newFile();
   const store = await openWith(100, file);
   const starts = Array.from({ length: 5 }, () => store.start(newGeneration(), cost, undefined));
@@ -460,7 +460,7 @@ const countRows = `SELECT (SELECT count(*) FROM generations) AS generations, (SE
   (SELECT sum(generations) FROM sums WHERE by = 'day') AS started, (SELECT sum(credits) FROM sums WHERE by = 'model') AS paid,
   (SELECT sum(failed) FROM sums WHERE by = 'model') - (SELECT count(*) FROM generations WHERE state = 'failed') AS wrong`;
 
-test("a process that was suspended, and has lost its folder to another one, changes nothing in the file, nor when it closes", async () => {
+test("a suspended process that has lost its folder to another process changes nothing in the file, not even when it closes", async () => {
   const file = await newFile();
   let isLost = false;
   const assertFresh = () => {
@@ -486,7 +486,7 @@ test("a process that was suspended, and has lost its folder to another one, chan
   expect(await last.balance("local")).toBe(1_000 - 2 * cost);
 });
 
-test("killed again and again: no acknowledged start is lost, and the ledger sums", async () => {
+test("a process that is killed again and again loses no acknowledged start, and the ledger adds up", async () => {
   const file = await newFile();
   const credits = 1_000_000;
   await (await openWith(credits, file)).close();

@@ -75,7 +75,7 @@ describe.each(Object.keys(lives) as (keyof typeof lives)[])("the fake of %s", (k
   const fields: Record<string, string> = { ...(kind in models && { model: models[kind] }) };
   const isJson = kind === "openrouter";
 
-  test("answers a job's life as engines.md has it", async () => {
+  test("answers the requests of a completed job as in engines.md", async () => {
     let now = 0;
     const fake = create({ now: () => now, completeAfterMs: 2_500 });
     const { http, id } = await start(fake, fields, isJson);
@@ -97,7 +97,7 @@ describe.each(Object.keys(lives) as (keyof typeof lives)[])("the fake of %s", (k
     expect(await lost.json()).toMatchObject(unknown);
   });
 
-  test("answers a job that has failed as engines.md has it", async () => {
+  test("answers the requests of a failed job as in engines.md", async () => {
     const fake = create({});
     const { id } = await start(fake, fields, isJson);
     fake.fail(id, { message: "no memory" });
@@ -110,7 +110,7 @@ describe.each(Object.keys(lives) as (keyof typeof lives)[])("the fake of %s", (k
   });
 });
 
-test("SGLang's job names the bucket's address, which has the video", async () => {
+test("SGLang's job has the address of the video in the bucket", async () => {
   const fake = createSglang({ bucket });
   const { id } = await start(fake);
   fake.complete(id);
@@ -119,7 +119,7 @@ test("SGLang's job names the bucket's address, which has the video", async () =>
   expect(new Uint8Array(await (await fake.fetch(new Request(url))).arrayBuffer())).toEqual(tinyMp4("a fox"));
 });
 
-test("LiteLLM's ids are long base64 that changes with each poll", async () => {
+test("LiteLLM's ids are long base64 strings that change with each poll", async () => {
   const fake = createLiteLlm({ models: ["wan-2.5"] });
   const { id } = await start(fake, { model: "wan-2.5" });
   expect(id).toMatch(/^video_(?=.*\+)(?=.*\/).{150,}=$/);
@@ -129,7 +129,7 @@ test("LiteLLM's ids are long base64 that changes with each poll", async () => {
   expect((await fake.fetch(new Request(`http://gpu.test/v1/videos/${encodeURIComponent(again.id)}`))).status).toBe(200);
 });
 
-test("refusals have the shape of their server", async () => {
+test("refusals have the format of their server", async () => {
   const refusing = { refuses: ["seed"] };
   const refusals = [
     await start(createVllmOmni({ ...refusing, errors: "fastapi" }), { seed: "1" }),
@@ -157,7 +157,7 @@ test("refusals have the shape of their server", async () => {
   ]);
 });
 
-test("on a socket, a fault closes the connection before or after the create, or cuts the reply", async () => {
+test("on a socket, a fault closes the connection before or after the submission, or cuts the reply", async () => {
   const faults: FakeOptions["fault"][] = [
     () => "drop",
     async (call) => {
