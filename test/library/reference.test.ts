@@ -35,11 +35,7 @@ function describeCall(node: ts.FunctionDeclaration | ts.MethodSignature, owner: 
   return {
     name: `${owner}${node.name?.getText()}`,
     parameters: node.parameters.map(({ name }) => name.getText()).join(", "),
-    // The page says what a call does, not which section of `api.md` it implements.
-    comment: comments
-      .join(" ")
-      .replace(/ \(interface [\w. ]+\)/g, "")
-      .replace(/\s+/g, " "),
+    comment: comments.join(" ").replace(/\s+/g, " "),
   };
 }
 
