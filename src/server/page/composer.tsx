@@ -118,6 +118,7 @@ function titleOf({ earlier, continued }: Origin): string {
   return earlier ? "Another take" : "New generation";
 }
 
+const offeredNames = Object.keys(allOffers) as OfferedName[];
 /** The fields, besides the model, that the form copies from a video that it continues. */
 const continuedFields: readonly string[] = ["aspectRatio", "resolution"];
 
@@ -126,6 +127,7 @@ function ComposerForm({ earlier, continued, models, credits }: Omit<ComposerProp
   const extras = Object.fromEntries(Object.entries(earlier?.request.extras ?? {}).filter(([name]) => !known.has(name)));
   const images = listImages(earlier?.request ?? { images: [] });
   const model = findModelToChoose({ earlier, continued }, models);
+  const seed = typedValue(fieldOf("seed"), earlier);
   return (
     // Outside of a <dialog>, a form with this method is not sent: Generate does nothing before the script has loaded.
     <form
@@ -140,32 +142,34 @@ function ComposerForm({ earlier, continued, models, credits }: Omit<ComposerProp
       {continued ? <Continued continued={continued} model={model} /> : null}
       <div class="fields" data-own>
         <TextField field={fieldOf("prompt")} value={earlier?.request.prompt} hasFocus={earlier === undefined} />
-        <ModelField models={models} chosen={model} />
-        {textFields
-          .filter(({ name }) => !["prompt", "model", "callback_url"].includes(name))
-          .map((field) => (
-            <ChoiceField
-              field={field}
-              value={typedValue(field, continuedFields.includes(field.name) ? (earlier ?? continued) : earlier)}
-            />
-          ))}
         <fieldset class="images field">
           <legend>Images</legend>
-          <p class="hint">
-            Drop or paste PNG, JPEG or WebP images, or{" "}
+          <label class="button">
+            Choose images
             <input
               id="files"
+              class="hidden"
               data-field="imageUrls"
               type="file"
               accept="image/png,image/jpeg,image/webp"
               multiple
-              aria-label="Choose images"
             />
-          </p>
+          </label>{" "}
+          <span class="hint">or drop or paste them: PNG, JPEG, WebP</span>
           <ul id="images"></ul>
         </fieldset>
-        <details open={Object.keys(extras).length > 0 || Boolean(earlier?.callback_url)}>
-          <summary>More fields</summary>
+        <ModelField models={models} chosen={model} />
+        {offeredNames.map(fieldOf).map((field) => (
+          <ChoiceField
+            field={field}
+            value={typedValue(field, continuedFields.includes(field.name) ? (earlier ?? continued) : earlier)}
+          />
+        ))}
+        <details open={Object.keys(extras).length > 0 || Boolean(earlier?.callback_url) || seed !== undefined}>
+          <summary>More</summary>
+          <LabelledField label="Seed">
+            <input name="seed" value={seed ?? ""} inputmode="decimal" placeholder="Random" autocomplete="off" />
+          </LabelledField>
           <LabelledField label="Callback address">
             <input type="url" name="callback_url" value={earlier?.callback_url ?? ""} autocomplete="off" />
           </LabelledField>
@@ -349,18 +353,19 @@ function ModelField({ models, chosen }: { models: readonly ModelChoice[]; chosen
 function ChoiceField({ field, value = "" }: { field: Field; value: string | undefined }) {
   const { name, takes } = field;
   const label = labelOf(field);
-  const offers = name in allOffers ? allOffers[name as OfferedName] : undefined;
   return (
     <div class="field">
       <label for={name}>{label}</label>
       <div class="offers">
-        {offers && ["", ...offers].map((offer) => <Offer {...{ name, offer, label }} />)}
+        {["", ...allOffers[name as OfferedName]].map((offer) => (
+          <Offer {...{ name, offer, label }} />
+        ))}
         <input
           id={name}
           name={name}
           value={value}
           inputmode={takes === "number" ? "decimal" : undefined}
-          placeholder={offers ? "Other" : "Random"}
+          placeholder="Other"
           autocomplete="off"
         />
       </div>

@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Browser } from "playwright-core";
+import type { Browser, Locator } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { hashKey } from "../../../src/server/api/accounts.ts";
 import type { Engine } from "../../../src/server/engines/engine.ts";
@@ -166,6 +166,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
   test("several takes are started with their sum, each with the next seed; what is lost on the way is not paid again", async () => {
     const { page, tab, store } = await open();
     await compose(page, tab, "a fox at dusk");
+    await tab.locator("summary", { hasText: "More" }).click();
     await tab.getByRole("textbox", { name: "Seed" }).fill("7");
     await chooseTakes(tab, 4);
     expect(await generate(tab).innerText()).toBe("Generate 4, 40 credits");
@@ -245,7 +246,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
       await tab.getByLabel("Others, as JSON").inputValue(),
     ];
     await compose(page, tab, "a fox at dusk");
-    await tab.locator("summary", { hasText: "More fields" }).click();
+    await tab.locator("summary", { hasText: "More" }).click();
     await tab.getByLabel("Others, as JSON").fill('{"fps": 24}');
     await generate(tab).click();
     await isStarted(tab);
@@ -267,9 +268,9 @@ describe("the form", { skip: browserPath === undefined }, () => {
     const { page, tab, store } = await open();
     const further = tab.getByLabel("Callback");
     await compose(page, tab, "a fox at dusk");
-    await tab.locator("summary", { hasText: "More fields" }).click();
+    await tab.locator("summary", { hasText: "More" }).click();
     await further.fill("no address");
-    await tab.locator("summary", { hasText: "More fields" }).click();
+    await tab.locator("summary", { hasText: "More" }).click();
     await generate(tab).click();
     await expect.poll(() => further.evaluate((field) => field.matches(":focus"))).toBe(true);
     await tab.reload();
@@ -337,7 +338,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
   test.each(["seed", "model"])("what has a field of its own, as %s, is no further field", async (name) => {
     const { page, tab, store } = await open();
     await compose(page, tab, "a fox at dusk");
-    await tab.locator("summary", { hasText: "More fields" }).click();
+    await tab.locator("summary", { hasText: "More" }).click();
     await tab.getByLabel("Others, as JSON").fill(`{"${name}": "7"}`);
     await generate(tab).click();
     await shows(tab.locator(".fault"), `${name} has its own field in the form`);
@@ -460,15 +461,33 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await tab.getByRole("textbox", { name: "Length" }).fill("5");
     await generate(tab).click();
     await shows(tab.getByRole("alert"), "wan-2.5: takes 4 or 8 seconds, not 5. Nothing was started.");
-    await tab.locator("summary", { hasText: "More fields" }).click();
+    await tab.locator("summary", { hasText: "More" }).click();
     await tab.getByLabel("Others, as JSON").fill("fps 24");
-    await tab.locator("summary", { hasText: "More fields" }).click();
+    await tab.locator("summary", { hasText: "More" }).click();
     await generate(tab).click();
     await isMarked("Others, as JSON", 'The other fields are not a JSON object, such as {"fps": 24}.');
     await tab.getByLabel("Others, as JSON").fill('{"fps": [24]}');
     await generate(tab).click();
     await isMarked("Others, as JSON", "fps must be a number or a text. Nothing was started.");
     expect([await tab.getByLabel("Prompt").inputValue(), await paid(store)]).toEqual(["a fox at dusk", []]);
+  });
+
+  test("in a low window what was started stays in view, and so does the field with a fault, below the head of the page", async () => {
+    const { page, tab } = await open();
+    await tab.setViewportSize({ width: 1280, height: 500 });
+    const id = await page.make({ prompt: "a fox" });
+    await tab.goto(`${page.url}/new?made=${id}`);
+    await isLive(tab);
+    await tab.getByLabel("Prompt").fill("a bear");
+    await tab.getByRole("textbox", { name: "Ratio" }).fill("9:99:9");
+    await tab.evaluate("scrollTo(0, 9999)");
+    const yOf = async (place: Locator) => (await place.boundingBox())?.y ?? 0;
+    expect(await yOf(tab.getByLabel("Prompt"))).toBeLessThan(0);
+    expect(await yOf(made(tab).first())).toBeGreaterThan(0);
+    await generate(tab).click();
+    await shows(tab.locator(".fault"), "Ratio must be width:height");
+    const head = await tab.locator(".top").boundingBox();
+    expect(await yOf(tab.getByText("Ratio", { exact: true }))).toBeGreaterThan(head?.height ?? 0);
   });
 
   test("after an outage the form no longer says that no response arrived, and what was meant once is paid once", async () => {
