@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { createWorld, failure, isStart, kill, type World } from "../vidgen.ts";
@@ -443,5 +443,92 @@ describe("a reference by its name", () => {
     });
     expect(await world.vidgen("generate", "a walk", "--reference", "@hero")).toMatchObject({ code: 2 });
     expect(world.requests).toEqual([]);
+  });
+});
+
+describe("batch", () => {
+  const batch = (world: World, rows: string, ...argv: string[]) => {
+    const file = join(world.folder, "shots.csv");
+    writeFileSync(file, rows);
+    return ["batch", file, ...argv];
+  };
+  const bodies = (world: World) => world.requests.filter(isStart).map(({ body }) => JSON.parse(body));
+
+  test("takes what neither a row nor a flag says, and a preset", async () => {
+    const presets = { draft: { resolution: "480p" } };
+    const world = await createProject({ model: "veo-3.1", duration: 6, style: "ink", output: "clips/", presets });
+    const rows = "id,prompt,duration\na,a fox,\nb,a dog,4\n";
+    const run = await world.vidgen(...batch(world, rows, "--preset", "draft"));
+    expect(run).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining("vidgen.json (preset draft): model veo-3.1"),
+    });
+    expect(bodies(world)).toEqual([
+      { prompt: "a fox, ink", model: "veo-3.1", duration: 6, resolution: "480p" },
+      { prompt: "a dog, ink", model: "veo-3.1", duration: 4, resolution: "480p" },
+    ]);
+    expect(readdirSync(join(world.folder, "clips"))).toHaveLength(2);
+    expect((await world.vidgen(...batch(world, rows, "--preset", "draft", "--dry-run"))).stderr).toContain(
+      "presets.draft.resolution = 480p",
+    );
+  });
+
+  test("names references in a column and in prompts; only where they are taken", async () => {
+    const world = await createProject({
+      references: { hero: ["refs/front.png", "refs/side.png"], dog: "refs/dog.png" },
+    });
+    const rows = "prompt,references\na walk with @hero,\na walk,@hero @dog\na walk by @nobody,\n";
+    const journal = () => readFileSync(join(world.home, "journal.jsonl"), "utf8").split("\n").filter(Boolean);
+    expect(await world.vidgen(...batch(world, rows))).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("line 2, column 1 (prompt): @hero needs reference images"),
+    });
+    expect(world.requests).toEqual([]);
+    await world.vidgen(...batch(world, rows, "--local", "-y"));
+    const requests = journal().flatMap((line) => JSON.parse(line).request ?? []);
+    expect(requests.map(({ prompt, referenceUrls = [] }) => [prompt, referenceUrls.length]).sort()).toEqual([
+      ["a walk by @nobody", 0],
+      ["a walk with hero", 2],
+      ["a walk", 3],
+    ]);
+    expect(await world.vidgen(...batch(world, rows, "--local", "--reference", "@hera"))).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("Did you mean hero?"),
+    });
+  });
+
+  test.each([
+    ["without ids", "prompt\na fox\n", /Line 2 has started generation [0-9a-f-]{36} .* other values of vidgen\.json/],
+    ["with ids", "id,prompt\na,a fox\n", /different request from line 2.*undo the change in vidgen\.json/],
+  ])("does not pay again by accident for rows %s, and continues with the old file", async (_, rows, says) => {
+    const world = await createProject({ style: "ink" });
+    const argv = batch(world, rows, "-o", join(world.folder, "{n}.mp4"));
+    await kill(world, isPoll, ...argv);
+    write(world, { style: "35mm film", model: "veo-3.1" });
+    for (const flags of [[], ["--dry-run"]])
+      expect(await world.vidgen(...argv, ...flags)).toMatchObject({ code: 2, stderr: expect.stringMatching(says) });
+    rmSync(join(world.folder, "vidgen.json"));
+    expect(await world.vidgen(...argv)).toMatchObject({ code: 2 });
+    expect(paid(world)).toBe(1);
+    write(world, { style: "ink" });
+    expect(await world.vidgen(...argv)).toMatchObject({ code: 0 });
+    expect(paid(world)).toBe(1);
+  });
+
+  test("without an id: exit 6 until it is dismissed, and --retry-unknown starts it anew", async () => {
+    const world = await createProject({ style: "ink" });
+    world.faults.push((request) => {
+      if (!isStart(request)) return undefined;
+      throw failure("ECONNRESET", true);
+    });
+    const argv = batch(world, "prompt\na fox\n");
+    expect(await world.vidgen(...argv)).toMatchObject({ code: 6 });
+    world.faults.length = 0;
+    write(world, { style: "35mm film" });
+    expect(await world.vidgen(...argv)).toMatchObject({ code: 6, stderr: expect.stringContaining("list --dismiss") });
+    expect(paid(world)).toBe(1);
+    expect(await world.vidgen(...argv, "--retry-unknown")).toMatchObject({ code: 0 });
+    expect(await world.vidgen(...argv)).toMatchObject({ code: 0 });
+    expect(paid(world)).toBe(2);
   });
 });

@@ -24,14 +24,17 @@ import {
   infoJsonOption,
   intervalOption,
   localOption,
+  presetOption,
   readTimes,
   saveOption,
   setOption,
   startTimeoutOption,
+  styleOption,
   withDetails,
 } from "../command.ts";
 import type { Context } from "../context.ts";
 import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
+import { describeProject, findNamed, takeFromProject } from "../project.ts";
 import { createBatchProgress, describeCounts } from "../terminal/batch-progress.ts";
 import { createBatchError, describePlan } from "../terminal/batch-report.ts";
 import { addBatchStatus } from "./batch-status.ts";
@@ -55,7 +58,7 @@ function declare(program: CommandUnknownOpts) {
     .optionsGroup("Rows:")
     .addOption(format)
     .option("--prompt <template>", 'the prompt of rows without one, e.g. "a {animal} in {place}"')
-    .option("--style <text>", "added to the end of each prompt, such as 'watercolour, soft light'")
+    .addOption(styleOption())
     .option(
       "--each <field=values>",
       "repeat each row with each of these values, such as model=wan-2.5,ray-3; may be repeated",
@@ -69,6 +72,7 @@ function declare(program: CommandUnknownOpts) {
     .option("--shard <i/n>", "process shard i of n, for n machines")
     .optionsGroup("Request of each row:");
   const command = withFieldFlags(bare)
+    .addOption(presetOption())
     .addOption(setOption())
     .optionsGroup("Output:")
     .addOption(
@@ -150,18 +154,23 @@ async function prepare(file: string, flags: BatchFlags, context: BatchContext): 
   const { checkNames } = await import("../../client/batch/redo.ts");
   const { openServices } = await import("../../connect/services.ts");
   checkJoin(options);
-  const style = options.style?.trim();
-  if (style === "") throw usage("--style is empty.");
-  const outputPath = options.output ?? (options.local ? "." : undefined);
+  const taken = await takeFromProject(options, context);
+  await findNamed(undefined, taken, context);
+  const outputPath = options.output ?? taken.output ?? (options.local ? "." : undefined);
   if (options.writeInfoJson && outputPath === undefined)
     throw usage("--write-info-json needs -o: the file goes beside the video.");
-  const { texts, images } = readFieldFlags(context.command);
+  const { texts: typedTexts, images } = readFieldFlags(context.command);
+  const texts = { ...taken.texts, ...typedTexts };
   const model = texts.model ?? (await findModelSetting(io)) ?? defaultModel;
   const { set = [], each = [], inputFormat: format } = options;
   const ignoreColumns = options.ignoreColumns?.flatMap((names) => names.split(","));
   const isLocal = options.local ?? false;
+  const { style, references, untyped } = taken;
+  const { prompt, preset } = options;
+  const typed = { texts: typedTexts, images, set, prompt, preset, style: options.style };
   const requestOptions = { ...options, isLocal, style, texts: { ...texts, model }, images, set };
-  const rowOptions = { ...requestOptions, format, each, output: outputPath, ignoreColumns };
+  const fromProject = { references, typed, untyped };
+  const rowOptions = { ...requestOptions, ...fromProject, format, each, output: outputPath, ignoreColumns };
   const { rows, notes, unused } = await (file === "-"
     ? noteWait(readRows(file, rowOptions, io), "the rows", context)
     : readRows(file, rowOptions, io));
@@ -190,6 +199,7 @@ async function prepare(file: string, flags: BatchFlags, context: BatchContext): 
   const planned = describePlan(opened, { results, service, cost, budget: limits });
   const text = film ? `${planned}\n${film.description}` : planned;
   if (options.dryRun) {
+    for (const line of taken.project ? describeProject(taken.project) : []) output.note(line);
     await output.result(text, { ...opened.plan, results, unused_columns: unused });
     return undefined;
   }

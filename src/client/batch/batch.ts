@@ -22,7 +22,7 @@ import { checkOutputs } from "./collisions.ts";
 import { type Costs, createCosts } from "./costs.ts";
 import { checkAlone, holdResults } from "./hold.ts";
 import { createLedger, findUnwritten, mergeAttempts } from "./ledger.ts";
-import { type PlanOptions, planRows } from "./plan.ts";
+import { checkChanged, type PlanOptions, planRows } from "./plan.ts";
 import { findUnwrittenRedos, readRedos } from "./redo-lines.ts";
 import { checkOrphans, findResults, lockOf, openResults, type Results, readResults } from "./results.ts";
 import { hashRow, type KeyedRow } from "./row.ts";
@@ -143,6 +143,7 @@ export async function openBatch(
     const redoLines = files.flatMap(({ redos }) => redos);
     const planning = { ...options, faults, redos: readRedos(redoLines), redo: options.redo };
     const { rows: unchecked, upToDate } = await planRows(named, open, planning, io.disk);
+    checkChanged(unchecked, open, { ...options, redact: service.redact });
     const planned = await checkOutputs(unchecked, { ...options, faults }, { service: journaling, io });
     const unwritten = [...findUnwrittenRedos(own.redos, redoLines), ...findUnwritten(lines, own.attempts, keys)];
     if (lease) await createFolders(planned, io.disk);

@@ -1,9 +1,11 @@
+import { VidgenError } from "../../errors.ts";
 import type { Disk } from "../../io.ts";
 import { shorten } from "../../protocol/text.ts";
+import { redactValue } from "../http/redaction.ts";
 import { stopsOthers } from "../ledger/attempt.ts";
 import { hasContent } from "../ledger/content.ts";
 import type { Entry } from "../ledger/history.ts";
-import { isStarted } from "../ledger/policy.ts";
+import { isSameExcept, isStarted } from "../ledger/policy.ts";
 import { markRedone, type RedoOptions, type RowAttempts } from "./redo.ts";
 import type { Redos, RowRedo } from "./redo-lines.ts";
 import { hashRow, type KeyedRow } from "./row.ts";
@@ -69,6 +71,54 @@ export async function planRows(
   return { rows: planned, upToDate };
 }
 
+/**
+ * Stops a row without an id that has an unfinished attempt with other values of vidgen.json: it would be paid for again by accident. With
+ * `retryUnknown` those that may have been charged are dismissed. Throws `usage`, and `unknown` for an attempt without an id.
+ */
+export function checkChanged(
+  rows: readonly PlannedRow[],
+  attempts: readonly Entry[],
+  { retryUnknown, redact }: Pick<PlanOptions, "retryUnknown"> & { redact(text: string): string },
+): void {
+  const keys = new Set(rows.map(({ key }) => key));
+  const unfinished = attempts.filter(
+    (entry) => !keys.has(entry.row ?? "") && ["running", "unknown", "lost"].includes(kindOfRow(entry)),
+  );
+  if (unfinished.length === 0) return;
+  for (const row of rows) {
+    if (row.state.kind !== "new" || row.typed === undefined) continue;
+    for (const entry of unfinished) {
+      if (entry.typed !== row.typed || !isChanged(row, entry, redact)) continue;
+      if (!retryUnknown || !stopsOthers(entry.state)) throw changedRowError(row, entry);
+      row.state.dismissed.push(entry);
+    }
+  }
+}
+
+function isChanged({ record, from, untyped = [] }: KeyedRow, entry: Entry, redact: (text: string) => string): boolean {
+  const names = new Set([...untyped, ...(entry.untyped ?? [])]);
+  if (names.size === 0) return false;
+  // The frame of another row.
+  for (const name of from === undefined ? [] : ["imageUrl", "imageUrls"]) names.add(name);
+  return isSameExcept(names, redactValue(record, redact), entry.request);
+}
+
+function changedRowError({ line }: KeyedRow, { id, attempt, at }: Entry): VidgenError {
+  const when = `at ${at.slice(0, 16)}Z with other values of vidgen.json`;
+  const undo = "Or undo the change in vidgen.json: then this batch continues it.";
+  if (id === undefined) {
+    const message = `Line ${line} was sent ${when} and got no usable response: it may have been charged (attempt ${attempt}). Nothing was sent now.`;
+    const hint = `If your account has no generation from that time, run \`vidgen list --dismiss ${attempt}\` and try again.\n${undo}`;
+    return new VidgenError("unknown", message, { attempt, hint });
+  }
+  const message = `Line ${line} has started generation ${id} ${when}, and its video is not saved yet. Nothing was sent now.`;
+  return new VidgenError("usage", message, {
+    id,
+    attempt,
+    hint: `\`vidgen wait ${id} -o <file>\` saves it; after that the row is started, and charged.\n${undo}`,
+  });
+}
+
 /** Blocks the rows whose first frame will be missing. */
 function blockRows(rows: readonly PlannedRow[], byKey: ReadonlyMap<string, PlannedRow>): void {
   const isChecked = new Set<PlannedRow>();
@@ -117,8 +167,9 @@ async function isDone({ outputPath }: KeyedRow, { state, place, file, content }:
 }
 
 function changedFault({ id = "" }: KeyedRow, earlier: Entry): string {
+  const changed = earlier.untyped === undefined ? "" : ", or undo the change in vidgen.json";
   const outcome = earlier.id === undefined ? `attempt ${earlier.attempt}` : `generation ${earlier.id}`;
-  return `"${shorten(id)}" is a different request from line ${earlier.line} of an earlier run, which was started at ${earlier.at.slice(0, 16)}Z (${outcome}); give this row another id, or make it again with --redo`;
+  return `"${shorten(id)}" is a different request from line ${earlier.line} of an earlier run, which was started at ${earlier.at.slice(0, 16)}Z (${outcome}); give this row another id${changed}, or make it again with --redo`;
 }
 
 function editedFault({ id = "" }: KeyedRow, { at }: RowRedo): string {

@@ -17,6 +17,9 @@ export type Row = {
   outputPath: string | undefined;
   /** The local images that the request contains. */
   files?: readonly string[];
+  /** The hash of what is typed for it, in its file and as flags, and the fields that this does not determine: see `IntentLine`. */
+  typed?: string | undefined;
+  untyped?: readonly string[] | undefined;
 };
 
 /** A row with its name in the results file and the journal. */

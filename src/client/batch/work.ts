@@ -120,7 +120,7 @@ export function createWork(
   return {
     /** Starts a row. Rejects when another process has taken over the results file: then nothing was sent. */
     async start(row: PlannedRow, source: Source | undefined): Promise<RowStart> {
-      const { key, line, state, record, outputPath } = row;
+      const { key, line, state, record, outputPath, typed, untyped } = row;
       const { dismissed = [], redo, kept }: Partial<NewState> = state.kind === "new" ? state : {};
       const batch = { path: results, row: key, line, rowsFile: rowsFile?.identity, dismissed, redo };
       let attempt = "";
@@ -147,7 +147,8 @@ export function createWork(
           throw usage("An image has changed since the file was checked. Nothing was sent.");
         // If killed here, the next run starts the row.
         if (kept) await keepVideo(kept, service);
-        return start(service, request, { ...options, ...sending, outputPath, batch, from: source?.id });
+        const named = { batch, from: source?.id, typed, untyped };
+        return start(service, request, { ...options, ...sending, outputPath, ...named });
       };
       const begun = await begin().catch(asVidgenError);
       if (takenOver) throw takenOver.error;

@@ -111,7 +111,7 @@ type Stop =
   | ChangedLine;
 
 /** The same typed line has an unfinished attempt, with other values than it has now: see `IntentLine.untyped`. */
-type ChangedLine = {
+export type ChangedLine = {
   kind: "refuse";
   entry: Entry;
   because: "changed";
@@ -368,14 +368,17 @@ function findChanged(
     const open = new Set([...untyped, ...(entry.untyped ?? [])]);
     const isHere = isSameOutput(entry, wanted);
     if (open.size === 0 || !(open.has("output") || isSameRunAt(isHere, entry, earlier))) return [];
-    const request = requests.find((each) => isDeepStrictEqual(without(each, open), without(entry.request, open)));
+    const request = requests.find((each) => isSameExcept(open, each, entry.request));
     if (request === undefined) return [];
     return { entry, differing: [...differencesOf(request, entry.request), ...(isHere ? [] : ["output"])] };
   });
 }
 
-function without(request: StartRequest, names: ReadonlySet<string>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(request).filter(([name]) => !names.has(name)));
+/** Whether two requests are equal without these fields. */
+export function isSameExcept(names: ReadonlySet<string>, one: StartRequest, other: StartRequest): boolean {
+  const without = (request: StartRequest) =>
+    Object.fromEntries(Object.entries(request).filter(([name]) => !names.has(name)));
+  return isDeepStrictEqual(without(one), without(other));
 }
 
 function differencesOf(one: Record<string, unknown>, other: Record<string, unknown>): string[] {

@@ -35,7 +35,7 @@ export function beginsWithReference(text: string, references: References): boole
  * name stays as it was typed.
  */
 export function nameReferences(prompt: string, images: Images, references: References): Named {
-  const typed = images.referenceUrls ?? [];
+  const typed = (images.referenceUrls ?? []).flatMap(splitNames);
   const mentioned = findMentions(prompt, references);
   const used = [...new Set([...typed.flatMap((image) => knownName(image, references) ?? []), ...mentioned])];
   if (used.length === 0) return { prompt, images, names: [] };
@@ -46,6 +46,12 @@ export function nameReferences(prompt: string, images: Images, references: Refer
     images: { ...images, referenceUrls: [...own, ...named] },
     names: used,
   };
+}
+
+/** A cell of a table may have several names, such as "@hero @dog". */
+function splitNames(image: string): string[] {
+  const words = image.split(/[\s,]+/);
+  return words.every((word) => referenceName(word) !== undefined) ? words : [image];
 }
 
 function knownName(image: string, references: References): string | undefined {

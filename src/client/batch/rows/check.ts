@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { usage, type VidgenError } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
@@ -10,6 +11,7 @@ import {
   findFaults,
   hasOwnImage,
   isSourceImage,
+  joinStyle,
   type RequestInput,
   readSettings,
   toRequest,
@@ -18,6 +20,7 @@ import type { StartRequest } from "../../../protocol/schema.ts";
 import { shorten } from "../../../protocol/text.ts";
 import { recordOf, withoutImage } from "../../ledger/history.ts";
 import { localImages, readAllImages } from "../../request/images.ts";
+import { nameReferences, type References } from "../../request/references.ts";
 import type { Row } from "../row.ts";
 import type { Variant } from "./each.ts";
 import type { Faults } from "./faults.ts";
@@ -34,6 +37,12 @@ export type RowFlags = Omit<RequestInput, "texts"> & {
   /** Added to the end of each prompt. */
   style?: string | undefined;
   output?: string | undefined;
+  /** The images of references such as `@hero`, which prompts and the column `references` name. */
+  references?: References | undefined;
+  /** The flags as they were typed, to recognise a row that differs only in what `untyped` names. */
+  typed?: object | undefined;
+  /** The fields whose values are from vidgen.json. */
+  untyped?: readonly string[] | undefined;
 };
 
 type CheckOptions = Destination & { table: Table; flags: RowFlags; eachNames: readonly string[]; images: ImageCheck };
@@ -77,17 +86,20 @@ export function createRowCheck(
     return id;
   };
 
-  const readInput = (row: TableLine, n: number): FieldInput => {
+  const { references = new Map() } = flags;
+
+  const readInput = (row: TableLine, n: number): FieldInput & { names: readonly string[] } => {
     const { texts } = row;
     const extra = { ...withoutGiven(settings, row), ...row.extra };
     // A faulty template counts as a prompt: its fault was already added.
     const bare = texts.get("prompt") ?? (fillPrompt ? (fillPrompt(row, n) ?? placeholderPrompt) : "");
-    const prompt = bare === "" || flags.style === undefined ? bare : `${bare}, ${flags.style}`;
     const own = fieldTexts(texts);
     const model = own.model ?? flags.texts.model;
     const replaced = hasOwnImage({ extra }) || texts.has("from") ? { imageUrl: [] } : {};
-    const images = { ...flags.images, ...row.images, ...replaced };
-    return { texts: { ...flags.texts, ...own, prompt, model }, images, extra };
+    const named = nameReferences(bare, { ...flags.images, ...row.images, ...replaced }, references);
+    const prompt = joinStyle(named.prompt, flags.style);
+    const { names } = named;
+    return { texts: { ...flags.texts, ...own, prompt, model }, images: named.images, extra, names };
   };
 
   const readOutputPath = async (row: TableLine, n: number, input: FieldInput) => {
@@ -106,7 +118,13 @@ export function createRowCheck(
       return undefined;
     }
     const id = findId(row, variant);
-    const input = readInput(row, n);
+    const { names, ...input } = readInput(row, n);
+    if (names.length > 0 && !isLocal) {
+      const where = columns.get(row.images?.referenceUrls ? "referenceUrls" : "prompt");
+      const named = names.map((name) => `@${name}`).join(", ");
+      faults.add(`${named} needs reference images, which only --local and --engine take`, { line: row.line, where });
+      return undefined;
+    }
     const hasFrame = row.texts.has("from");
     const whole = hasFrame ? { ...input, images: { ...input.images, imageUrl: [placeholderFrame] } } : input;
     for (const fault of findFaults(whole, { isLocal })) addFault(fault, row, variant);
@@ -125,15 +143,24 @@ export function createRowCheck(
     }
     const request = toRequest({ ...input, images: seen.recorded });
     const record = recordOf(request);
-    if (hasFrame) return { id, line: line.line, record, load: createFramedLoad(input, record, line.line), outputPath };
+    const untyped = [...(flags.untyped ?? []), ...(names.length > 0 ? ["prompt", "referenceUrls"] : [])];
+    const typed = flags.typed && hashTyped(row, flags.typed);
+    const known = { id, line: line.line, outputPath, typed, untyped: untyped.length > 0 ? untyped : undefined };
+    if (hasFrame) return { ...known, record, load: createFramedLoad(input, record, line.line) };
     if (seen.isFile) {
       const files = localImages(input.images);
-      return { id, line: line.line, record, load: createFileLoad(input, record, line.line), outputPath, files };
+      return { ...known, record, load: createFileLoad(input, record, line.line), files };
     }
     // Saves memory: a request without secrets is its own record.
     const isSame = JSON.stringify(record) === JSON.stringify(request);
-    return { id, line: line.line, record: isSame ? request : record, load: createKeptLoad(request), outputPath };
+    return { ...known, record: isSame ? request : record, load: createKeptLoad(request) };
   };
+}
+
+/** The hash of a row's cells and the typed flags. */
+function hashTyped({ texts, images, extra }: TableLine, flags: object): string {
+  const line = [...texts, images, extra, flags];
+  return createHash("sha256").update(JSON.stringify(line)).digest("base64url");
 }
 
 function listColumns(columns: Table["columns"]): string {
