@@ -40,9 +40,7 @@ export async function loadProjectSchema() {
       ),
       references: optional(
         record(string(), union([path, array(path, images)], images), must("an object of images by name")).check(
-          describe(
-            "Images of people, things or styles inside of the folder of this file; @name in a prompt sends them.",
-          ),
+          describe("Images inside of the folder of this file, by name: @name in a prompt sends them."),
         ),
       ),
     },

@@ -1,6 +1,9 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
+import * as z from "zod/mini";
+import { loadProjectSchema } from "../../src/connect/project-schema.ts";
+import { readPage } from "../../src/docs.ts";
 import { createWorld, failure, isStart, kill, type World } from "../vidgen.ts";
 
 // The file of a project: what it says is used, said before paying, and paid for once.
@@ -531,4 +534,14 @@ describe("batch", () => {
     expect(await world.vidgen(...argv)).toMatchObject({ code: 0 });
     expect(paid(world)).toBe(2);
   });
+});
+
+test("the schema in the docs, which the package has as a file, is that of the program, and the example there is a file of it", async () => {
+  const [example = "", schema = ""] = [...readPage("project").text.matchAll(/```json\n([^`]*)```/g)].map(
+    ([, json]) => json,
+  );
+  const own = await loadProjectSchema();
+  expect(JSON.parse(schema)).toEqual(z.toJSONSchema(own, { io: "input" }));
+  expect(own.safeParse(JSON.parse(example)).success).toBe(true);
+  expect(JSON.parse(readFileSync("dist/vidgen.schema.json", "utf8"))).toEqual(JSON.parse(schema));
 });

@@ -11,17 +11,22 @@ const documents: Readonly<Record<string, (tables: TableRow[][], text: string) =>
     events: meanings(events),
   }),
   directives: ([directives = []]) => directives,
-  // The schema, for an editor.
-  "serve-config": (_, page) => JSON.parse(page.slice(page.lastIndexOf("```json") + 7, page.lastIndexOf("```"))),
+  "serve-config": readSchema,
+  project: readSchema,
   agents: ([codes = []], page) => ({
     page,
     actions: Object.fromEntries(codes.map((row) => [row.name, row["what to do"]])),
   }),
 };
 
+/** The schema at the end of a page, for an editor. */
+function readSchema(_: unknown, page: string): unknown {
+  return JSON.parse(page.slice(page.lastIndexOf("```json") + 7, page.lastIndexOf("```")));
+}
+
 /** The topics of `vidgen help <topic>`, by who reads them. */
 export const topicNames = {
-  "For people": ["never-twice", "cost", "output", "exit-codes", "environment", "batch", "film", "ci"],
+  "For people": ["never-twice", "cost", "output", "exit-codes", "environment", "project", "batch", "film", "ci"],
   "For programs": ["agents", "library", "callbacks", "api"],
   "For your own service": [
     "local-service",
