@@ -19,6 +19,7 @@ function declare(program: CommandUnknownOpts) {
       "Cancels generations that have not ended, at the service where each was started, and prints how many credits were returned. The local service can cancel, unless an engine cannot stop the generation. If a service cannot cancel, the exit code is 1 and nothing is changed.",
     )
     .argument("<id...>", 'ids of generations, or at least 8 characters of each; "last" for the newest')
+    .option("--account <name>", "as the owner of a `vidgen serve`: of this account, not your own")
     .addOption(localOption())
     .addOption(engineOption())
     .addOption(baseUrlOption());
@@ -43,7 +44,10 @@ async function cancel(typed: string[], given: CancelFlags, { io, output, defer }
   const errors: VidgenError[] = [];
   for (const each of found) {
     try {
-      const { generation, creditsReturned, wasOver } = await cancelOne(each, io.signal);
+      const { generation, creditsReturned, wasOver } = await cancelOne(each, {
+        account: options.account,
+        signal: io.signal,
+      });
       documents.push({ credits_returned: creditsReturned ?? null, ...generation });
       // A free video has no price to report.
       const isFree = each.entry?.credits === 0;
@@ -66,10 +70,14 @@ async function cancel(typed: string[], given: CancelFlags, { io, output, defer }
   if (worst) throw worst;
 }
 
-async function cancelOne({ id, open }: LocatedGeneration, signal: AbortSignal): ReturnType<typeof cancelGeneration> {
+async function cancelOne(
+  { id, open }: LocatedGeneration,
+  { account, signal }: { account: string | undefined; signal: AbortSignal },
+): ReturnType<typeof cancelGeneration> {
   const session = await open();
+  const { forAccount } = await import("../../client/generation/delete.ts");
   const { cancelGeneration } = await import("../../client/generation/status.ts");
-  return cancelGeneration(session.service, id, { signal }).catch(async (error) => {
+  return cancelGeneration(forAccount(session.service, account), id, { signal }).catch(async (error) => {
     throw await session.explainNotFound(error, id);
   });
 }

@@ -23,6 +23,7 @@ function declare(program: CommandUnknownOpts) {
     .argument("<id...>", 'ids of generations, or at least 8 characters of each; "last" for the newest')
     .option("--files", "also delete the saved file, unless it was changed")
     .option("-y, --yes", "do not ask; needed in a script")
+    .option("--account <name>", "as the owner of a `vidgen serve`: of this account, not your own")
     .addOption(localOption())
     .addOption(engineOption())
     .addOption(baseUrlOption());
@@ -31,7 +32,8 @@ function declare(program: CommandUnknownOpts) {
 
 type DeleteFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
-type Found = Deletable & { session: Session };
+/** `account` is the one that it belongs to, if that is another than the user's. */
+type Found = Deletable & { session: Session; account: string | undefined };
 
 /** Deletes each video. Prints nothing on stdout without `--json`. Throws the worst error. */
 async function deleteVideos(typed: string[], given: DeleteFlags, context: Context): Promise<void> {
@@ -40,7 +42,10 @@ async function deleteVideos(typed: string[], given: DeleteFlags, context: Contex
   if (typed.includes("")) throw usage("An id is empty.");
   const { openServices } = await import("../../connect/services.ts");
   const { locateGenerations } = await import("../generations.ts");
-  const { deleteGeneration, findDeletable } = await import("../../client/generation/delete.ts");
+  const { deleteGeneration, findDeletable, findOtherAccount, forAccount } = await import(
+    "../../client/generation/delete.ts"
+  );
+  const { canAsk } = await import("../terminal/prompts.ts");
   const services = await openServices({ ...options, output }, io);
   defer(services.close);
   const { findForChange } = await locateGenerations(options, services, io);
@@ -49,18 +54,24 @@ async function deleteVideos(typed: string[], given: DeleteFlags, context: Contex
   // Nothing is deleted if one of them cannot be deleted.
   for (const { id, open } of new Map(located.map((each) => [each.id, each])).values()) {
     const session = await open();
-    const deletable = await findDeletable(session.service, id, io).catch(async (error) => {
-      throw await session.explainNotFound(error, id);
+    const find = (account: string | undefined) => findDeletable(forAccount(session.service, account), id, io);
+    let { account } = options;
+    const deletable = await find(account).catch(async (error) => {
+      // The question names the account. Where nobody is asked, --account does.
+      const isAsked = account === undefined && !options.yes && canAsk(context, io);
+      account = isAsked ? await findOtherAccount(session.service, id, io) : undefined;
+      if (account === undefined) throw await session.explainNotFound(error, id);
+      return find(account);
     });
-    found.push({ ...deletable, session });
+    found.push({ ...deletable, session, account });
   }
   if (!options.yes) await confirm(found, options, context);
   const documents: object[] = [];
   const errors: VidgenError[] = [];
   for (const each of found) {
-    const { id, isThere, session } = each;
+    const { id, isThere, session, account } = each;
     try {
-      await deleteGeneration(session.service, each, io);
+      await deleteGeneration(forAccount(session.service, account), each, io);
       output.note(isThere ? `Deleted the video of ${id}.` : `The service no longer had a video of ${id}.`);
       const file = options.files ? await deleteFile(each, io.disk) : undefined;
       if (options.files) output.note(fileNote(each, file));
@@ -92,8 +103,16 @@ async function confirm(found: readonly Found[], { files }: DeleteFlags, context:
     ? " It was never saved to a file here."
     : ` Never saved to a file here: ${unsaved.map(({ id }) => id).join(", ")}.`;
   const what = isOne ? `the video of ${first?.id}` : `${found.length} videos`;
-  const question = `Delete ${what} at the service${files ? ", and the saved file" : ""}?${unsaved.length > 0 ? never : ""}`;
+  const question = `Delete ${what} at the service${accountsText(found)}${files ? ", and the saved file" : ""}?${unsaved.length > 0 ? never : ""}`;
   if (!(await askWhether(question, false, io))) throw new VidgenError("interrupted", "Nothing was deleted.");
+}
+
+/** Such as ", of the account guest" or ", 2 of the account guest". */
+function accountsText(found: readonly Found[]): string {
+  const accounts = new Set(found.map(({ account }) => account).filter((account) => account !== undefined));
+  const countOf = (name: string) => found.filter(({ account }) => account === name).length;
+  const number = (name: string) => (found.length === countOf(name) ? "" : `${countOf(name)} `);
+  return [...accounts].map((name) => `, ${number(name)}of the account ${name}`).join("");
 }
 
 /** Deletes the saved file if it still has the content that was saved. Returns its path, or `undefined` if it was not deleted. */

@@ -6,6 +6,7 @@ import { refusal } from "../http/reply.ts";
 import { type Entry, isPaidBy } from "../ledger/history.ts";
 import { clear } from "../save/claim.ts";
 import { failedError } from "./follow.ts";
+import { readOtherAccount } from "./poll.ts";
 import { findEntry, record, type Service } from "./service.ts";
 import { readStatus } from "./status.ts";
 
@@ -46,6 +47,21 @@ export async function findDeletable(service: Service, id: string, { signal }: Si
   if (entry && (await isInUse(entry, service))) throw inUseError(id);
   const file = entry?.file === "-" ? undefined : entry?.file;
   return { id, entry, file, isThere: generation !== undefined };
+}
+
+/** The account that a generation belongs to, if the owner of the service asks about that of another account. Does not retry, and never rejects. */
+export async function findOtherAccount(
+  { api }: Service,
+  id: string,
+  { signal }: Signalled,
+): Promise<string | undefined> {
+  const reply = await api.status(id, signal).catch(() => undefined);
+  return reply && readOtherAccount(reply);
+}
+
+/** The service, where its owner changes generations of an account; without one, their own. */
+export function forAccount(service: Service, account: string | undefined): Service {
+  return account === undefined ? service : { ...service, api: service.api.forAccount(account) };
 }
 
 /**

@@ -46,9 +46,28 @@ export async function pollUntilAnswered(
   throw new VidgenError("network", message, { id, httpStatus, headers, hint: doctorHint });
 }
 
+/** The account that a generation belongs to, where a `vidgen serve` says that to its owner. */
+export function readOtherAccount({ status, json }: Pick<Reply, "status" | "json">): string | undefined {
+  const error = isRecord(json) && isRecord(json.error) ? json.error : {};
+  const isOther = status === 404 && error.code === "other_account";
+  return isOther && typeof error.account === "string" ? error.account : undefined;
+}
+
+function otherAccountError(id: string, account: string, { headers }: Reply): VidgenError {
+  const hint = `As the owner of the service, add --account ${account} to \`vidgen delete\` or \`vidgen cancel\`.`;
+  return new VidgenError("not_found", `${id} belongs to the account ${account}.`, {
+    id,
+    httpStatus: 404,
+    headers,
+    hint,
+  });
+}
+
 function readPoll(reply: Reply, { id, baseUrl }: { id: string; baseUrl: string }, clock: Clock): PollResult {
   const { status } = reply;
   if (status === 404 && isRecord(reply.json)) {
+    const account = readOtherAccount(reply);
+    if (account !== undefined) return { kind: "refused", error: otherAccountError(id, account, reply) };
     const why = errorCode(reply.json) === "removed" ? `: ${errorText(reply.json)}` : "";
     const message = `The service has no generation ${id}${why}.`;
     return {

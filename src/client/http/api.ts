@@ -19,6 +19,8 @@ export type Api = {
   cancel(id: string, signal: AbortSignal): Promise<Reply>;
   /** DELETE /v1/videos/{id}, which only `vidgen serve` has: deletes an ended generation, cancels a running one. Rejects as `fetch` does. */
   remove(id: string, signal: AbortSignal): Promise<Reply>;
+  /** The same service, where its owner asks about generations of another account. Only `vidgen serve` has accounts. */
+  forAccount(account: string): Api;
   /** GET /v1/models, with prices, which only `vidgen serve` has. Rejects as `fetch` does. */
   models(signal: AbortSignal): Promise<Reply>;
   /** /accounts, which `vidgen serve` has for its owner: GET without a body, POST with one. Rejects as `fetch` does. */
@@ -36,9 +38,19 @@ export type AccountsRequest = { body?: object | undefined; key?: string | undefi
 
 const noGeneration = "00000000-0000-4000-8000-000000000000";
 
+type ApiOptions = {
+  baseUrl: string;
+  apiKey?: string | undefined;
+  /** The account whose generations the owner of the service asks about, if not the owner's own. */
+  account?: string | undefined;
+  fetch: Io["fetch"];
+};
+
 /** The service's endpoints over `fetch`. The key, which is optional, is sent only to `baseUrl`, because redirects are not followed. */
-export function createApi(options: { baseUrl: string; apiKey?: string | undefined; fetch: Io["fetch"] }): Api {
-  const { baseUrl, apiKey, fetch } = options;
+export function createApi(options: ApiOptions): Api {
+  const { baseUrl, apiKey, account, fetch } = options;
+  const of = (separator: "?" | "&") =>
+    account === undefined ? "" : `${separator}account=${encodeURIComponent(account)}`;
   const headers = {
     ...(apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` }),
     Accept: "application/json",
@@ -48,7 +60,7 @@ export function createApi(options: { baseUrl: string; apiKey?: string | undefine
   const send = async (path: string, init: FetchInit) =>
     readReply(await fetch(baseUrl + path, { ...init, ...access, headers: { ...headers, ...init.headers } }));
   const status = (id: string, signal: AbortSignal) =>
-    send(`/api/generation-status?id=${encodeURIComponent(id)}`, { signal });
+    send(`/api/generation-status?id=${encodeURIComponent(id)}${of("&")}`, { signal });
   return {
     baseUrl,
     start: (request, attempt, { label, ...signals }) => {
@@ -57,8 +69,9 @@ export function createApi(options: { baseUrl: string; apiKey?: string | undefine
     },
     status,
     probe: (signal) => status(noGeneration, signal),
-    cancel: (id, signal) => send(`/api/cancel?id=${encodeURIComponent(id)}`, { method: "POST", signal }),
-    remove: (id, signal) => send(`/v1/videos/${encodeURIComponent(id)}`, { method: "DELETE", signal }),
+    cancel: (id, signal) => send(`/api/cancel?id=${encodeURIComponent(id)}${of("&")}`, { method: "POST", signal }),
+    remove: (id, signal) => send(`/v1/videos/${encodeURIComponent(id)}${of("?")}`, { method: "DELETE", signal }),
+    forAccount: (account) => createApi({ ...options, account }),
     models: (signal) => send("/v1/models", { signal }),
     accounts: (path, { body, key, signal }) => send(`/accounts${path}`, { signal, ...(body && postInit(body, key)) }),
   };

@@ -11,7 +11,7 @@ import type { Queue } from "../queue/queue.ts";
 import type { GenerationEnd, StoredGeneration } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 import { named, parameters, type Route, refusal, reply } from "./openapi/operation.ts";
-import { findOwnGeneration, notFound, ownId } from "./own-generation.ts";
+import { findOwnGeneration, notFound, ownersAccount, ownId } from "./own-generation.ts";
 import { generationSchema, processingExample } from "./status.ts";
 
 export type CancelOptions = {
@@ -43,7 +43,7 @@ export function createCancelRoute(options: CancelOptions): Route {
     summary: "Cancels a generation: it ends as failed, and its credits are returned",
     description:
       "An engine that is already working on it is asked to stop. If the engine cannot, the reply is 409, and the generation continues. The same request again gets the same reply.",
-    parameters: parameters("query", ownId),
+    parameters: [...parameters("query", ownId), ...ownersAccount],
     responses: {
       200: reply("It is cancelled, now or before", cancelledSchema, {
         ...processingExample,

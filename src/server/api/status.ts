@@ -5,7 +5,7 @@ import { statusBody } from "../http/status-body.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";
 import { id, named, parameters, type Route, refusal, reply, time, url } from "./openapi/operation.ts";
-import { findOwnGeneration, notFound, ownId } from "./own-generation.ts";
+import { findOwnGeneration, notFound, ownersAccount, ownId } from "./own-generation.ts";
 
 export const costSchema = z.number().meta({ description: "What the engine's provider charged, in USD." });
 
@@ -69,7 +69,7 @@ export function createStatusRoute({ store, queue, mediaUrl }: StatusOptions): Ro
     summary: "Returns a generation; poll it every 5 to 10 seconds",
     description:
       "Polling also resumes a generation that an earlier process of the service left unfinished. With 404, the header Remaining-Credits has the balance of the account.",
-    parameters: parameters("query", ownId),
+    parameters: [...parameters("query", ownId), ...ownersAccount],
     responses: {
       200: reply("The generation", statusSchema, completedExample),
       ...refusal(400, "invalid_id", "the query parameter id is missing"),

@@ -18,7 +18,7 @@ import {
   requestBody,
   schemaRef,
 } from "./openapi/operation.ts";
-import { findOwnGeneration, notFound, ownId } from "./own-generation.ts";
+import { findOwnGeneration, notFound, ownersAccount, ownId } from "./own-generation.ts";
 import { type StartRoutes, startCommon } from "./start.ts";
 import {
   createFormSchema,
@@ -129,6 +129,7 @@ export function createVideos(options: VideoOptions, startBy: StartRoutes): Paths
     parameters: [
       ...parameters("path", ownId),
       ...parameters("query", contentQuery.shape),
+      ...ownersAccount,
       ...parameters("header", rangeHeader),
     ],
     responses: {
@@ -140,7 +141,7 @@ export function createVideos(options: VideoOptions, startBy: StartRoutes): Paths
     },
     async handle(c) {
       const { id, status, error } = await findOwnGeneration(c, store);
-      const { variant } = parse(contentQuery, c.req.query());
+      const { variant } = parse(contentQuery, { variant: c.req.query("variant") });
       if (status === "processing") throw refuse(404, "not_ready", "this video is not completed yet");
       if (status === "failed") throw refuse(404, "failed", `this video was not generated: ${error}`);
       const { method, raw } = c.req;
@@ -208,7 +209,7 @@ export function createVideos(options: VideoOptions, startBy: StartRoutes): Paths
         operationId: "retrieveVideo",
         summary: "Returns a video's status",
         description: "Poll it every 5 to 10 seconds.",
-        parameters: parameters("path", ownId),
+        parameters: [...parameters("path", ownId), ...ownersAccount],
         responses: { 200: reply("The video", videoSchema, completedExample), ...notFound },
         async handle(c) {
           const generation = await findOwnGeneration(c, store);
@@ -220,7 +221,7 @@ export function createVideos(options: VideoOptions, startBy: StartRoutes): Paths
         operationId: "deleteVideo",
         summary: "Cancels a running video and returns its credits, or removes a video that has ended",
         description: "Its files are deleted, and its id is answered with 404 from then on.",
-        parameters: parameters("path", ownId),
+        parameters: [...parameters("path", ownId), ...ownersAccount],
         responses: {
           200: reply("It is removed", removedSchema, { id: example.id, object: "video.deleted", deleted: true }),
           ...notFound,

@@ -1,14 +1,17 @@
+import { useContext } from "hono/jsx";
 import type { GenerationState } from "../store/generations.ts";
 import type { GenerationSummary, LabelTotals } from "../store/reports.ts";
+import type { Store } from "../store/store.ts";
 import { quote } from "./again.ts";
 import { Copy } from "./copy.tsx";
 import { countText, creditsText, durationText, stateWords, usdText } from "./formatting.ts";
 import { type CardProps, Cards, Selection } from "./gallery.tsx";
-import { Layout, Message, Time } from "./layout.tsx";
+import { Layout, Message, Time, Visitor } from "./layout.tsx";
 import { WayOut } from "./messages.tsx";
 import type { PageParts } from "./parts.ts";
+import { readValue } from "./query.ts";
 import { LoginHint, TypedLine } from "./terminal.tsx";
-import { accountOf, terminalOf } from "./visitor.ts";
+import { accountOf, type PageContext, terminalOf } from "./visitor.ts";
 
 const maxBatches = 100;
 /** Of a larger batch, only the newest generations are shown as cells. */
@@ -24,10 +27,9 @@ export function addBatches({ app, options, send, signedIn }: PageParts): void {
   });
 
   app.get("/batches/:label", signedIn, async (c) => {
-    const label = c.req.param("label");
-    const own = { account: accountOf(c), label };
-    const [totals] = await store.labels({ ...own, limit: 1 });
+    const totals = await findBatch(c, store);
     if (!totals) return send(c, <NoBatch />, 404);
+    const own = { account: totals.account, label: totals.label };
     const cells = await store.states({ ...own, limit: maxCells });
     const ids = cells.filter(({ state }) => state !== "failed").map(({ id }) => id);
     const others = await store.list({ ...own, ids: ids.slice(0, maxCards), limit: maxCards });
@@ -40,14 +42,23 @@ export function addBatches({ app, options, send, signedIn }: PageParts): void {
       cells: cells.map(({ state }) => state),
       failed: failed.map(cardOf),
       others: others.map(cardOf),
-      line: `${program} batch ${quote(label)} ${flag}`,
+      line: `${program} batch ${quote(totals.label)} ${flag}`,
     };
     return send(c, <BatchPage {...shown} now={now} />);
   });
 }
 
-export function batchAddress(label: string): string {
-  return `/batches/${encodeURIComponent(label)}`;
+/** The batch that the address names. Two accounts may have a label: of the owner's own batch and others, the owner's is first. */
+async function findBatch(c: PageContext, store: Pick<Store, "labels">): Promise<LabelTotals | undefined> {
+  const label = c.req.param("label");
+  const account = accountOf(c) ?? readValue(c, "account");
+  const found = await store.labels({ account, label, limit: maxBatches });
+  return found.find((each) => each.account === c.var.account) ?? found[0];
+}
+
+export function batchAddress(label: string, account?: string): string {
+  const query = account === undefined ? "" : `?${new URLSearchParams({ account })}`;
+  return `/batches/${encodeURIComponent(label)}${query}`;
 }
 
 function BatchesPage({ batches, now }: { batches: readonly LabelTotals[]; now: Date }) {
@@ -56,12 +67,14 @@ function BatchesPage({ batches, now }: { batches: readonly LabelTotals[]; now: D
       <h1>Batches</h1>
       <ol class="rows batches" data-list="generation" aria-label="Batches, newest first">
         {batches.map((totals) => (
-          <li id={`batch-${totals.label}`}>
-            <a href={batchAddress(totals.label)}>
+          <li id={`batch-${totals.account}-${totals.label}`}>
+            <a href={batchAddress(totals.label, totals.account)}>
               <span class="name" dir="auto">
                 {totals.label}
               </span>
-              <span class="about">{countsText(totals)}</span>
+              <span class="about">
+                <OtherAccount of={totals} /> {countsText(totals)}
+              </span>
               <Share totals={totals} />
               <Time at={totals.ended_at ?? totals.started_at} now={now} />
             </a>
@@ -77,6 +90,12 @@ function BatchesPage({ batches, now }: { batches: readonly LabelTotals[]; now: D
   );
 }
 
+/** Whose batch it is, if it is not the visitor's own. */
+function OtherAccount({ of: { account } }: { of: LabelTotals }) {
+  const visitor = useContext(Visitor);
+  return account === visitor.account ? null : <span>of {account}</span>;
+}
+
 type BatchProps = {
   totals: LabelTotals;
   /** The state of each row, newest first. */
@@ -90,9 +109,10 @@ type BatchProps = {
 
 /** A batch: its progress, cost and remaining time, the failed rows, and how to continue. */
 function BatchPage({ totals, cells, failed, others, line, now }: BatchProps) {
-  const { label, credits, usd, counts, unclear } = totals;
+  const { label, credits, usd, counts } = totals;
   const leftMs = timeLeft(totals, now);
   const unstarted = Math.max(0, (totals.size ?? 0) - countOf(totals));
+  const visitor = useContext(Visitor);
   return (
     <Layout title={label} current="/batches">
       <h1 dir="auto">{label}</h1>
@@ -105,6 +125,7 @@ function BatchPage({ totals, cells, failed, others, line, now }: BatchProps) {
         ))}
       </div>
       <p class="facts">
+        <OtherAccount of={totals} />
         <span>{countsText(totals)}</span>
         {credits === 0 ? null : <span>{creditsText(credits)} spent</span>}
         {usd === null ? null : <span>{usdText(usd)}</span>}
@@ -114,42 +135,54 @@ function BatchPage({ totals, cells, failed, others, line, now }: BatchProps) {
         </span>
         <a href={`/?${new URLSearchParams({ label })}`}>Show all in the list</a>
       </p>
-      <section>
-        <h2>
-          {counts.queued + counts.running + unstarted > 0 ? "Continue this batch" : "Start the failed rows again"}
-        </h2>
-        <LoginHint />
-        <div class="copied">
-          <pre id="go-on">
-            {line}
-            {counts.failed > 0 && counts.queued + counts.running + unstarted === 0 ? retryFlag(totals) : ""}
-          </pre>
-          <Copy from="go-on" name="the command" />
-        </div>
-        <p class="hint">
-          Run this in the folder of the file, with the same flags as before. Rows that are done or paid for are not
-          started again.
-        </p>
-        {unclear === 0 ? null : (
-          <p class="hint">
-            The engine's provider may have charged for{" "}
-            {unclear === 1 ? "1 failed row" : `${countText(unclear)} failed rows`}: check your account there before you
-            add --retry-unknown.
-          </p>
-        )}
-      </section>
+      {totals.account === visitor.account ? <Continue totals={totals} unstarted={unstarted} line={line} /> : null}
       {failed.length === 0 ? null : (
         <section>
           <h2>{counts.failed === 1 ? "1 failed" : `${countText(counts.failed)} failed`}</h2>
           <Cards cards={failed} name="Failures" id="failures" query="" />
         </section>
       )}
-      <section>
-        <h2>{others.length < countOf(totals) - counts.failed ? `The newest ${others.length}` : "All videos"}</h2>
-        <Cards cards={others} name="Generations of the batch, newest first" id="list" query="" />
-      </section>
+      {others.length === 0 ? null : (
+        <section>
+          <h2>{others.length < countOf(totals) - counts.failed ? `The newest ${others.length}` : "Videos"}</h2>
+          <Cards cards={others} name="Generations of the batch, newest first" id="list" query="" />
+        </section>
+      )}
       <Selection />
     </Layout>
+  );
+}
+
+type ContinueProps = Pick<BatchProps, "totals" | "line"> & { unstarted: number };
+
+/** How to continue a batch, or to start its failed rows again, if there is something to start. */
+function Continue({ totals, unstarted, line }: ContinueProps) {
+  const { counts, unclear } = totals;
+  const isUnfinished = counts.queued + counts.running + unstarted > 0;
+  if (!isUnfinished && counts.failed === 0) return null;
+  return (
+    <section>
+      <h2>{isUnfinished ? "Continue this batch" : "Start the failed rows again"}</h2>
+      <LoginHint />
+      <div class="copied">
+        <pre id="go-on">
+          {line}
+          {isUnfinished ? "" : retryFlag(totals)}
+        </pre>
+        <Copy from="go-on" name="the command" />
+      </div>
+      <p class="hint">
+        Run this in the folder of the file, with the same flags as before. Rows that are done or paid for are not
+        started again.
+      </p>
+      {unclear === 0 ? null : (
+        <p class="hint">
+          The engine's provider may have charged for{" "}
+          {unclear === 1 ? "1 failed row" : `${countText(unclear)} failed rows`}: check your account there before you
+          add --retry-unknown.
+        </p>
+      )}
+    </section>
   );
 }
 

@@ -4,6 +4,7 @@ import type { Counts } from "../observe/metrics.ts";
 import type { Outage } from "../queue/breaker.ts";
 import type { Retired } from "../queue/retired.ts";
 import type { Waiting } from "../store/claims.ts";
+import { Fact } from "./facts.tsx";
 import { Layout, Time } from "./layout.tsx";
 
 /** An engine of this process, whether it responds, and its outage, if it has one. */
@@ -105,15 +106,6 @@ function EngineWord({ state: { engine, check, outage } }: Pick<EngineItemProps, 
   if (outage) return <span class="state failed">Unavailable</span>;
   if (check.error !== null) return <span class="state failed">Does not respond</span>;
   return <span class="state completed">Up</span>;
-}
-
-function Fact({ name, children }: { name: string; children?: unknown }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
-  );
 }
 
 type Line = { count: number; oldest_at: string };

@@ -8,6 +8,7 @@ import { DeliveryPane } from "./callbacks.tsx";
 import { AgainCode } from "./code.tsx";
 import { CancelOrDelete } from "./confirm.tsx";
 import { Copy } from "./copy.tsx";
+import { Fact } from "./facts.tsx";
 import { creditsText, progressText, shortText, sizeText, stateWords, usdText } from "./formatting.ts";
 import { ProgressBar, Selection } from "./gallery.tsx";
 import { keyed, shortcutOf } from "./keys.ts";
@@ -221,7 +222,7 @@ function Facts({ generation, payments }: GenerationProps) {
       <Fact name="Cost">{costText(payments, generation.cost)}</Fact>
       {request.label === undefined ? null : (
         <Fact name="Batch">
-          <a href={batchAddress(request.label.name)}>{request.label.name}</a>
+          <a href={batchAddress(request.label.name, account)}>{request.label.name}</a>
         </Fact>
       )}
       <Fact name="Account">{account}</Fact>
@@ -286,13 +287,4 @@ function refundText(payments: GenerationProps["payments"]): string {
   return back > 0
     ? `The cost of ${creditsText(back)} was returned.`
     : `The cost of ${creditsText(paid)} was not returned.`;
-}
-
-function Fact({ name, children }: { name: string; children?: unknown }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd dir="auto">{children}</dd>
-    </div>
-  );
 }

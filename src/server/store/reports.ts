@@ -46,9 +46,10 @@ export type GenerationTotals = { counts: Partial<Record<GenerationState, number>
 /** `label` limits the result to this label. */
 export type LabelQuery = { account?: string | undefined; label?: string | undefined; limit: number };
 
-/** All generations with a label: how many there will be, where that is known, when the first was started and the last ended (ISO 8601). */
+/** All generations of an account with a label: how many there will be, where that is known, when the first was started and the last ended (ISO 8601). */
 export type LabelTotals = {
   label: string;
+  account: string;
   size: number | null;
   counts: Record<GenerationState, number>;
   /** How many of the failed generations may have been charged by their engine's provider. */
@@ -84,7 +85,7 @@ export type Reports = {
   totals(filter: GenerationFilter & Omit<ListStart, "after">): Promise<GenerationTotals>;
   /** The id of the oldest generation that a search reads, if it leaves older ones out; with this id as `before`, the search continues. */
   lastSearched(filter: GenerationFilter & ListStart): Promise<string | undefined>;
-  /** The labels, most recently used first. */
+  /** The labels of each account, most recently used first. */
   labels(query: LabelQuery): Promise<LabelTotals[]>;
   kindsOf(account: string): Promise<Kinds>;
   /** The newest days, and the models and labels that have cost most. */

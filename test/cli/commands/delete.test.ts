@@ -200,3 +200,69 @@ test("what a killed process has left is removed with it", async () => {
   expect((await world.vidgen("delete", id, "--yes")).code).toBe(0);
   expect(readdirSync(world.folder)).toEqual([]);
 });
+
+/** A video of another account, which was started elsewhere. */
+async function withGuestVideo() {
+  const world = await createWorld({ renderMs: 1000 });
+  const key = (await world.vidgen("accounts", "create", "guest")).stdout.trim();
+  const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
+  const body = JSON.stringify({ prompt: "a hare", model: "wan-2.5" });
+  const reply = await world.start(new Request(`${baseUrl}/api/generate`, { method: "POST", headers, body }));
+  await world.io.sleep(2000);
+  return { world, id: (reply as { data: { id: string } }).data.id };
+}
+
+test("the owner deletes another account's video after a question that names the account", async () => {
+  const { world, id } = await withGuestVideo();
+  Object.assign(world, { isTerminal: true, columns: 200 });
+  world.answers.push(["Delete", "\r"]);
+  const refused = await world.vidgen("delete", id);
+  expect(stripVTControlCharacters(refused.stderr)).toContain(
+    `Delete the video of ${id} at the service, of the account guest? It was never saved to a file here.`,
+  );
+  expect(deletes(world)).toEqual([]);
+  world.answers.push(["Delete", "y\r"]);
+  expect((await world.vidgen("delete", id)).code).toBe(0);
+  expect(await list(world)).toEqual([]);
+});
+
+test("--yes alone deletes no video of another account; --account names it, and only it", async () => {
+  const { world, id } = await withGuestVideo();
+  const own = (await world.vidgen("generate", "a fox", "--no-wait")).stdout.trim();
+  await world.io.sleep(2000);
+  for (const isTerminal of [false, true]) {
+    Object.assign(world, { isTerminal });
+    expect(await world.vidgen("delete", id, "--yes")).toMatchObject({
+      code: 10,
+      stderr: expect.stringContaining(`${id} belongs to the account guest.`),
+    });
+  }
+  Object.assign(world, { isTerminal: false });
+  expect(await world.vidgen("delete", id, own, "--account", "guest", "--yes")).toMatchObject({
+    code: 10,
+    stderr: expect.stringContaining(`${own} belongs to the account local.`),
+  });
+  expect(deletes(world)).toEqual([]);
+  expect(await world.vidgen("delete", id, "--account", "guest", "--yes")).toMatchObject({
+    code: 0,
+    stderr: `Deleted the video of ${id}.\n`,
+  });
+});
+
+test("the owner cancels another account's generation by the name of the account", async () => {
+  const { world, id: ended } = await withGuestVideo();
+  const key = (await world.vidgen("accounts", "create", "ada")).stdout.trim();
+  const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
+  const body = JSON.stringify({ prompt: "a hare", model: "wan-2.5" });
+  const reply = await world.start(new Request(`${baseUrl}/api/generate`, { method: "POST", headers, body }));
+  const { id } = (reply as { data: { id: string } }).data;
+  expect(await world.vidgen("cancel", id)).toMatchObject({
+    code: 10,
+    stderr: expect.stringContaining("add --account ada to `vidgen delete` or `vidgen cancel`"),
+  });
+  expect((await world.vidgen("cancel", ended, "--account", "ada")).code).toBe(10);
+  expect(await world.vidgen("cancel", id, "--account", "ada")).toMatchObject({
+    code: 0,
+    stderr: `Cancelled ${id}; 10 credits were returned.\n`,
+  });
+});

@@ -420,6 +420,25 @@ describe("DELETE", () => {
     expect(await show(service, id)).toMatchObject({ status: "completed" });
   });
 
+  test("the owner deletes another account's video only by the name of the account", async () => {
+    const service = await createTestService();
+    const { id } = await readJob(await post(service, fox, bearer(otherKey)));
+    await service.rest();
+    const unnamed = await remove(service, id);
+    const message = "this generation belongs to the account other";
+    expect(await unnamed.json()).toMatchObject({ error: { code: "other_account", account: "other", message } });
+    expect((await remove(service, `${id}?account=local`)).status).toBe(404);
+    expect((await service.store.generation(id))?.removed_at).toBeUndefined();
+    expect((await remove(service, `${id}?account=other`)).status).toBe(200);
+    expect((await service.store.generation(id))?.removed_at).toBeDefined();
+    const { id: own } = await create(service);
+    await service.rest();
+    // The owner's own video is not one of another account; and an account gains nothing by a name.
+    expect((await remove(service, `${own}?account=other`)).status).toBe(404);
+    expect((await remove(service, `${own}?account=local`, otherKey)).status).toBe(404);
+    expect((await service.store.generation(own))?.removed_at).toBeUndefined();
+  });
+
   test("another account's video is not found, and stays", async () => {
     const service = await createTestService();
     const { id } = await create(service);

@@ -44,7 +44,14 @@ export const url = z.string().meta({ format: "uri" });
 export const idempotencyKey = z.string().min(1).max(maxKeyLength);
 export const time = z.string().meta({ format: "date-time" });
 
-const error = named("Error", { error: z.object({ code: z.string(), message: z.string(), type: z.string() }) });
+const error = named("Error", {
+  error: z.object({
+    code: z.string(),
+    message: z.string(),
+    type: z.string(),
+    account: z.string().optional().meta({ description: "With `other_account`: the account of the generation." }),
+  }),
+});
 
 const content = (schema: z.ZodType, example?: object) => ({
   "application/json": { schema: schemaRef(schema), ...(example && { example }) },

@@ -1,7 +1,7 @@
 import { priceText } from "../formatting.ts";
 import { type Draft, dropDraft, findDraft, idempotencyKey, keepDraft, newKey, renewDraft } from "./draft.ts";
 import { clearFaults, openAround, showError, showFault, showStatus } from "./faults.ts";
-import { lastFrameOf, listenForImages, loadImages, loadLastFrame, showImages } from "./images.ts";
+import { earlierImages, lastFrameImages, lastFrameOf, listenForImages, loadFirstImages, showImages } from "./images.ts";
 import { addStarted, showStarted } from "./made.ts";
 import { awaitEnd, listenForNotify } from "./notify.ts";
 import { listenForOffers, showOffers } from "./offers.ts";
@@ -83,8 +83,8 @@ function showValues(form: HTMLFormElement, { values }: Draft): void {
 /** Adds the images that the form begins with. The form cannot be sent until each is loaded or removed: without them, the request would differ. */
 async function addFirstImages(form: HTMLFormElement, draft: Draft): Promise<void> {
   const { from, continued, images } = form.dataset;
-  if (continued !== undefined) await loadLastFrame(form, draft, continued);
-  else if (from !== undefined && images !== undefined) await loadImages(form, draft, from);
+  if (continued !== undefined) await loadFirstImages(form, draft, lastFrameImages(continued));
+  else if (from !== undefined && images !== undefined) await loadFirstImages(form, draft, earlierImages(from));
   showImages(form, draft);
 }
 

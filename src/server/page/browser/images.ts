@@ -62,11 +62,11 @@ async function addImage(draft: Draft, file: File): Promise<boolean> {
 }
 
 /** Reads the source and the thumbnail of an image. Resolves with whether it could be read. */
-async function load(image: Image, file: Blob | Promise<Blob>): Promise<boolean> {
+async function load(image: Image, file: Blob): Promise<boolean> {
   image.problem = "still loading";
   try {
-    image.thumbnail = await drawThumbnail(await file);
-    image.source = await readAddress(await file);
+    image.thumbnail = await drawThumbnail(file);
+    image.source = await readAddress(file);
     return true;
   } catch {
     image.problem = undefined;
@@ -107,20 +107,26 @@ function readPart(file: Blob): Promise<string> {
   });
 }
 
+/** Images that a form begins with. In the draft, an image with this name stands for them until they are loaded. */
+export type FirstImages = {
+  name: string;
+  load(): Promise<Image[]>;
+  /** Why they are missing if they could not be loaded. */
+  problem: string;
+};
+
 const lastFrame = "Last frame";
 
-/** Adds the last frame of the video that the form continues, unless it was removed before a reload. */
-export async function loadLastFrame(form: HTMLFormElement, draft: Draft, id: string): Promise<void> {
-  if (draft.state === "new") draft.images.unshift({ name: lastFrame });
-  const image = draft.images.find(({ name }) => name === lastFrame);
-  if (!image) return;
-  const loading = load(
-    image,
-    takeLastFrame(id).catch(() => takeLastFrame(id)),
-  );
-  showImages(form, draft);
-  if (!(await loading))
-    image.problem = "the browser could not take it from the video. Reload the page to try again, or remove it";
+/** The last frame of the video that the form continues. */
+export function lastFrameImages(id: string): FirstImages {
+  return {
+    name: lastFrame,
+    async load() {
+      const frame = await takeLastFrame(id).catch(() => takeLastFrame(id));
+      return [{ name: lastFrame, source: await readAddress(frame), thumbnail: await drawThumbnail(frame) }];
+    },
+    problem: "the browser could not take it from the video. Reload the page to try again, or remove it",
+  };
 }
 
 /** The `data:` URL of the last frame of the video that the form continues. */
@@ -128,27 +134,26 @@ export function lastFrameOf({ images }: Draft): string | undefined {
   return images.find(({ name }) => name === lastFrame)?.source;
 }
 
-/** A placeholder for the images of the generation that the form begins with, until they are loaded. */
-const earlierImages = "Images of the earlier generation";
+/** The images of the generation that the form begins with. */
+export function earlierImages(id: string): FirstImages {
+  return {
+    name: "Images of the earlier generation",
+    async load() {
+      const reply = await fetch(`/generations/${id}/request`);
+      if (!reply.ok) throw new Error(`HTTP ${reply.status}`);
+      return imagesOf(await reply.json(), id);
+    },
+    problem: "could not be loaded. Reload the page to try again, or remove them",
+  };
+}
 
-/** Loads the images of the generation that the form begins with, except those that were removed before a reload. */
-export async function loadImages(form: HTMLFormElement, draft: Draft, id: string): Promise<void> {
-  if (draft.state === "new") draft.images.unshift({ name: earlierImages });
-  const earlier = draft.images.find(({ name }) => name === earlierImages);
-  if (earlier) earlier.problem = "still loading";
-  showImages(form, draft);
-  const reply = await fetch(`/generations/${id}/request`).catch(() => undefined);
-  const request = reply?.ok ? await reply.json().catch(() => undefined) : undefined;
-  if (!request) {
-    if (earlier) earlier.problem = "could not be loaded. Reload the page to try again, or remove them";
-    return;
-  }
+function imagesOf(request: Record<string, string | string[]>, id: string): Image[] {
   const byRole: [role: string, sources: string[], field?: Image["field"]][] = [
     ["Image", [request.imageUrls ?? request.imageUrl ?? []].flat()],
     ["Last image", [request.lastImageUrl ?? []].flat(), "lastImageUrl"],
-    ["Reference", request.referenceUrls ?? [], "referenceUrls"],
+    ["Reference", [request.referenceUrls ?? []].flat(), "referenceUrls"],
   ];
-  const loaded = byRole
+  return byRole
     .flatMap(([role, sources, field]) => sources.map((source, index) => ({ role, source, field, number: index + 1 })))
     .map(({ role, source, field, number }, index): Image => {
       if (!source.startsWith("data:")) return { name: field ? `${role} ${source}` : source, source, field };
@@ -156,8 +161,22 @@ export async function loadImages(form: HTMLFormElement, draft: Draft, id: string
       Object.assign(thumbnail, { className: "thumbnail", alt: "", src: `/generations/${id}/images/${index}` });
       return { name: `${role} ${number}`, source, field, thumbnail };
     });
+}
+
+/** Loads the images that a form begins with, except those that were removed before a reload. */
+export async function loadFirstImages(form: HTMLFormElement, draft: Draft, first: FirstImages): Promise<void> {
+  if (draft.state === "new") draft.images.unshift({ name: first.name });
+  if (draft.images.every(({ source }) => source !== undefined)) return;
+  const placeholder = draft.images.find(({ name }) => name === first.name);
+  if (placeholder) placeholder.problem = "still loading";
+  showImages(form, draft);
+  const loaded = await first.load().catch(() => undefined);
+  if (loaded === undefined) {
+    if (placeholder) placeholder.problem = first.problem;
+    return;
+  }
   draft.images = draft.images.flatMap((image) =>
-    image === earlier
+    image === placeholder
       ? loaded
       : (loaded.find(({ name, field }) => name === image.name && field === image.field) ?? image),
   );

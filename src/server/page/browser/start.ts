@@ -1,3 +1,4 @@
+import { isRefusal } from "../../../protocol/status.ts";
 import type { Draft } from "./draft.ts";
 import { textOf } from "./images.ts";
 
@@ -20,9 +21,7 @@ export async function postStart(body: string, key: string): Promise<Outcome> {
   // The draft was already started, with another copy of the last frame.
   if (reply?.status === 409 && json?.error?.code === "idempotency_key_reused")
     return { kind: "started", isKnown: true };
-  // The same rule as `isRefusal` of the client, which needs Node.
-  if (reply && reply.status >= 400 && reply.status < 500 && reply.status !== 408)
-    return { kind: "refused", fault: faultOf(reply.status, json?.error) };
+  if (reply && isRefusal(reply.status)) return { kind: "refused", fault: faultOf(reply.status, json?.error) };
   return { kind: "unclear" };
 }
 

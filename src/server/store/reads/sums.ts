@@ -13,9 +13,9 @@ export const countSums = (sums: string, condition: string) =>
   `SELECT key, ${countStates} FROM ${sums} ${condition} GROUP BY key HAVING sum(queued + running + completed + failed) > 0 ORDER BY key`;
 
 export const labelTotals = (sums: string, condition: string, limit: number) =>
-  `SELECT key AS label, max(size) AS size, ${countStates}, sum(unclear) AS unclear, sum(credits) AS credits, sum(usd) AS usd,
+  `SELECT key AS label, account, max(size) AS size, ${countStates}, sum(unclear) AS unclear, sum(credits) AS credits, sum(usd) AS usd,
      min(started_at) AS started_at, max(ended_at) AS ended_at
-   FROM ${sums} ${condition} GROUP BY key HAVING sum(queued + running + completed + failed) > 0
+   FROM ${sums} ${condition} GROUP BY key, account HAVING sum(queued + running + completed + failed) > 0
    ORDER BY max(newest) DESC LIMIT ${limit}`;
 
 /** The newest days, and the models and labels that have cost most. */
@@ -48,8 +48,9 @@ export function readCounts(rows: Rows): GenerationTotals["counts"] {
 }
 
 export function readLabels(rows: Rows): LabelTotals[] {
-  return rows.map(({ label, size, usd, credits, started_at, ended_at, unclear, ...counts }) => ({
+  return rows.map(({ label, account, size, usd, credits, started_at, ended_at, unclear, ...counts }) => ({
     label: String(label),
+    account: String(account),
     size: size === null ? null : Number(size),
     counts: Object.fromEntries(states.map((state) => [state, Number(counts[state])])) as LabelTotals["counts"],
     unclear: Number(unclear),
