@@ -1,11 +1,11 @@
 import { useContext } from "hono/jsx";
 import type { GenerationState } from "../store/generations.ts";
-import type { GenerationSummary, LabelTotals } from "../store/reports.ts";
+import type { LabelTotals } from "../store/reports.ts";
 import type { Store } from "../store/store.ts";
 import { quote } from "./again.ts";
 import { Copy } from "./copy.tsx";
 import { countText, creditsText, durationText, stateWords, usdText } from "./formatting.ts";
-import { type CardProps, Cards, Selection } from "./gallery.tsx";
+import { type CardProps, Cards, readCards, Selection } from "./gallery.tsx";
 import { Layout, Message, Time, Visitor } from "./layout.tsx";
 import { WayOut } from "./messages.tsx";
 import type { PageParts } from "./parts.ts";
@@ -20,7 +20,7 @@ const maxCards = 48;
 
 /** Adds the pages of batches. `vidgen batch` sends a label that names its batch. */
 export function addBatches({ app, options, send, signedIn }: PageParts): void {
-  const { store, queue, clock } = options;
+  const { store, clock } = options;
   app.get("/batches", signedIn, async (c) => {
     const batches = await store.labels({ account: accountOf(c), limit: maxBatches });
     return send(c, <BatchesPage {...{ batches }} now={clock.date()} />);
@@ -34,17 +34,15 @@ export function addBatches({ app, options, send, signedIn }: PageParts): void {
     const ids = cells.filter(({ state }) => state !== "failed").map(({ id }) => id);
     const others = await store.list({ ...own, ids: ids.slice(0, maxCards), limit: maxCards });
     const failed = await store.list({ ...own, state: "failed", limit: maxCards });
-    const now = clock.date();
-    const cardOf = (generation: GenerationSummary) => ({ generation, progress: queue.progressOf(generation.id), now });
     const { program, flag } = terminalOf(c, options);
     const shown = {
       totals,
       cells: cells.map(({ state }) => state),
-      failed: failed.map(cardOf),
-      others: others.map(cardOf),
+      failed: await readCards(failed, options),
+      others: await readCards(others, options),
       line: `${program} batch ${quote(totals.label)} ${flag}`,
     };
-    return send(c, <BatchPage {...shown} now={now} />);
+    return send(c, <BatchPage {...shown} now={clock.date()} />);
   });
 }
 

@@ -7,7 +7,7 @@ import { listImages, type StoredGeneration } from "../store/generations.ts";
 import { requestBody } from "./again.ts";
 import { allOffers, listChoices, type ModelChoice, type OfferedName } from "./choices.ts";
 import { creditsText, priceText, shortText } from "./formatting.ts";
-import { type CardProps, Cards, Selection } from "./gallery.tsx";
+import { type CardProps, Cards, readCards, Selection } from "./gallery.tsx";
 import { Layout } from "./layout.tsx";
 import { Missing } from "./messages.tsx";
 import type { PageParts } from "./parts.ts";
@@ -20,7 +20,7 @@ const maxTakes = 4;
 
 /** Adds the form that starts generations, and its routes. */
 export function addComposer({ app, options, send, signedIn, fromPage }: PageParts): void {
-  const { store, queue, clock } = options;
+  const { store } = options;
 
   app.get("/new", signedIn, async (c) => {
     const [from, end] = [readValue(c, "from", uuid), readValue(c, "continue", uuid)];
@@ -29,13 +29,12 @@ export function addComposer({ app, options, send, signedIn, fromPage }: PagePart
     if (parent !== undefined && begun === undefined) return send(c, <Missing />, 404);
     const ids = (c.req.queries("made") ?? []).filter((id) => uuid.test(id)).slice(0, maxStarted);
     const started = ids.length === 0 ? [] : await store.list({ ids, account: accountOf(c), limit: maxStarted });
-    const now = clock.date();
     const shown = {
       earlier: from === undefined ? undefined : begun,
       continued: from === undefined ? begun : undefined,
       models: await listChoices(c.var.account, options),
       credits: await store.balance(c.var.account),
-      started: started.map((generation) => ({ generation, progress: queue.progressOf(generation.id), now })),
+      started: await readCards(started, options),
     };
     return send(c, <ComposerPage {...shown} />);
   });

@@ -26,6 +26,14 @@ export function elapsedText(since: string, now: Date): string {
   return [first, ...rest.map((part) => String(part).padStart(2, "0"))].join(":");
 }
 
+/** Such as "about 20 s left" or "about 2 min left"; after that time, "longer than usual". */
+export function leftText(until: string, now: Date): string {
+  const ms = Date.parse(until) - now.getTime();
+  if (ms <= 0) return "longer than usual";
+  const unitMs = ms <= 60_000 ? 10_000 : 60_000;
+  return `about ${durationText(Math.ceil(ms / unitMs) * unitMs)} left`;
+}
+
 /** Such as "1,200". */
 export function countText(count: number): string {
   return count.toLocaleString("en");

@@ -6,6 +6,7 @@ import {
   creditsText,
   durationText,
   elapsedText,
+  leftText,
   progressText,
   shortText,
   stateWords,
@@ -14,6 +15,8 @@ import {
 import { keyed, shortcutOf } from "./keys.ts";
 import { Layout, Time } from "./layout.tsx";
 import { Marks } from "./marks.tsx";
+import type { PageOptions } from "./parts.ts";
+import { createForecast } from "./remaining.ts";
 import { TypedLine } from "./terminal.tsx";
 
 export const minCompared = 2;
@@ -242,7 +245,30 @@ function Unsearched({ address }: { address: string | undefined }) {
   );
 }
 
-export type CardProps = { generation: GenerationSummary; progress: Progress | undefined; now: Date };
+export type CardProps = {
+  generation: GenerationSummary;
+  progress: Progress | undefined;
+  /** When it should end, if it runs and that is known. */
+  until: string | undefined;
+  now: Date;
+};
+
+/** Reads what the cards of generations show besides. */
+export function readCards(
+  generations: readonly GenerationSummary[],
+  { store, queue, clock }: Pick<PageOptions, "store" | "queue" | "clock">,
+): Promise<CardProps[]> {
+  const now = clock.date();
+  const forecast = createForecast(store);
+  return Promise.all(
+    generations.map(async (generation) => ({
+      generation,
+      progress: queue.progressOf(generation.id),
+      until: await forecast(generation),
+      now,
+    })),
+  );
+}
 
 /** The link to a generation contains the filter of the list, so that Previous and Next stay in this list. */
 function Card({ query, ...card }: CardProps & { query: string }) {
@@ -300,8 +326,17 @@ export function Elapsed({ since, now }: { since: string; now: Date }) {
   );
 }
 
+/** The time left. The script keeps it up to date. */
+export function Left({ until, now }: { until: string; now: Date }) {
+  return (
+    <time datetime={until} data-left>
+      {leftText(until, now)}
+    </time>
+  );
+}
+
 /** The thumbnail, or the state. Only previews have a thumbnail file: for other videos, the browser shows the first frame. */
-function Stage({ generation, progress, now }: CardProps) {
+function Stage({ generation, progress, until, now }: CardProps) {
   const { id, state, model, media, error, removed_at, ahead, begun_at } = generation;
   if (state === "queued") return <span class="stage queued">{aheadText(ahead, model)}</span>;
   if (state === "running")
@@ -310,6 +345,7 @@ function Stage({ generation, progress, now }: CardProps) {
         <span class="facts">
           {begun_at ? <Elapsed since={begun_at} now={now} /> : null}
           <span id={`percent-${id}`}>{progress === undefined ? "" : progressText(progress)}</span>
+          {until === undefined ? null : <Left until={until} now={now} />}
         </span>
         <ProgressBar id={id} progress={progress} />
       </span>

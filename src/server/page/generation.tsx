@@ -10,7 +10,7 @@ import { CancelOrDelete } from "./confirm.tsx";
 import { Copy } from "./copy.tsx";
 import { Fact } from "./facts.tsx";
 import { creditsText, progressText, shortText, sizeText, stateWords, usdText } from "./formatting.ts";
-import { ProgressBar, Selection } from "./gallery.tsx";
+import { Left, ProgressBar, Selection } from "./gallery.tsx";
 import { keyed, shortcutOf } from "./keys.ts";
 import { Layout } from "./layout.tsx";
 import { SelectBox, Star, selectId } from "./marks.tsx";
@@ -23,6 +23,8 @@ import { Timeline, type TimelineProps } from "./timeline.tsx";
 export type GenerationProps = TimelineProps & {
   /** Why it cannot be cancelled, if it has not ended. */
   cancelFault: string | undefined;
+  /** When it should end, if it runs and that is known. */
+  until: string | undefined;
   again: Again;
   /** The charges and refunds of the generation. */
   payments: readonly LedgerEntry[];
@@ -154,14 +156,15 @@ function Actions({ generation, cancelFault }: Pick<GenerationProps, "generation"
   );
 }
 
-function Player({ generation, progress, payments }: GenerationProps) {
+function Player({ generation, progress, until, payments, now }: GenerationProps) {
   const { id, status, media, error, error_code, removed_at } = generation;
   if (status === "processing")
     return (
       <div class="stage running large">
         <p>
           {stateOf(generation) === "queued" ? "In the queue" : "Generating"}{" "}
-          <span id={`percent-${id}`}>{progress === undefined ? "" : progressText(progress)}</span>
+          <span id={`percent-${id}`}>{progress === undefined ? "" : progressText(progress)}</span>{" "}
+          {until === undefined ? null : <Left until={until} now={now} />}
         </p>
         <ProgressBar id={id} progress={progress} />
       </div>

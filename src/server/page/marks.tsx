@@ -20,7 +20,7 @@ export function Marks({ id, model, prompt, isStarred, hasVideo, isSelectable = t
   return (
     <span class="marks">
       <a class="button mark" href={`/new?from=${id}`} aria-label={`Another take of ${name}`} {...keyed("again")}>
-        ↻
+        ↻<Word>Another take</Word>
       </a>
       {hasVideo ? (
         <>
@@ -30,7 +30,7 @@ export function Marks({ id, model, prompt, isStarred, hasVideo, isSelectable = t
             aria-label={`Continue from the end of ${name}`}
             {...keyed("continue")}
           >
-            ⇥
+            ⇥<Word>Continue</Word>
           </a>
           <a
             class="button mark"
@@ -39,12 +39,22 @@ export function Marks({ id, model, prompt, isStarred, hasVideo, isSelectable = t
             aria-label={`Download ${name}`}
             {...keyed("download")}
           >
-            ↓
+            ↓<Word>Download</Word>
           </a>
           <Star id={id} isStarred={isStarred} />
         </>
       ) : null}
       {isSelectable ? <SelectBox id={id} name={`Select ${name}`} /> : null}
+    </span>
+  );
+}
+
+/** The word of a control. The style sheet shows it where no pointer hovers, which would show its tooltip. */
+function Word({ children }: { children: string }) {
+  return (
+    <span class="word" aria-hidden="true">
+      {" "}
+      {children}
     </span>
   );
 }

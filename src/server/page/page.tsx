@@ -14,7 +14,7 @@ import { pictureFormat, readData } from "../media/picture.ts";
 import { isUnavailable } from "../observe/problem.ts";
 import type { Change } from "../store/change.ts";
 import type { DeliveryState } from "../store/deliveries.ts";
-import { type GenerationState, listImages } from "../store/generations.ts";
+import { beginningOf, type GenerationState, listImages, type StoredGeneration, stateOf } from "../store/generations.ts";
 import type { GenerationFilter, Kinds } from "../store/reports.ts";
 import type { Store } from "../store/store.ts";
 import { makeAgain } from "./again.ts";
@@ -27,12 +27,13 @@ import { addConfirmed } from "./confirm.tsx";
 import { CreditsPage } from "./credits.tsx";
 import { createEngineChecks } from "./engine-checks.ts";
 import { EnginesPage } from "./engines.tsx";
-import { Gallery } from "./gallery.tsx";
+import { Gallery, readCards } from "./gallery.tsx";
 import { GenerationPage } from "./generation.tsx";
 import { AssetPaths, LinkPage, SignedInPage, SignInPage, Visitor } from "./layout.tsx";
 import { BadAddress, Missing, NotFound, OwnersAlone, Unavailable } from "./messages.tsx";
 import type { PageOptions, PageParts, Send } from "./parts.ts";
 import { addressBefore, olderAddress, readList, readValue } from "./query.ts";
+import { createForecast } from "./remaining.ts";
 import type { SignedToken } from "./session.ts";
 import {
   accountOf,
@@ -110,10 +111,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     const generations = await store.list({ ...filter, account: accountOf(c), before, from, limit });
     const searched = { ...filter, account: accountOf(c), before, from };
     const totals = await store.totals(searched);
-    const now = clock.date();
-    const cards = generations
-      .slice(skip)
-      .map((generation) => ({ generation, progress: queue.progressOf(generation.id), now }));
+    const cards = await readCards(generations.slice(skip), options);
     const older = olderAddress(c, generations, generations.at(-1)?.id);
     const last = older === undefined ? await store.lastSearched(searched) : undefined;
     const unsearched = last === undefined ? undefined : addressBefore(c, last);
@@ -137,8 +135,9 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
       next: older && `/generations/${older.id}${search}`,
     };
     const progress = queue.progressOf(id);
+    const until = await findEnd(generation, store);
     const cancelFault = generation.status === "processing" ? findCancelFault(generation, options) : undefined;
-    const shown = { generation, again, progress, cancelFault, delivery, payments, ...neighbours, sign };
+    const shown = { generation, again, progress, until, cancelFault, delivery, payments, ...neighbours, sign };
     return send(c, <GenerationPage {...shown} now={clock.date()} />);
   });
 
@@ -349,6 +348,17 @@ function requireOwnOrigin(options: PageOptions): MiddlewareHandler<ApiEnv> {
       throw refuse(403, "forbidden_origin", "only the page itself may do this");
     await next();
   };
+}
+
+/** When a running generation should end, if that is known. */
+function findEnd(generation: StoredGeneration, store: Pick<Store, "list">): Promise<string | undefined> {
+  const { model, duration } = generation.request;
+  return createForecast(store)({
+    state: stateOf(generation),
+    model,
+    duration,
+    ...beginningOf(generation.checkpoint),
+  });
 }
 
 function readFilter(c: PageContext): GenerationFilter {

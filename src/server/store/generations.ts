@@ -137,6 +137,13 @@ export function stateOf({ status, checkpoint }: Pick<StoredGeneration, "status" 
   return checkpoint === null ? "queued" : "running";
 }
 
+/** Which engine began a generation, and when; the checkpoints "saved" and "finished" have the time of the end. */
+export function beginningOf(checkpoint: StoredCheckpoint | null) {
+  if (checkpoint === null) return { begun_at: null, engine: null };
+  const { state, at, engine } = checkpoint;
+  return { begun_at: state === "saved" || state === "finished" ? null : at, engine };
+}
+
 /** The value of the Idempotency-Key header, and the body that came with it. */
 export type Idempotency = { key: string; body: string };
 

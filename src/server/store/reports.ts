@@ -5,8 +5,10 @@ import type { PageOf } from "./paging.ts";
 export type GenerationSummary = Omit<StoredGeneration, "callback_url" | "request" | "checkpoint" | "error_code"> &
   Pick<RenderRequest, "model" | "prompt" | "aspectRatio" | "duration"> & {
     state: GenerationState;
-    /** When an engine began or accepted it (ISO 8601). */
+    /** When an engine began or accepted it (ISO 8601); `null` if that is not known. */
     begun_at: string | null;
+    /** The name of the engine that makes it or has made it. */
+    engine: string | null;
     /** The credits that were paid for the generation and not returned. */
     credits: number;
     /** How many generations of the same model are queued before this one, up to 1,000; 0 when it is not queued. */

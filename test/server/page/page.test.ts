@@ -719,3 +719,29 @@ describe("POST /generations", () => {
     expect((await Promise.all(looks)).map(({ status }) => status)).toEqual([404, 404, 404, 404]);
   });
 });
+
+test("a running generation shows the time left, by the times of the same model and length at its engine", async () => {
+  const store = await openStore(":memory:");
+  const { make, start, link, url } = await openTestPage({ store });
+  const Cookie = await signIn({ link });
+  const leftOf = async (id: string) => {
+    const html = await (await fetch(`${url}/generations/${id}`, { headers: { Cookie } })).text();
+    const list = await (await fetch(url, { headers: { Cookie } })).text();
+    return [html, list].map((text) => /<time datetime="[^"]*" data-left="true">(.*?)<\/time>/.exec(text)?.[1]);
+  };
+  const other = await start({ model: "wan-2.5", duration: 5 });
+  expect(await leftOf(other.id)).toEqual([undefined, undefined]);
+  other.running.complete();
+  const list: typeof store.list = store.list;
+  store.list = async (query) =>
+    (await list(query)).map((each) =>
+      each.completed_at === null || each.begun_at === null
+        ? each
+        : { ...each, completed_at: new Date(Date.parse(each.begun_at) + 100_000).toISOString() },
+    );
+  await make({ model: "wan-2.5", duration: 2 });
+  const same = await start({ model: "wan-2.5", duration: 2 });
+  expect(await leftOf(same.id)).toEqual(["about 2 min left", "about 2 min left"]);
+  const longer = await start({ model: "wan-2.5", duration: 10 });
+  expect((await leftOf(longer.id))[0]).toBeUndefined();
+});

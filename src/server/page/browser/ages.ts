@@ -1,4 +1,4 @@
-import { ageText, type ClockKind, clockText, elapsedText } from "../formatting.ts";
+import { ageText, type ClockKind, clockText, elapsedText, leftText } from "../formatting.ts";
 
 const everyMs = 1_000;
 
@@ -19,5 +19,6 @@ export function showTimes(): void {
 
 function textOf({ dateTime, dataset }: HTMLTimeElement, now: Date): string {
   if (dataset.clock !== undefined) return clockText(dateTime, dataset.clock as ClockKind);
+  if (dataset.left !== undefined) return leftText(dateTime, now);
   return dataset.elapsed === undefined ? ageText(dateTime, now) : elapsedText(dateTime, now);
 }

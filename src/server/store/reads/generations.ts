@@ -1,4 +1,11 @@
-import type { Completed, Generations, StoredCheckpoint, StoredGeneration, StoredResult } from "../generations.ts";
+import {
+  beginningOf,
+  type Completed,
+  type Generations,
+  type StoredCheckpoint,
+  type StoredGeneration,
+  type StoredResult,
+} from "../generations.ts";
 import type { GenerationFilter, GenerationSummary, ListStart, Reports } from "../reports.ts";
 import { maxScanned, searchWords } from "../search.ts";
 import { readJson } from "../values.ts";
@@ -201,7 +208,7 @@ function readSummary({ number, credits, ...row }: Row, queues: Queues): Generati
     ...marksOf({ removed_at, starred }),
     aspectRatio,
     duration,
-    begun_at: readJson<StoredCheckpoint | null>(checkpoint)?.at ?? null,
+    ...beginningOf(readJson<StoredCheckpoint | null>(checkpoint)),
     credits: Number(credits),
     ahead: row.state === "queued" ? countBefore(Number(number), queues.get(String(row.model))) : 0,
   };

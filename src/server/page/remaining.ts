@@ -1,0 +1,31 @@
+import type { GenerationSummary } from "../store/reports.ts";
+import type { Store } from "../store/store.ts";
+
+/** How many of a model's newest videos are read. */
+const maxRead = 50;
+
+type Running = Pick<GenerationSummary, "state" | "model" | "duration" | "engine" | "begun_at">;
+
+/**
+ * Returns a function that resolves with when a running generation should end (ISO 8601), by the median of the times that its engine took lately for
+ * the same model and length; `undefined` if it does not run, or no such time is known. The videos of a model are read once.
+ */
+export function createForecast(store: Pick<Store, "list">): (running: Running) => Promise<string | undefined> {
+  const lists = new Map<string, Promise<GenerationSummary[]>>();
+  const newestOf = (model: string) => {
+    const list = lists.get(model) ?? store.list({ model, state: "completed", limit: maxRead });
+    lists.set(model, list);
+    return list;
+  };
+  return async ({ state, model, duration, engine, begun_at }) => {
+    if (state !== "running" || begun_at === null) return undefined;
+    const same = (await newestOf(model)).filter((each) => each.duration === duration && each.engine === engine);
+    const times = same.flatMap(renderMs).sort((a, b) => a - b);
+    const median = times[Math.floor(times.length / 2)];
+    return median === undefined ? undefined : new Date(Date.parse(begun_at) + median).toISOString();
+  };
+}
+
+function renderMs({ begun_at, completed_at }: GenerationSummary): number[] {
+  return begun_at && completed_at ? [Math.max(0, Date.parse(completed_at) - Date.parse(begun_at))] : [];
+}
