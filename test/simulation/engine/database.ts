@@ -222,6 +222,14 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
         ready: claims.ready,
         freeSlot: claims.freeSlot,
         slots: claims.slots,
+        begun: () =>
+          ask("store", async () => {
+            const count = (engine: string) =>
+              [...submissions].filter(
+                ([id, submission]) => submission.engine === engine && store.unfinished.has(id) && isHeld(id),
+              ).length;
+            return (await own.begun()).map((each) => ({ ...each, held: count(each.engine) }));
+          }),
         keepCheckpoint: (id, checkpoint) =>
           ask(checkpointKind(checkpoint), async () => {
             if (!mayWrite(id, process)) throw new Error(`no generation ${id} that this process makes`);

@@ -16,7 +16,9 @@ export type Act =
   | { what: "cancel"; at: number; name: string; when: CancelState | undefined }
   | { what: "kill" | "stop"; at: number; process: number }
   | { what: "freeze"; at: number; process: number; ms: number }
-  | { what: "clock"; at: number; machine: number; aheadMs: number };
+  | { what: "clock"; at: number; machine: number; aheadMs: number }
+  /** The owner changes which engines are used: each process reads it, one `apartMs` after the other. */
+  | { what: "reload"; at: number; used: number[]; apartMs: number };
 
 /** What is to be so when it is cancelled: its create is out; its job waits, runs or has ended. */
 export const cancelStates = ["submitting", "queued", "running", "ready"] as const;
@@ -55,7 +57,12 @@ export type EnginePlan = {
   /** Whether it runs inside a command. */
   isCommand: boolean;
   hasRefunds: boolean;
-  concurrency: number;
+  /** How many jobs each engine makes at once. All are of this kind, and make the same model. */
+  engines: number[];
+  /** Which of them are used in the beginning. */
+  used: number[];
+  /** Whether the key of an engine that is used no more is gone until the faults are over. */
+  isKeyLost: boolean;
   callMs: number;
   /** After so long a process that has ended is started again. */
   restartsMs: number;
@@ -84,6 +91,12 @@ export function planOf(seed: string): EnginePlan {
   const trouble = subset(readTroubles, random);
   const [faulty, killing, freezing] = [has(0.8) ? random.next() : 0, has(0.6), processes > 1 && has(0.5)];
   const spanMs = random.pick([20_000, minute, 4 * minute]);
+  const engines = random.pick([[1], [2], [4], [1, 1], [1, 3], [2, 1, 1]]);
+  const someEngines = () => {
+    const drawn = [...engines.keys()].filter(() => has(0.6));
+    return drawn.length > 0 ? drawn : [random.between(0, engines.length - 1)];
+  };
+  const used = someEngines();
   const generations = Array.from({ length: random.pick([1, 1, 2, 3, 5]) }, (_, index) =>
     generationOf(index, { random, replies, faulty, kind }),
   );
@@ -111,6 +124,17 @@ export function planOf(seed: string): EnginePlan {
       machine: random.between(0, processes - 1),
       aheadMs: random.pick([-1, 1]) * random.pick([5_000, minute, 60 * minute, 40 * 24 * 60 * minute]),
     });
+  // A command reads no file.
+  const isCommand = processes === 1 && has(0.2);
+  for (let count = engines.length > 1 && !isCommand ? random.between(0, 3) : 0; count > 0; count--) {
+    const at = random.between(100, spanMs);
+    acts.push({ what: "reload", at, used: someEngines(), apartMs: random.pick([1, 2_000, 20_000]) });
+    // The process that has used an engine is gone, and another one finds its jobs.
+    const process = random.between(0, processes - 1);
+    if (has(0.5)) acts.push({ what: "kill", at: at + random.pick([1, 5_000, 30_000]), process });
+    const { name } = random.pick(generations);
+    if (has(0.2)) acts.push({ what: "cancel", at: at + random.between(30_000, 3 * minute), name, when: undefined });
+  }
   const hasTrouble = has(0.5);
   return {
     seed,
@@ -119,9 +143,11 @@ export function planOf(seed: string): EnginePlan {
     replicas,
     processes,
     isApart: has(0.5),
-    isCommand: processes === 1 && has(0.2),
+    isCommand,
     hasRefunds: has(0.8),
-    concurrency: random.pick([1, 2, 4]),
+    engines,
+    used,
+    isKeyLost: has(0.5),
     callMs: random.pick([0, 1, 20]),
     restartsMs: random.pick([1, 1_000, 30_000]),
     mishaps: Array.from({ length: processes }, () =>
@@ -246,6 +272,14 @@ export function* simplerEngine(plan: EnginePlan): Generator<EnginePlan> {
         yield { ...plan, mishaps: plan.mishaps.with(process, lives.with(life, mishaps.toSpliced(index, 1))) };
   if (plan.processes > 1) yield { ...plan, processes: plan.processes - 1 };
   if (plan.replicas > 1) yield { ...plan, replicas: plan.replicas / 2 };
+  if (plan.isKeyLost) yield { ...plan, isKeyLost: false };
+  if (plan.engines.length > 1) {
+    const engines = plan.engines.slice(0, -1);
+    const left = (used: number[]) => used.filter((index) => index < engines.length);
+    const acts = plan.acts.map((act) => (act.what === "reload" ? { ...act, used: left(act.used) } : act));
+    const isAny = acts.every((act) => act.what !== "reload" || act.used.length > 0);
+    if (isAny && left(plan.used).length > 0) yield { ...plan, engines, used: left(plan.used), acts };
+  }
   if (plan.restore) yield { ...plan, restore: undefined };
   if (plan.callbackFailures > 0) yield { ...plan, callbackFailures: 0 };
   if (plan.callMs > 0) yield { ...plan, callMs: 0 };

@@ -21,6 +21,8 @@ import {
 export type Create = {
   generation: Generation;
   process: Process;
+  /** The engine that it is sent to, as an index of `engineUrls`. */
+  engine: number;
   at: number;
   reply: CreateReply | "accepted";
   /** Whether the provider makes the video, and charges for it. */
@@ -41,6 +43,7 @@ export type Job = {
   end: JobEnd;
   readyAt: number;
   content: Content;
+  engine: number;
   /** The server behind the balancer that has it. */
   replica: number;
 };
@@ -55,7 +58,8 @@ export type ProviderOptions = {
   onAnswer(create: Create): void;
 };
 
-export const providerUrl = "https://provider.test";
+/** Each engine is a server of its own. */
+export const engineUrls = [1, 2, 3].map((number) => `https://provider-${number}.test`);
 const cdn = "https://cdn.test/";
 /** How long a job that stops slowly goes on. */
 const stopMs = 8_000;
@@ -65,7 +69,7 @@ const pageMs = 40_000;
 /** An answer: how long it takes, and what comes. */
 type Answer = { ms: number; status: number; body: Body } | { ms: number; reset: true } | "silence";
 type Body = { text: string | Uint8Array; isCut?: boolean; headers?: Record<string, string> };
-type Request = Pick<FetchInit, "method" | "headers"> & { path: string; replica: number };
+type Request = Pick<FetchInit, "method" | "headers"> & { path: string; engine: number; replica: number };
 
 export type Provider = ReturnType<typeof createProvider>;
 
@@ -90,7 +94,7 @@ export function createProvider(options: ProviderOptions) {
   const hasEnded = (job: Job) => schedule.now() >= job.readyAt;
 
   const take = (create: Create, replica: number) => {
-    const { generation, reply } = create;
+    const { generation, engine, reply } = create;
     const isFinished = reply === "the finished video" || reply === "the video itself";
     const now = schedule.now();
     const job: Job = {
@@ -102,6 +106,7 @@ export function createProvider(options: ProviderOptions) {
       readyAt: isFinished ? now : now + generation.waitsMs + generation.rendersMs,
       // Without a job, a provider that is paid has no way to say that the time of its video is over.
       content: isFinished && generation.content === "gone" ? "good" : generation.content,
+      engine,
       replica,
     };
     jobs.set(job.id, job);
@@ -122,7 +127,7 @@ export function createProvider(options: ProviderOptions) {
       case "accepted":
         return json(plan.kind === "openrouter" ? 202 : 200, { id: create.job?.id, status: "queued" });
       case "the finished video":
-        return json(200, { data: [{ url: `${providerUrl}/finished/${create.job?.id}` }] });
+        return json(200, { data: [{ url: `${engineUrls[create.engine]}/finished/${create.job?.id}` }] });
       case "the video itself":
         reach("a create is answered with the video itself");
         return {
@@ -161,13 +166,14 @@ export function createProvider(options: ProviderOptions) {
         return { ms: answersAfterMs, reset: true };
     }
   };
-  const created = (process: Process, body: string, { headers, replica }: Request): Answer => {
+  const created = (process: Process, body: string, { headers, engine, replica }: Request): Answer => {
     const generation = options.generationOf(JSON.parse(promptIn(body)).prompt);
     const nth = creates.filter((each) => each.generation === generation).length;
     const { reply, isTaken, answersAfterMs } = { ...accepts, ...plannedOf(generation, nth) };
     const create: Create = {
       generation,
       process,
+      engine,
       at: schedule.now(),
       reply,
       isTaken: false,
@@ -260,17 +266,18 @@ export function createProvider(options: ProviderOptions) {
   };
   const unknownJob: Answer = { ms: 20, status: 404, body: { text: '{"error":{"message":"no such job"}}' } };
   /** Whether the server that is asked knows a job. vLLM-Omni forgets one that it has stopped. */
-  const knows = (replica: number, job: Job | undefined): job is Job => {
-    if (!job || (plan.kind === "vllm-omni" && isStopped(job))) return false;
+  const knows = ({ engine, replica }: Request, job: Job | undefined): job is Job => {
+    if (job?.engine !== engine || (plan.kind === "vllm-omni" && isStopped(job))) return false;
     if (job.replica !== replica) reach("a request reaches another replica");
     return job.replica === replica;
   };
-  const answerGet = ({ path, replica }: Request): Answer => {
+  const answerGet = (request: Request): Answer => {
+    const { path } = request;
     const [, id = "", content] = /^\/v1\/videos\/([^/]+)(\/content)?$/.exec(path) ?? [];
     const finished = /^\/finished\/(.*)$/.exec(path)?.[1];
     const job = jobs.get(finished ?? id);
     if (job && finished !== undefined) return video(job);
-    if (!knows(replica, job)) return unknownJob;
+    if (!knows(request, job)) return unknownJob;
     if (isLost(job)) {
       reach("a job is lost by the provider");
       return plan.kind === "litellm" ? upstreamError() : unknownJob;
@@ -280,10 +287,10 @@ export function createProvider(options: ProviderOptions) {
     if (status.status === "failed") reach("a job fails at the provider");
     return { ms: 20, status: 200, body: { text: JSON.stringify({ id: job.id, object: "video", ...status }) } };
   };
-  const answerDelete = ({ path, replica }: Request): Answer => {
-    const job = jobs.get(path.slice("/v1/videos/".length));
+  const answerDelete = (request: Request): Answer => {
+    const job = jobs.get(request.path.slice("/v1/videos/".length));
     if (plan.kind === "litellm") return { ms: 20, status: 405, body: { text: '{"detail":"Method Not Allowed"}' } };
-    if (!knows(replica, job) || isLost(job)) return { ms: 20, status: 404, body: { text: "{}" } };
+    if (!knows(request, job) || isLost(job)) return { ms: 20, status: 404, body: { text: "{}" } };
     const now = schedule.now();
     const isDeleted: Answer = { ms: 20, status: 200, body: { text: '{"deleted":true}' } };
     // SGLang goes on with the work.
@@ -302,7 +309,8 @@ export function createProvider(options: ProviderOptions) {
   };
   const answer = (process: Process, address: string, { method = "GET", headers = {}, body }: FetchInit): Answer => {
     const { pathname, origin } = new URL(address);
-    const request: Request = { method, headers, path: pathname, replica: turn++ % plan.replicas };
+    const engine = engineUrls.indexOf(origin);
+    const request: Request = { method, headers, path: pathname, engine, replica: turn++ % plan.replicas };
     if (method === "POST")
       return created(process, String(body instanceof Uint8Array ? Buffer.from(body) : body), request);
     const good = () => {

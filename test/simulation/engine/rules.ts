@@ -25,7 +25,8 @@ type Tracked = {
 };
 
 export type RulesOptions = {
-  plan: Pick<EnginePlan, "hasRefunds" | "store" | "diskTroubles">;
+  plan: Pick<EnginePlan, "hasRefunds" | "store" | "diskTroubles" | "engines" | "used" | "isCommand">;
+  now(): number;
   generationOf(prompt: string): Generation;
   provider(): Provider;
   /** Whether the process has the generation, or the folder that it is in. */
@@ -34,6 +35,9 @@ export type RulesOptions = {
   /** Hears of a rule that is broken: what it throws would be taken for an error of the service. */
   onBroken(broken: Broken): void;
 };
+
+/** What a process had claimed before a reload may still be submitted after it, and processes read the owner's file one after the other. */
+const drainMs = 90_000;
 
 export type EngineRules = ReturnType<typeof createEngineRules>;
 
@@ -50,6 +54,7 @@ export type EngineRules = ReturnType<typeof createEngineRules>;
  * 8. An end is final.
  * 9. A restored copy of the database is not served until its owner says that it is one; by rule 1, what it may have submitted since the copy is
  *    not submitted again then. What was started after the copy is gone.
+ * 10. An engine never has more of the service's jobs than its own number of them, and one that is used no more gets no others.
  */
 export function createEngineRules(options: RulesOptions) {
   const { plan, provider, isHolder, reach } = options;
@@ -97,6 +102,10 @@ export function createEngineRules(options: RulesOptions) {
       return false;
     }
     if (tracked.isRestored) return false;
+    if (isCancelled && end.error_code === "unclear") {
+      reach("a cancel ends a job of an engine without its key");
+      return false;
+    }
     if (isCancelled) {
       if (job && !provider().isStopped(job)) fail(3, `${said}, and the provider makes it`);
       return plan.hasRefunds;
@@ -141,7 +150,30 @@ export function createEngineRules(options: RulesOptions) {
     }
   };
 
+  let used: { engines: readonly number[]; since: number } = { engines: plan.used, since: 0 };
+  /** Whether an engine makes a generation, or may: what is made and not saved yet takes no place there. */
+  const isAt = ({ engine }: Create, { generation, ended, isRestored }: Tracked) => {
+    const last = createsOf(generation.name).at(-1);
+    if (ended || isRestored || last?.engine !== engine || isSurelyNotTaken(last)) return false;
+    return last.job === undefined || last.job.end === "never ends" || !provider().hasEnded(last.job);
+  };
+  const checkPlaces = (create: Create, tracked: Tracked | undefined) => {
+    const { engine, process, at } = create;
+    const said = `a create of ${create.generation.name} is sent to the engine ${engine + 1}`;
+    const busy = [...byName.values()].filter((each) => each !== tracked && isAt(create, each));
+    const most = plan.engines[engine] ?? 0;
+    if (busy.length + 1 === most) reach("an engine has all its jobs");
+    // A command follows only what it is asked for.
+    if (busy.length >= most && !plan.isCommand) fail(10, `${said}, which has ${busy.length} jobs of ${most}`);
+    if (!used.engines.includes(engine) && at - used.since > drainMs && (process.stoppedAt ?? 0) < used.since)
+      fail(10, `${said}, which is used no more`);
+    if (used.engines.includes(engine) && !plan.used.includes(engine)) reach("a new engine takes work");
+  };
+
   return {
+    onReload(engines: readonly number[]): void {
+      used = { engines, since: options.now() };
+    },
     all: () => [...byName.values()],
     onStarted({ id, account, request }: StoredGeneration, cost: number): void {
       const generation = options.generationOf(request.prompt);
@@ -171,6 +203,7 @@ export function createEngineRules(options: RulesOptions) {
       else if (tracked?.ended) fail(2, `a create of ${name} is sent by ${create.process.name}, and it has ended`);
       else if (tracked && !isHolder(create.process, tracked.id))
         fail(2, `a create of ${name} is sent by ${create.process.name}, from which another process has taken over`);
+      checkPlaces(create, tracked);
       if (create.paid > 1) fail(1, `one create of ${name} is paid ${create.paid} times by what is behind the server`);
       if (before.length > 0) reach("a create is put off and sent again");
       if (create.isTaken && !madeReplies.includes(create.reply)) reach("an unclear create was taken");

@@ -6,6 +6,7 @@ import type { LeaseIo } from "../../../src/lease.ts";
 import { acquireFolder } from "../../../src/server/announcement.ts";
 import { hashKey } from "../../../src/server/api/accounts.ts";
 import { beginRun, endRun } from "../../../src/server/backup.ts";
+import type { Engine } from "../../../src/server/engines/engine.ts";
 import { kinds } from "../../../src/server/engines/videos/kinds.ts";
 import { createVideosEngine } from "../../../src/server/engines/videos/videos.ts";
 import { openFolder } from "../../../src/server/media/folder.ts";
@@ -17,7 +18,7 @@ import type { DatabaseServer } from "./database.ts";
 import type { EnginePlan } from "./plan.ts";
 import type { ReachEngine } from "./probes.ts";
 import type { Process } from "./process.ts";
-import { type Provider, providerUrl } from "./provider.ts";
+import { engineUrls, type Provider } from "./provider.ts";
 import type { EngineRules } from "./rules.ts";
 import { gate, watch } from "./watch.ts";
 
@@ -28,6 +29,8 @@ export type Serve = {
   store: Store;
   /** What a SIGTERM does. */
   close(): Promise<void>;
+  /** Does what a reload of its configuration does. */
+  use(engines: readonly number[]): void;
 };
 
 export type OpenOptions = {
@@ -40,6 +43,9 @@ export type OpenOptions = {
   /** When a process of this machine and namespace started, by its PID. */
   startOf(pid: number): string | undefined;
   provider: Provider;
+  /** The engines that are used when it starts, and whether the key of another one is gone. */
+  used: readonly number[];
+  isKeyLost(): boolean;
   rules: EngineRules;
   post: Outbound["post"];
   reach: ReachEngine;
@@ -103,28 +109,45 @@ export async function openServe(options: OpenOptions): Promise<Serve | undefined
     ...(mark === undefined ? {} : await scratchOf(folder, mark)),
   });
   const refuse = () => Promise.reject(new Error("nobody is there"));
-  const engine = createVideosEngine(
-    {
-      url: providerUrl,
-      upstreamModel: undefined,
-      kind: kinds.find(({ id }) => id === plan.kind),
-      key: "canary-key-of-the-provider",
-      timeoutMs: 30 * 60_000,
-      models: [model],
-      concurrency: plan.concurrency,
-      onNote,
-    },
-    { ...clock, fetch: provider.fetchFor(process), open: provider.openFor(process) },
-  );
+  const engineOf = (index: number): Engine => {
+    const url = engineUrls[index] ?? "";
+    const engine = createVideosEngine(
+      {
+        url,
+        upstreamModel: undefined,
+        kind: kinds.find(({ id }) => id === plan.kind),
+        key: "canary-key-of-the-provider",
+        timeoutMs: 30 * 60_000,
+        models: [model],
+        concurrency: plan.engines[index],
+        onNote,
+      },
+      { ...clock, fetch: provider.fetchFor(process), open: provider.openFor(process) },
+    );
+    const check = async (signal: AbortSignal) => {
+      await provider.fetchFor(process)(`${url}/health`, { signal });
+      return plan.kind;
+    };
+    return Object.assign(engine, { origin: { url }, check });
+  };
+  const creditsPer = new Map([[model, 7]]);
   const service = createService({
     store,
-    engines: [engine],
+    engines: options.used.map(engineOf),
+    reopen({ url }) {
+      if (options.isKeyLost()) {
+        reach("a job waits for an engine without its key");
+        throw new Error("its key is not set");
+      }
+      reach("an engine is drained by a process that never used it");
+      return engineOf(engineUrls.indexOf(String(url)));
+    },
     isCommand: plan.isCommand,
     videos,
     clock,
     pace: "fast",
     hasRefunds: plan.hasRefunds,
-    creditsPer: new Map([[model, 7]]),
+    creditsPer,
     hasPaidPreviews: true,
     hasDirectives: false,
     webhookSecret: secret,
@@ -142,7 +165,8 @@ export async function openServe(options: OpenOptions): Promise<Serve | undefined
       options.announced.runs = await endRun(provenance, options.announced.runs);
     });
   await service.start(plan.isCommand ? "polled" : "all");
-  return { process, service, store, close };
+  const use = (used: readonly number[]) => service.updateEngines({ engines: used.map(engineOf), creditsPer });
+  return { process, service, store, close, use };
 }
 
 /** Unfinished files of processes that share a place are apart. */

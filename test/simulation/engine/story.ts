@@ -21,7 +21,7 @@ import { patchNode } from "./patches.ts";
 import type { Act, CancelState, EnginePlan, Generation } from "./plan.ts";
 import type { EngineProbe } from "./probes.ts";
 import { createProcess, type DiskFault, type Process } from "./process.ts";
-import { createProvider } from "./provider.ts";
+import { createProvider, engineUrls } from "./provider.ts";
 import { createEngineRules, type Told } from "./rules.ts";
 import { accounts, credits, model, openServe, type Serve } from "./serve.ts";
 import { watch } from "./watch.ts";
@@ -199,7 +199,7 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
     onCreate(create) {
       tell(
         () =>
-          `the provider gets a create for ${create.generation.name} from ${create.process.name}: "${create.reply}"${create.job ? `, and makes ${create.job.id}` : ""}`,
+          `the engine ${create.engine + 1} gets a create for ${create.generation.name} from ${create.process.name}: "${create.reply}"${create.job ? `, and makes ${create.job.id}` : ""}`,
       );
       rules.onCreate(create);
     },
@@ -207,6 +207,7 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
   });
   const rules = createEngineRules({
     plan,
+    now: schedule.now,
     generationOf,
     provider: () => provider,
     reach,
@@ -252,6 +253,8 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
   const serves: (Serve | undefined)[] = Array.from({ length: plan.processes });
   const alive: (Process | undefined)[] = Array.from({ length: plan.processes });
   const counts = Array.from({ length: plan.processes }, () => 0);
+  /** The engines that the owner's file names. */
+  let { used } = plan;
   let nextPid = 100;
   const announced = { runs: 0 };
   /** Whether a copy is in the database's place, and its owner says so. */
@@ -301,6 +304,8 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
           startOf: (pid) =>
             alive.find((each) => each?.id.pid === pid && each.id.namespace === process.id.namespace)?.id.start,
           provider,
+          used,
+          isKeyLost: () => plan.isKeyLost && !isHealed,
           rules,
           post: postFor(() => process),
           reach,
@@ -312,6 +317,7 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
         if (serve) {
           if (copy === "unsaid") fail(new Broken(9, "a restored copy is served, and nobody has said that it is one"));
           serves[index] = serve;
+          serve.use(used);
           tell(() => `${process.name} is open`);
           return;
         }
@@ -353,7 +359,14 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
     serves[index] = undefined;
     process.stoppedAt = schedule.now();
     if (dying(process) === "a process dies while it submits") reach("a process is stopped while it submits");
-    await serve.close().catch((error) => fail(new Broken(0, String(error))));
+    let isClosed = false;
+    const onClosed = () => {
+      isClosed = true;
+    };
+    void serve.close().then(onClosed, (error) => fail(new Broken(0, String(error))));
+    // It may be killed while it stops.
+    while (!isClosed && !process.isOver()) await wait(100);
+    if (process.isOver()) return;
     tell(() => `${process.name} has stopped`);
     over(index, process);
   };
@@ -448,7 +461,19 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
     const answer = await ask(`/api/cancel?id=${id}`, generationOf(name).account, { method: "POST", waitMs: 100_000 });
     tell(() => `the cancel of ${name} is answered ${answer?.status} ${JSON.stringify(answer?.json)}`);
     if (answer?.status === 409) reach("a cancel comes too late");
-    if (/was told to stop/.test(JSON.stringify(answer?.json))) reach("a job is told to stop, which is not confirmed");
+    if (/has not confirmed it/.test(JSON.stringify(answer?.json)))
+      reach("a job is told to stop, which is not confirmed");
+  };
+  const reload = async ({ used: next, apartMs }: Extract<Act, { what: "reload" }>) => {
+    tell(() => `the engines are ${next.map((index) => engineUrls[index]).join(", ")}`);
+    if (used.some((index) => !next.includes(index))) reach("an engine drains");
+    used = next;
+    rules.onReload(next);
+    for (const serve of [...serves]) {
+      // A frozen process reads it when it wakes up.
+      serve?.process.after(0, () => serve.use(used));
+      await wait(apartMs);
+    }
   };
   const happen = (act: Act) => {
     switch (act.what) {
@@ -462,6 +487,8 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
         return tell(() => `the clock of machine ${act.machine + 1} jumps by ${act.aheadMs / 1000} s`);
       case "stop":
         return void stop(act.process);
+      case "reload":
+        return void reload(act);
       default: {
         const process = alive[act.process];
         if (!process) return;
