@@ -36,8 +36,8 @@ export type RulesOptions = {
   onBroken(broken: Broken): void;
 };
 
-/** What a process had claimed before a reload may still be submitted after it, and processes read the owner's file one after the other. */
-const drainMs = 90_000;
+/** What a process had claimed before a reload may still be submitted after it. */
+const drainMs = 5_000;
 
 export type EngineRules = ReturnType<typeof createEngineRules>;
 
@@ -150,7 +150,8 @@ export function createEngineRules(options: RulesOptions) {
     }
   };
 
-  let used: { engines: readonly number[]; since: number } = { engines: plan.used, since: 0 };
+  /** Which engines each process uses, and since when. */
+  const used = new Map<Process, { engines: readonly number[]; since: number }>();
   /** Whether an engine makes a generation, or may: what is made and not saved yet takes no place there. */
   const isAt = ({ engine }: Create, { generation, ended, isRestored }: Tracked) => {
     const last = createsOf(generation.name).at(-1);
@@ -165,14 +166,15 @@ export function createEngineRules(options: RulesOptions) {
     if (busy.length + 1 === most) reach("an engine has all its jobs");
     // A command follows only what it is asked for.
     if (busy.length >= most && !plan.isCommand) fail(10, `${said}, which has ${busy.length} jobs of ${most}`);
-    if (!used.engines.includes(engine) && at - used.since > drainMs && (process.stoppedAt ?? 0) < used.since)
-      fail(10, `${said}, which is used no more`);
-    if (used.engines.includes(engine) && !plan.used.includes(engine)) reach("a new engine takes work");
+    const { engines, since } = used.get(process) ?? { engines: [], since: 0 };
+    if (!engines.includes(engine) && at - since > drainMs)
+      fail(10, `${said} by ${process.name}, which uses it no more`);
+    if (engines.includes(engine) && !plan.used.includes(engine)) reach("a new engine takes work");
   };
 
   return {
-    onReload(engines: readonly number[]): void {
-      used = { engines, since: options.now() };
+    onUse(process: Process, engines: readonly number[]): void {
+      used.set(process, { engines, since: options.now() });
     },
     all: () => [...byName.values()],
     onStarted({ id, account, request }: StoredGeneration, cost: number): void {

@@ -293,6 +293,10 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
     tell(() => `${name} starts`);
     void open(index, own);
   };
+  const use = (serve: Serve) => {
+    rules.onUse(serve.process, used);
+    serve.use(used);
+  };
   const open = async (index: number, process: Process) => {
     for (;;) {
       try {
@@ -317,7 +321,7 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
         if (serve) {
           if (copy === "unsaid") fail(new Broken(9, "a restored copy is served, and nobody has said that it is one"));
           serves[index] = serve;
-          serve.use(used);
+          use(serve);
           tell(() => `${process.name} is open`);
           return;
         }
@@ -468,10 +472,9 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
     tell(() => `the engines are ${next.map((index) => engineUrls[index]).join(", ")}`);
     if (used.some((index) => !next.includes(index))) reach("an engine drains");
     used = next;
-    rules.onReload(next);
     for (const serve of [...serves]) {
       // A frozen process reads it when it wakes up.
-      serve?.process.after(0, () => serve.use(used));
+      serve?.process.after(0, () => use(serve));
       await wait(apartMs);
     }
   };
