@@ -127,7 +127,7 @@ export function planOf(seed: string): EnginePlan {
   // A command reads no file.
   const isCommand = processes === 1 && has(0.2);
   for (let count = engines.length > 1 && !isCommand ? random.between(0, 3) : 0; count > 0; count--) {
-    const at = random.between(100, spanMs);
+    const at = random.between(100, spanMs / 2);
     acts.push({ what: "reload", at, used: someEngines(), apartMs: random.pick([1, 2_000, 20_000]) });
     // The process that has used an engine is gone, and another one finds its jobs.
     const process = random.between(0, processes - 1);
