@@ -54,7 +54,10 @@ function declare(program: CommandUnknownOpts) {
     .description(
       `Starts a generation for each row of a file, and saves the videos. Safe to interrupt: run it again to resume; no row is paid for twice. Columns: ${knownColumns.join(", ")}, set.<field>; other columns can be used as {name} in templates.`,
     )
-    .argument("<file>", '.csv, .tsv, .jsonl, or .txt with one prompt per line and # for a comment; "-" reads stdin')
+    .argument(
+      "<file>",
+      '.csv, .tsv, .jsonl, .yaml, or .txt with one prompt per line and # for a comment; "-" reads stdin',
+    )
     .optionsGroup("Rows:")
     .addOption(format)
     .option("--prompt <template>", 'the prompt of rows without one, e.g. "a {animal} in {place}"')

@@ -6,13 +6,13 @@ import type { Io } from "../../../io.ts";
 import { toUtf8 } from "../../../protocol/text.ts";
 import { readAll, readChunks } from "../../request/input.ts";
 
-export const formats = ["csv", "tsv", "jsonl", "json", "txt"] as const;
+export const formats = ["csv", "tsv", "jsonl", "json", "yaml", "txt"] as const;
 
 export type Format = (typeof formats)[number];
 
 /** The format from `--input-format`, else from the extension. Throws `usage` if it is unknown. */
 export function findFormat(file: string, format: Format | undefined): Format {
-  const extension = extname(file).slice(1).toLowerCase();
+  const extension = extname(file).slice(1).toLowerCase().replace("yml", "yaml");
   const found = format ?? formats.find((known) => known === extension);
   if (found) return found;
   const what = file === "-" ? "stdin needs --input-format" : `The extension of ${file} is not a known format`;

@@ -5,6 +5,7 @@ import { columnName, flattenColumn, isKnownColumn } from "./columns.ts";
 import { type CsvRecord, readCsv } from "./csv.ts";
 import type { Faults } from "./faults.ts";
 import type { Format } from "./file.ts";
+import { readYaml } from "./yaml.ts";
 
 /** One line of the file, without empty cells. */
 export type TableLine = {
@@ -33,7 +34,12 @@ export async function readTable(
   const ignored = new Set(ignoreColumns.map(flattenColumn));
   const isRead = (header: string) => !ignored.has(flattenColumn(header));
   if (format === "txt") return readPrompts(bytes);
-  if (format === "jsonl" || format === "json") return readObjects(() => readValues(bytes), isRead, faults);
+  if (format === "jsonl" || format === "json")
+    return readObjects(() => readValues(bytes), { isRead, kind: "a JSON object" }, faults);
+  if (format === "yaml") {
+    const rows = await readYaml(bytes, faults);
+    return readObjects(() => rows, { isRead, kind: "a map, such as - prompt: a red fox" }, faults);
+  }
   return readCells(() => readCsv(bytes, format, faults), isRead, faults);
 }
 
@@ -167,13 +173,13 @@ function findHeaderFault(name: string, columns: Table["columns"]): string | unde
 
 function readObjects(
   read: () => Iterable<{ line: number; value: unknown }>,
-  isRead: (header: string) => boolean,
+  { isRead, kind }: { isRead(header: string): boolean; kind: string },
   faults: Faults,
 ): Table {
   const columns = new Map<string, string>();
   const fieldsIn = (value: unknown) => fieldsOf(value).filter(([typed]) => isRead(typed));
   for (const { line, value } of read()) {
-    if (!isRecord(value)) faults.add("is not a JSON object", { line });
+    if (!isRecord(value)) faults.add(`is not ${kind}`, { line });
     for (const [typed] of fieldsIn(value)) {
       const name = columnName(typed);
       if (!columns.has(name)) columns.set(name, ` (${typed})`);

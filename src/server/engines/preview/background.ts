@@ -21,14 +21,14 @@ type Ribbon = { hem: Float32Array; strength: Float32Array };
 type Scene = { lumps: Lump[]; ribbons: Ribbon[]; shiftX: Float32Array; shiftY: Float32Array };
 
 /**
- * Returns a function that fills the frame with the prompt's background at a time in seconds: patches of the palette's colours float over its ground,
+ * Returns a function that fills the frame with the seed's background at a time in seconds: patches of the palette's colours float over its ground,
  * bent by waves, and two ribbons of its light cross them.
  */
-export function createBackground(size: FrameSize, prompt: string): (frame: Frame, seconds: number) => void {
+export function createBackground(size: FrameSize, seed: string): (frame: Frame, seconds: number) => void {
   const scale = (pointsAcross - 1) / Math.min(size.width, size.height);
   const grid = createGrid(1 + Math.round(size.width * scale), 1 + Math.round(size.height * scale));
-  const palette = paletteOf(prompt);
-  const sceneAt = createScene(palette, grid, createRandom(`light of ${prompt}`));
+  const palette = paletteOf(seed);
+  const sceneAt = createScene(palette, grid, createRandom(`light of ${seed}`));
   return (frame, seconds) => {
     paintGrid(grid, palette, sceneAt(seconds));
     const [y, u, v] = frame.planes;

@@ -25,10 +25,10 @@ export const palettes: Readonly<Record<string, Colors>> = {
 /** The colours of one clip: its ground, the patches that drift over it, and the light that crosses them. */
 export type Palette = { ground: Yuv; patches: Yuv[]; light: Yuv };
 
-/** Returns the palette of a prompt. The same prompt always has the same palette. */
-export function paletteOf(prompt: string): Palette {
+/** Returns the palette of a seed. The same seed always has the same palette. */
+export function paletteOf(seed: string): Palette {
   const all = Object.values(palettes);
-  const [ground, deep, middle, bright, light] = all[hashText(prompt) % all.length] as Colors;
+  const [ground, deep, middle, bright, light] = all[hashText(seed) % all.length] as Colors;
   return { ground: yuvOfHex(ground), patches: [deep, middle, bright].map(yuvOfHex), light: yuvOfHex(light) };
 }
 

@@ -18,25 +18,27 @@ const frameRate = 12;
 const maxThumbnailSidePx = 480;
 
 /** Renders the preview of a request and its thumbnail. Blocks this thread for a second or more. */
-export async function renderPreview({ request, images, file, thumbnail }: RenderTask): Promise<void> {
-  const clip = await createClip(request, images);
+export async function renderPreview(task: RenderTask): Promise<void> {
+  const { file, thumbnail } = task;
+  const clip = await createClip(task);
   await writeFile(file, await encode(clip));
   await writeFile(thumbnail, drawThumbnail(clip));
 }
 
 /**
- * Returns the clip of a request, of at least one frame: its images or else a background, the caption over that, and a progress bar. Throws
- * an Error that names the image that cannot be decoded.
+ * Returns the clip of a request, of at least one frame: its images or else a background, the caption over that, and a progress bar. Colors and
+ * movement depend on the prompt and the id: takes of one prompt differ. Throws an Error that names the image that cannot be decoded.
  */
-export async function createClip(request: RenderRequest, images: ImageFile[]): Promise<Clip> {
+export async function createClip({ id, request, images }: Pick<RenderTask, "id" | "request" | "images">): Promise<Clip> {
   const size = frameSize(request.aspectRatio, request.resolution);
   const frameCount = Math.max(1, Math.round(request.duration * frameRate));
   const caption = await drawCaption(request, size, { isOverPictures: images.length > 0 });
   const pictures = await decodeAll(images, size);
+  const seed = `${request.prompt} ${id}`;
   const paintBelow =
     pictures.length > 0
-      ? createSlideshow(pictures, size, { seconds: frameCount / frameRate, prompt: request.prompt })
-      : createBackground(size, request.prompt);
+      ? createSlideshow(pictures, size, { seconds: frameCount / frameRate, seed })
+      : createBackground(size, seed);
   const paint = (frame: Frame, index: number) => {
     paintBelow(frame, index / frameRate);
     blend(caption, frame);

@@ -12,12 +12,12 @@ export type Window = { left: number; top: number; width: number; height: number 
 
 /**
  * Returns a function that fills the frame with the pictures at a time in seconds. Each picture is shown for the same time, moves slowly, and fades
- * into the next. The same prompt gives the same movement. `show.seconds` is the length of the whole clip.
+ * into the next. The same seed gives the same movement. `show.seconds` is the length of the whole clip.
  */
-export function createSlideshow(pictures: Frame[], size: FrameSize, show: { seconds: number; prompt: string }) {
+export function createSlideshow(pictures: Frame[], size: FrameSize, show: { seconds: number; seed: string }) {
   const share = show.seconds / pictures.length;
   const fade = Math.min(maxFadeSeconds, share / 2);
-  const random = createRandom(`camera of ${show.prompt}`);
+  const random = createRandom(`camera of ${show.seed}`);
   const slides = pictures.map((picture, i) => {
     const begin = i === 0 ? 0 : i * share - fade / 2;
     const span = { begin, end: Math.min(show.seconds, (i + 1) * share + fade / 2) };

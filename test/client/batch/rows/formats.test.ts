@@ -19,6 +19,11 @@ test.each([
   ["shots.json", '\ufeff [\n  {\n    "id": "a",\n    "prompt": "a fox"\n  },\n  {"prompt":"an owl","id":"b"}\n]\n'],
   ["shots.json", '{"id":"a","prompt":"a fox"}\n{"prompt":"an owl","id":"b"}\n'],
   ["shots.jsonl", '[{"id":"a","prompt":"a fox"},{"id":"b","prompt":"an owl"}]'],
+  ["shots.yaml", "- id: a\n  prompt: a fox\n- {prompt: an owl, id: b}\n"],
+  [
+    "shots.YML",
+    "---\n# the shots\n-   id: a # the first\n    prompt: >\n      a\n      fox\n- id: b\n  prompt: 'an owl'\n...\n",
+  ],
   ["shots.csv", "sep=;\r\nid;prompt\r\na;a fox\r\nb;an owl\r\n"],
   ["shots.csv", '\ufeff"sep=,"\nid,prompt\na,a fox\nb,an owl\n'],
   ["shots.csv", "sep=\t\nid\tprompt\na\ta fox\nb\tan owl\n"],
@@ -92,9 +97,11 @@ test.each([
 
 test("--input-format has precedence over the extension, and is needed for stdin", async () => {
   expect((await readFile("shots.csv", "a fox, red\n", { format: "txt" })).rows).toHaveLength(1);
-  await expect(readRows("-", flags, io)).rejects.toThrow("stdin needs --input-format: csv, tsv, jsonl, json, txt.");
+  await expect(readRows("-", flags, io)).rejects.toThrow(
+    "stdin needs --input-format: csv, tsv, jsonl, json, yaml, txt.",
+  );
   await expect(readRows("shots.xlsx", flags, io)).rejects.toThrow(
-    "The extension of shots.xlsx is not a known format: csv, tsv, jsonl, json, txt.",
+    "The extension of shots.xlsx is not a known format: csv, tsv, jsonl, json, yaml, txt.",
   );
 });
 

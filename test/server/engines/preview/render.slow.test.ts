@@ -7,7 +7,7 @@ import type { RenderRequest } from "../../../../src/server/store/generations.ts"
 import { makeFolder } from "../../../folder.ts";
 import { aPng, readPng, squaresJpeg, squaresWebp } from "../../queue/pictures.ts";
 import { readMovie, readNalKinds } from "./mp4.ts";
-import { anImage, aRequest, aTask, hostilePrompts } from "./requests.ts";
+import { aTask, hostilePrompts } from "./requests.ts";
 
 async function render(changes: Partial<RenderRequest> = {}): Promise<string> {
   const task = aTask(changes);
@@ -60,7 +60,25 @@ describe("a preview", () => {
     expect(movie.trackSeconds).toBeCloseTo(frames / 12, 4);
   });
 
-  test("is byte for byte the same for the same request", async () => {
+  test("takes of one request differ, with and without an image, and the same id is the same", async () => {
+    const frameOf = async (id: string, images: Uint8Array[]) => {
+      const clip = await createClip({ ...aTask({}, images), id });
+      const frame = createFrame(clip);
+      clip.paint(frame, 11);
+      return frame.bytes;
+    };
+    for (const images of [[], [squaresJpeg]]) {
+      const takes = await Promise.all(["1", "2", "3", "4"].map((id) => frameOf(id, images)));
+      for (const [i, take] of takes.entries())
+        for (const other of takes.slice(i + 1)) {
+          const difference = take.reduce((sum, byte, at) => sum + Math.abs(byte - (other[at] as number)), 0);
+          expect(difference / take.length).toBeGreaterThan(images.length > 0 ? 0.2 : 2);
+        }
+      expect(await frameOf("1", images)).toEqual(takes[0]);
+    }
+  });
+
+  test("is byte for byte the same for the same request and id", async () => {
     const [first, second] = [await render(), await render()];
     expect(readFileSync(first).equals(readFileSync(second))).toBe(true);
   });
@@ -75,7 +93,7 @@ describe("a preview", () => {
   });
 
   test("shows its image under the caption and the bar", async () => {
-    const clip = await createClip(aRequest(), [anImage(aPng(8, 8, () => [255, 255, 255, 255]))]);
+    const clip = await createClip(aTask({}, [aPng(8, 8, () => [255, 255, 255, 255])]));
     const frame = createFrame(clip);
     clip.paint(frame, 0);
     expect(frame.planes[0].bytes.subarray(0, 854 * 100).every((y) => y === 235)).toBe(true);
@@ -85,7 +103,7 @@ describe("a preview", () => {
   test("hides the lower part of its image, where a continued preview has its own caption", async () => {
     const frames = await Promise.all(
       [255, 0].map(async (value) => {
-        const clip = await createClip(aRequest(), [anImage(aPng(8, 8, () => [value, value, value, 255]))]);
+        const clip = await createClip(aTask({}, [aPng(8, 8, () => [value, value, value, 255])]));
         const frame = createFrame(clip);
         clip.paint(frame, 0);
         return frame.planes[0].bytes;
@@ -111,7 +129,7 @@ describe("a preview", () => {
   });
 
   test("shows the caption throughout, and a bar that is full at the end", async () => {
-    const clip = await createClip(aRequest({ duration: 2 }), []);
+    const clip = await createClip(aTask({ duration: 2 }));
     const frame = createFrame(clip);
     const lit = (from: number, to: number) =>
       frame.planes[0].bytes.subarray(854 * from, 854 * to).filter((y) => y > 200).length;
@@ -169,7 +187,7 @@ test.each([
 });
 
 test("the thumbnail of a preview shows the caption and half a bar, and is small", async () => {
-  const png = drawThumbnail(await createClip(aRequest({ duration: 2 }), []));
+  const png = drawThumbnail(await createClip(aTask({ duration: 2 })));
   const { width, height, colorAt } = readPng(png);
   const bar = Array.from({ length: width }, (_, x) => colorAt(x, height - 1)[1]).filter((green) => green > 200);
   expect(bar.length / width).toBeCloseTo(13 / 24, 1);

@@ -19,7 +19,7 @@ const slope = aPicture(100, (x, y) => 2 * x + y);
 /** The frame at a second of a slideshow of 9 seconds. */
 function shown(pictures: ReturnType<typeof aPicture>[], seconds: number, prompt = "a fox"): Uint8Array {
   const frame = createFrame(size);
-  createSlideshow(pictures, size, { seconds: 9, prompt })(frame, seconds);
+  createSlideshow(pictures, size, { seconds: 9, seed: prompt })(frame, seconds);
   return frame.bytes;
 }
 
@@ -45,7 +45,7 @@ describe("a slideshow", () => {
 
   test("of two pictures in a tenth of a second shows both", () => {
     const frame = createFrame(size);
-    const paint = createSlideshow(three.slice(0, 2), size, { seconds: 0.1, prompt: "" });
+    const paint = createSlideshow(three.slice(0, 2), size, { seconds: 0.1, seed: "" });
     paint(frame, 0);
     expect(values(frame.bytes)).toEqual([40]);
     paint(frame, 0.099);
