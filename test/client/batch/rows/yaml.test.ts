@@ -23,7 +23,7 @@ test("a prompt has several lines, comments are left out, and an anchor stands fo
 `.replace("  from: previous\n", ""),
   );
   expect(rows.map(({ id, line, record }) => [id, line, record])).toEqual([
-    ["hill", 2, { prompt: "a red fox stands on a hill,\nsnow falls", model: "ray-3", seed: 7 }],
+    ["hill", 3, { prompt: "a red fox stands on a hill,\nsnow falls", model: "ray-3", seed: 7 }],
     ["run", 9, { prompt: "the fox runs down the hill", model: "ray-3", seed: 7 }],
   ]);
 });
