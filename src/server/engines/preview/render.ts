@@ -29,7 +29,11 @@ export async function renderPreview(task: RenderTask): Promise<void> {
  * Returns the clip of a request, of at least one frame: its images or else a background, the caption over that, and a progress bar. Colors and
  * movement depend on the prompt and the id: takes of one prompt differ. Throws an Error that names the image that cannot be decoded.
  */
-export async function createClip({ id, request, images }: Pick<RenderTask, "id" | "request" | "images">): Promise<Clip> {
+export async function createClip({
+  id,
+  request,
+  images,
+}: Pick<RenderTask, "id" | "request" | "images">): Promise<Clip> {
   const size = frameSize(request.aspectRatio, request.resolution);
   const frameCount = Math.max(1, Math.round(request.duration * frameRate));
   const caption = await drawCaption(request, size, { isOverPictures: images.length > 0 });
