@@ -72,6 +72,12 @@ export async function findAccessError(folder: string): Promise<string | undefine
   }
 }
 
+/** Whether other users cannot read a file. */
+export async function isOnlyOwners(path: string): Promise<boolean> {
+  const found = await stat(path).catch(() => undefined);
+  return found !== undefined && openModeOf(found) === undefined;
+}
+
 /**
  * The mode of a file or folder that other users can access, such as "0644". vidgen creates its own with 0600 and 0700, and does
  * not change existing ones.

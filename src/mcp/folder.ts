@@ -1,4 +1,3 @@
-import { lstat, mkdir, realpath } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { systemCode, systemReason, usage, VidgenError } from "../errors.ts";
@@ -23,12 +22,14 @@ export type Folder = {
  * The folder of `--dir`, else the current folder. Desktop programs start servers in the root or home folder, which the user did not
  * choose: then each use throws `usage`. Throws `usage` at once if `--dir` is not a folder.
  */
-export async function openFolder(dir: string | undefined, { home }: Pick<Io, "home">): Promise<Folder> {
-  const root = await realpath(dir ?? ".").catch((error) => {
+export async function openFolder(dir: string | undefined, { home, disk }: Pick<Io, "home" | "disk">): Promise<Folder> {
+  const typedRoot = resolve(dir ?? ".");
+  const root = await disk.realpath(dir ?? ".").catch((error) => {
     throw usage(`Cannot use --dir ${dir}: ${systemReason(error)}.`, "Give a folder that exists.");
   });
-  if (!(await lstat(root)).isDirectory()) throw usage(`--dir ${dir} is not a folder.`, "Give a folder that exists.");
-  const homeRoot = home === "" ? undefined : await realpath(home).catch(() => undefined);
+  if (!(await disk.lstat(root)).isDirectory())
+    throw usage(`--dir ${dir} is not a folder.`, "Give a folder that exists.");
+  const homeRoot = home === "" ? undefined : await disk.realpath(home).catch(() => undefined);
   const isChosen = dir !== undefined || (dirname(root) !== root && root !== homeRoot);
   const check = () => {
     // The client would treat braces as placeholders.
@@ -43,7 +44,10 @@ export async function openFolder(dir: string | undefined, { home }: Pick<Io, "ho
   const findInside = async (text: string) => {
     check();
     const path = /^file:/i.test(text) ? readFileUrl(text) : text;
-    const real = path === undefined ? undefined : await realpath(resolve(root, path)).catch(() => undefined);
+    const full = path === undefined ? undefined : resolve(root, path);
+    // Before the disk is asked: for a path on another machine, Windows would log in there.
+    if (full === undefined || !(isInside(root, full) || isInside(typedRoot, full))) return undefined;
+    const real = await disk.realpath(full).catch(() => undefined);
     return real !== undefined && isInside(root, real) ? real : undefined;
   };
   return {
@@ -55,11 +59,11 @@ export async function openFolder(dir: string | undefined, { home }: Pick<Io, "ho
           `"${path}" is not a path that can be saved to.`,
           `Give a path relative to ${root}, such as clips/fox.mp4: letters, digits, spaces and . _ -, and no part may begin or end with a dot or a space.`,
         );
-      await checkLinks(root, parts);
+      await checkLinks(root, parts, disk);
       const outputPath = join(root, ...parts);
       const folder = path.endsWith("/") ? outputPath : dirname(outputPath);
       if (parts.length > 0)
-        await mkdir(folder, { recursive: true }).catch((cause) => {
+        await disk.mkdir(folder, { recursive: true }).catch((cause) => {
           throw new VidgenError("output", `Cannot create the folder ${folder}: ${systemReason(cause)}.`, { cause });
         });
       return outputPath;
@@ -81,10 +85,10 @@ export async function openFolder(dir: string | undefined, { home }: Pick<Io, "ho
 }
 
 /** Throws for symbolic links below the root, which could lead out of it. */
-async function checkLinks(root: string, parts: string[]): Promise<void> {
+async function checkLinks(root: string, parts: string[], disk: Io["disk"]): Promise<void> {
   for (let i = 1; i <= parts.length; i++) {
     const path = join(root, ...parts.slice(0, i));
-    const found = await lstat(path).catch((error) => {
+    const found = await disk.lstat(path).catch((error) => {
       if (systemCode(error) === "ENOENT") return undefined;
       throw usage(`Cannot use ${path}: ${systemReason(error)}.`);
     });

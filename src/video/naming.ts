@@ -56,6 +56,11 @@ export function findWindowsFault(path: string): string | undefined {
   return undefined;
 }
 
+/** Whether Windows would look for a path on another machine, and log in there, or at a device. */
+export function isNetworkPath(path: string): boolean {
+  return /^[\\/]{2}/.test(path) || /^file:\/\/+(?![\\/]|localhost[\\/]|[a-z]:)/i.test(path);
+}
+
 /** Makes a word safe as a whole file name. An empty word becomes `fallback`. */
 function safeWord(word: string, fallback: string): string {
   return word.replace(devices, "$1_") || fallback;

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createDisk, type Disk } from "../../src/io.ts";
 import { tinyMp4 } from "../mp4.ts";
-import { createWorld, isStart, type World } from "../vidgen.ts";
+import { apiKey, createWorld, isStart, type World } from "../vidgen.ts";
 
 /** A world on Windows, as far as that can be shown elsewhere: NTFS and the shells are not. */
 async function createWindows(): Promise<World> {
@@ -119,4 +119,40 @@ test.each([
   const taken = await world.vidgen("generate", "a fox", "-n", "2", "-o", place);
   expect(taken.stderr).toContain('-o "{slug}-{n}.mp4"');
   expect((await world.vidgen("generate", "a", "$5", "fox")).stderr).toContain(`vidgen generate ${prompt}`);
+});
+
+test("a prompt file with the line ends of Windows is the same request", async () => {
+  const world = await createWindows();
+  const file = join(world.folder, "prompt.txt");
+  const place = join(world.folder, "fox.mp4");
+  writeFileSync(file, "a red fox\nin the snow\n");
+  expect(await world.vidgen("generate", `@${file}`, "-o", place)).toMatchObject({ code: 0 });
+  writeFileSync(file, "a red fox\r\nin the snow\r\n");
+  expect(await world.vidgen("generate", `@${file}`, "-o", place, "--reuse")).toMatchObject({ code: 0 });
+  expect(starts(world)).toBe(1);
+});
+
+test("login does not say that only the user can read the key, where vidgen does not decide that", async () => {
+  for (const [platform, isSaid] of [
+    ["win32", false],
+    ["linux", true],
+  ] as const) {
+    const world = await createWindows();
+    Object.assign(world.io, { platform });
+    world.stdin = apiKey;
+    const { code, stderr } = await world.vidgen("login", "--with-token");
+    expect([code, stderr.includes("Saved in plain text"), stderr.includes("which only you can read")]).toEqual([
+      0,
+      true,
+      isSaid,
+    ]);
+  }
+});
+
+test("files after a prompt's @ are completed with the slashes that are typed", async () => {
+  const world = await createWindows();
+  writeFileSync(join(world.folder, "fox.txt"), "a fox");
+  const typed = `@${world.folder}/f`;
+  const { stdout } = await world.vidgen("__complete", `--current=${typed}`, "--", "generate");
+  expect(stdout.trim()).toBe(`@${world.folder}/fox.txt`);
 });

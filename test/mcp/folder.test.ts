@@ -2,8 +2,11 @@ import { existsSync, mkdirSync, realpathSync, symlinkSync, writeFileSync } from 
 import { join } from "node:path";
 import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
+import { systemMachine } from "../../src/io.ts";
 import { openFolder } from "../../src/mcp/folder.ts";
 import { makeFolder } from "../folder.ts";
+
+const { disk } = systemMachine;
 
 async function createFolders() {
   const base = realpathSync(makeFolder());
@@ -34,13 +37,13 @@ test.each([
   ...["{id}.mp4", "{n}/../../x", "-/../..", "out/fox.mp4", "out/", "out", "dangling.mp4", "x".repeat(300)],
 ])("no video is saved to %j", async (path) => {
   const { root } = await createFolders();
-  const folder = await openFolder(root, { home: "" });
+  const folder = await openFolder(root, { home: "", disk });
   await expect(folder.outputPath(path)).rejects.toMatchObject({ code: "usage" });
 });
 
 test("a path inside the folder is a place, and its folders are made", async () => {
   const { root } = await createFolders();
-  const folder = await openFolder(root, { home: "" });
+  const folder = await openFolder(root, { home: "", disk });
   expect(await folder.outputPath(undefined)).toBe(root);
   expect(await folder.outputPath("fox.mp4")).toBe(join(root, "fox.mp4"));
   expect(await folder.outputPath("clips/")).toBe(join(root, "clips"));
@@ -53,7 +56,7 @@ test("a path inside the folder is a place, and its folders are made", async () =
 
 test("an image is a URL, or a file inside the folder by its real path", async () => {
   const { base, root, outside } = await createFolders();
-  const folder = await openFolder(root, { home: "" });
+  const folder = await openFolder(root, { home: "", disk });
   expect(await folder.image("https://a.example/fox.png")).toBe("https://a.example/fox.png");
   for (const image of ["fox.png", join(root, "fox.png"), `file://${root}/fox.png`])
     expect(await folder.image(image)).toBe(join(root, "fox.png"));
@@ -77,11 +80,27 @@ test("the root and the home folder count only with --dir; a --dir must be a fold
     [root, root],
   ] as const) {
     process.chdir(cwd);
-    const folder = await openFolder(undefined, { home });
+    const folder = await openFolder(undefined, { home, disk });
     for (const use of [folder.outputPath("x.mp4"), folder.image("fox.png")])
       await expect(use).rejects.toMatchObject({ code: "usage", hint: expect.stringContaining("vidgen mcp --dir") });
   }
-  expect(await (await openFolder(root, { home: root })).outputPath("x.mp4")).toBe(join(root, "x.mp4"));
+  expect(await (await openFolder(root, { home: root, disk })).outputPath("x.mp4")).toBe(join(root, "x.mp4"));
   for (const dir of [join(root, "missing"), join(root, "fox.png")])
-    await expect(openFolder(dir, { home: "" })).rejects.toMatchObject({ code: "usage" });
+    await expect(openFolder(dir, { home: "", disk })).rejects.toMatchObject({ code: "usage" });
 });
+
+test.each(["/etc/hostname", "../outside/secret.png", "//host/share/fox.png", "file://host/share/fox.png"])(
+  "the disk is not asked about %j, which is outside: Windows would connect to the machine in such a path",
+  async (path) => {
+    const { root } = await createFolders();
+    const asked: string[] = [];
+    const realpath = (async (file: string) => {
+      asked.push(file);
+      return disk.realpath(file);
+    }) as typeof disk.realpath;
+    const folder = await openFolder(root, { home: "", disk: { ...disk, realpath } });
+    await expect(folder.image(path)).rejects.toMatchObject({ code: "usage" });
+    await expect(folder.video(path)).rejects.toMatchObject({ code: "usage" });
+    expect(asked).toEqual([root]);
+  },
+);

@@ -56,8 +56,10 @@ async function readNames(wanted: JournalNames, io: Io): Promise<Suggestion[]> {
 
 /** The files that begin like the typed `@path`, each after its `@`. Names that need quotes in a shell are left out. */
 async function listFiles(current: string): Promise<Suggestion[]> {
-  const folder = current.slice(1, current.lastIndexOf("/") + 1);
+  const folder = current.slice(1, current.search(/[^/\\]*$/));
   const files = (await readdir(folder || ".", { withFileTypes: true })).filter((entry) => !entry.isDirectory());
   const words = files.map(({ name }) => `@${folder}${name}`);
-  return words.filter((word) => word.startsWith(current) && /^@[\w/.][\w/.-]*$/.test(word)).map((word) => [word, ""]);
+  return words
+    .filter((word) => word.startsWith(current) && /^@(?:[A-Za-z]:)?[\w/\\.][\w/\\.-]*$/.test(word))
+    .map((word) => [word, ""]);
 }

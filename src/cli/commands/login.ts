@@ -11,6 +11,7 @@ import {
   saveLogin,
   saveSetting,
 } from "../../connect/settings.ts";
+import { isOnlyOwners } from "../../connect/storage.ts";
 import { asVidgenError, type CommandErrorCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { checkBaseUrl, isPlainHttp, withScheme } from "../../protocol/url.ts";
@@ -66,7 +67,9 @@ export async function login(options: LoginFlags, context: Context): Promise<{ ba
   const { key, accepted, ...known } = await findGoodKey(options, baseUrl, context);
   const isHttpAllowed = options.allowHttp === true && isPlainHttp(baseUrl);
   const { path, engine } = await saveLogin(baseUrl, { key, isHttpAllowed }, io);
-  output.note(`${accepted} Saved in plain text in ${path}, which only you can read.`);
+  // On Windows, the folder of the user decides that, not vidgen.
+  const isPrivate = io.platform !== "win32" && (await isOnlyOwners(path));
+  output.note(`${accepted} Saved in plain text in ${path}${isPrivate ? ", which only you can read" : ""}.`);
   if (engine !== undefined)
     output.note(
       `Removed the saved engine (${engine}): commands now use ${baseUrl}. To use the engine again, add --engine ${engine}.`,

@@ -188,7 +188,8 @@ async function isThere(path: string, { disk }: Pick<Io, "disk">): Promise<boolea
 function textOf(bytes: Buffer, source: string): string {
   const text = toUtf8(bytes);
   if (text === undefined) throw usage(`The prompt ${source} is not text (UTF-8).`);
-  return text.toString("utf8");
+  // The same request, whichever editor wrote it.
+  return text.toString("utf8").replaceAll("\r\n", "\n");
 }
 
 async function readPromptFile(path: string, io: Io): Promise<string> {

@@ -1,4 +1,4 @@
-import { dirname, relative, resolve } from "node:path";
+import { dirname, relative, resolve, sep } from "node:path";
 import { systemCode, systemHint, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile, Io } from "../../io.ts";
 import { parseJson } from "../../protocol/json.ts";
@@ -101,7 +101,7 @@ export function openResults(path: string, source: RunLine, io: ResultsIo): Resul
 function withoutLocalPaths(line: DatedLine, path: string): DatedLine {
   if (line.kind === "intent")
     return { ...line, path: undefined, part: undefined, batch: undefined, rows_file: undefined };
-  return hasFile(line) ? { ...line, file: relative(dirname(path), resolve(line.file)) } : line;
+  return hasFile(line) ? { ...line, file: relative(dirname(path), resolve(line.file)).replaceAll(sep, "/") } : line;
 }
 
 function hasFile(line: DatedLine): line is DatedLine & { kind: "delivered" | "film"; file: string } {

@@ -31,8 +31,8 @@ export function createProtectedCheck(protectedPaths: readonly string[], disk: Di
   };
 }
 
-/** Identifies a file under any name; `undefined` if it is not a file. */
+/** Identifies a file under any name; `undefined` if it is not a file. A file id of NTFS needs 64 bits: as a number, it could be another file's. */
 async function identityOf(path: string, disk: Disk): Promise<string | undefined> {
-  const found = await disk.stat(path).catch(() => undefined);
+  const found = await disk.stat(path, { bigint: true }).catch(() => undefined);
   return found?.isFile() ? `${found.dev} ${found.ino}` : undefined;
 }

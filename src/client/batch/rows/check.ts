@@ -18,6 +18,7 @@ import {
 } from "../../../protocol/request.ts";
 import type { StartRequest } from "../../../protocol/schema.ts";
 import { shorten } from "../../../protocol/text.ts";
+import { isNetworkPath } from "../../../video/naming.ts";
 import { recordOf, withoutImage } from "../../ledger/history.ts";
 import { localImages, readAllImages } from "../../request/images.ts";
 import { nameReferences, type References } from "../../request/references.ts";
@@ -26,7 +27,7 @@ import type { Variant } from "./each.ts";
 import type { Faults } from "./faults.ts";
 import type { ImageCheck } from "./image-check.ts";
 import { idOf } from "./links.ts";
-import { createOutputCheck } from "./outputs.ts";
+import { createOutputCheck, networkFault } from "./outputs.ts";
 import { setCell, type Table, type TableLine } from "./table.ts";
 import { createTemplates } from "./templates.ts";
 
@@ -133,6 +134,10 @@ export function createRowCheck(
         line: row.line,
         where: columns.get("from"),
       });
+    if (io.platform === "win32" && imageFields.some(({ name }) => row.images?.[name]?.some(isNetworkPath))) {
+      faults.add(`an image ${networkFault}`, { line: row.line });
+      return undefined;
+    }
     const seen = await images.check(input.images);
     const outputPath = await readOutputPath(row, n, input);
     if ("fault" in seen) {

@@ -6,6 +6,7 @@ import {
   findWindowsFault,
   hasIdInFolder,
   idInFolder,
+  isNetworkPath,
   isTooLong,
   type NameParts,
 } from "../../../video/naming.ts";
@@ -33,7 +34,8 @@ export function createOutputCheck({ columns }: Table, io: Pick<Io, "date" | "pla
     const fault =
       findOutputFault(outputPath) ??
       (isTooLong(path) ? "has a file name of more than 255 bytes" : undefined) ??
-      (io.platform === "win32" ? findWindowsFault(path) : undefined);
+      (io.platform === "win32" ? findWindowsFault(path) : undefined) ??
+      (io.platform === "win32" && where !== undefined && isNetworkPath(path) ? networkFault : undefined);
     if (fault !== undefined) {
       // A fault of -o itself is the same in every row, and shown once.
       return faults.add(
@@ -51,6 +53,9 @@ export function createOutputCheck({ columns }: Table, io: Pick<Io, "date" | "pla
     faults.add(`is saved to ${shorten(path)}, and so is ${other}`, { line: row.line, where });
   };
 }
+
+/** A rows file may come from somebody else. */
+export const networkFault = "is a path on another machine or a device: only a flag may name one";
 
 function findOutputFault(outputPath: string): string | undefined {
   if (outputPath.trim() === "") return "is empty";

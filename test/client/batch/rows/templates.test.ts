@@ -109,6 +109,18 @@ test("a name that Windows cannot use is a fault there, with the reason", async (
   ]);
 });
 
+test("a row on Windows names no path on another machine, and no device: a flag may", async () => {
+  const server = "\\\\\\\\host\\\\share\\\\fox";
+  const rows = `{"prompt":"a","output":"${server}.mp4"}\n{"prompt":"b","image":"${server}.png"}\n{"prompt":"c","image":"file://host/fox.png"}\n`;
+  expect(await faultsOf(read(rows, { format: "jsonl" }, "win32"))).toEqual([
+    "line 1 (output): is a path on another machine or a device: only a flag may name one",
+    "line 2: an image is a path on another machine or a device: only a flag may name one",
+    "line 3: an image is a path on another machine or a device: only a flag may name one",
+  ]);
+  const { rows: kept } = await read("prompt\na\n", { output: "\\\\host\\share\\{n}.mp4" }, "win32");
+  expect(kept).toHaveLength(1);
+});
+
 test("nothing that a cell holds makes the path leave its folder", async () => {
   const unit = fc.constantFrom(
     ".",
