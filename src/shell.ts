@@ -24,7 +24,7 @@ export function commandLine(words: readonly string[], shell: Shell): string {
   return words.map((word) => quote(word, shell)).join(" ");
 }
 
-/** Quotes a word for a shell if it needs quotes. A text that is quoted wrongly is another prompt, and paid for anew. */
+/** Quotes a word for a shell if it needs quotes. With wrong quotes, the prompt would be another one, and paid for again. */
 export function quote(word: string, shell: Shell): string {
   if (isPlain(word, shell)) return word;
   return shell === "posix" ? quotePosix(word) : quoteText(word, shell);
@@ -57,18 +57,18 @@ function octalText(character: string): string {
   return [...Buffer.from(character)].map((byte) => `\\0${byte.toString(8).padStart(3, "0")}`).join("");
 }
 
-/** Doubled quotes are one for both shells; backslashes before a quote are halved by the program. */
+/** Doubles each quote, which cmd and PowerShell read as one, and the backslashes before a quote, which the program halves. */
 function quoteCmd(text: string): string {
   const inner = text.replace(
     /(\\*)("|$)/g,
     (_, backslashes: string, quote: string) => backslashes.repeat(2) + quote.repeat(2),
   );
-  // cmd replaces %NAME% inside quotes as well: outside, a caret makes each % an ordinary character.
+  // cmd replaces %NAME% even inside quotes. Outside quotes, a caret makes each % an ordinary character.
   const hasVariable = (text.match(/%/g) ?? []).length > 1;
   return `"${hasVariable ? inner.replaceAll("%", '"^%"') : inner}"`;
 }
 
-/** Typographic quotes count as quotes there. */
+/** PowerShell treats typographic quotes as quotes. */
 function quotePowerShell(text: string, shell: Shell): string {
   // Windows PowerShell does not escape the quotes in an argument for the program.
   const passed =

@@ -37,8 +37,9 @@ type TakeResult = {
 };
 
 /**
- * Starts several generations one after the other, or resumes those of an interrupted run, and follows them concurrently. After a failed start
- * no other is sent, unless the service refused the request of one model. Prints each when it is ready, with `--json` one array at the end. Throws the worst error.
+ * Starts several generations one after the other, or resumes those of an interrupted run, and follows them concurrently. After a failed start, no
+ * other is sent, unless the service refused only the request of one model. Prints each result when it is ready, or with `--json` one array at the
+ * end. Throws the worst error.
  */
 export async function makeTakes(takes: Takes, context: Starting): Promise<void> {
   const { session, requests, how } = takes;
@@ -122,7 +123,8 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
   // The same command would stop at an unclear or lost attempt.
   const isStopped = ({ error: { code } }: { error: VidgenError }) => code === "unknown" || code === "not_found";
   const ended = await Promise.all(outcomes);
-  // With --again the same command would pay for all of them again; without it, it resumes this run, or an older one if this has started nothing.
+  // The same command with --again would pay for all generations again. Without --again, it resumes this run, or an older run if this one has started
+  // nothing.
   const hasBegun = ended.some(({ id }) => id !== undefined);
   const same = how.earlier === "again" && hasBegun ? "the same command without --again" : "the same command";
   const findNextSteps = (failed: readonly { error: VidgenError }[]) => {
@@ -200,7 +202,7 @@ async function printEarlier(
   return { id, document };
 }
 
-/** `--no-wait`. */
+/** The result of a started generation with `--no-wait`. */
 async function endWithId(started: FollowedStart, session: Session, context: Context): Promise<Outcome> {
   const { attempt, document } = started;
   const { id } = attempt;

@@ -23,7 +23,7 @@ import { askSecret, askText, canAsk, checkedBy, readPath, readStdinKey } from ".
 export function addLogin(program: CommandUnknownOpts, context: Context): void {
   const { io, output } = context;
   declare(program).action(async (options) => {
-    if (await isElsewhere(options, context)) return;
+    if (await isLoginSkipped(options, context)) return;
     const { baseUrl, credits } = await login(options, context);
     const outputPath = await chooseOutput(options, context);
     await output.result("", { ok: true, base_url: baseUrl, remaining_credits: credits });
@@ -80,7 +80,7 @@ export async function login(options: LoginFlags, context: Context): Promise<{ ba
 }
 
 /** Whether the user chose a service that needs no login. If so, prints what to type. */
-async function isElsewhere({ baseUrl, withToken }: LoginFlags, context: Context): Promise<boolean> {
+async function isLoginSkipped({ baseUrl, withToken }: LoginFlags, context: Context): Promise<boolean> {
   const { io, output } = context;
   if (withToken || output.json || !canAsk(context, io) || (await readBaseUrl(baseUrl, io)) !== undefined) return false;
   const { askService, describeProviders } = await import("../service-choice.ts");

@@ -9,7 +9,7 @@ import { cancelledReason, failedError } from "./follow.ts";
 /** A generation that was cancelled. */
 export type Cancelled = {
   generation: WireGeneration;
-  /** The returned credits, also if it was cancelled earlier; `undefined` if the service does not state them. */
+  /** The returned credits, even if the generation was cancelled earlier; `undefined` if the service does not state them. */
   creditsReturned: number | undefined;
 };
 

@@ -154,7 +154,7 @@ function looksReadable(text: string): boolean {
 export function describeFailure(error: unknown): string {
   const message = error instanceof Error && error.message !== "" ? error.message : String(systemCode(error) ?? error);
   const code = systemCode(error);
-  // Without the code if the message already says it.
+  // The code is left out if the message already contains it.
   const isSaid = code === undefined || message.includes(code) || /PROXY|^ERR_SSL_/.test(code);
   return isSaid ? message : `${message} (${code})`;
 }

@@ -40,7 +40,7 @@ export function createKeyFinder(
     if (source) {
       const named = readKey(source.variable);
       if (named !== undefined) return named;
-      // The name is not printed: it may be a key that was put in the wrong place.
+      // The name is not printed, because it may be a key that was put in the wrong place.
       throw new VidgenError("auth", `${label}.key_env: the variable that it names is not set.`, {
         hint: "It must be the name of a variable of the environment of `vidgen serve`, which has the key.",
       });
@@ -71,7 +71,7 @@ function nameIn(host: string): string {
     .replace(/^_|_$/g, "");
 }
 
-/** Returns the provider of a server's kind, only at the provider's own address: a proxy is another origin. */
+/** Returns the provider of a server's kind, but only for the provider's own address, because a proxy must not get the provider's key. */
 function providerAt({ url, kind }: ServerSpec) {
   const provider = kind?.provider;
   return provider && new URL(provider.url).origin === new URL(url).origin ? provider : undefined;

@@ -27,7 +27,7 @@ export type EngineSpec = {
 export type KeySource = { variable: string } | { file: string };
 
 export type ServerSpec = {
-  /** Without `/v1/videos`. */
+  /** The server's address, without `/v1/videos`. */
   url: string;
   /** `undefined` when it must be detected. */
   kind: Kind | undefined;

@@ -1,4 +1,4 @@
-import type { Capabilities, Claim, Needs, SlotLimit, Wanted } from "../store/claims.ts";
+import type { Capabilities, Claim, Needs, SlotLimit, WantedNew } from "../store/claims.ts";
 
 // Decides which generation is made next, by which engine, and for which account. All functions are pure.
 
@@ -16,8 +16,6 @@ export type EngineState = Capabilities & {
   denied: readonly string[];
   isDenying: boolean;
 };
-
-type New = Extract<Wanted, { kind: "new" }>;
 
 /** The maximum number of jobs without a slot whose images are fetched ahead. A slow image server must not delay the others. */
 const maxAhead = 4;
@@ -53,7 +51,7 @@ export function listAvoided(group: readonly EngineState[]): string[][] {
 }
 
 /** Which engine of a group gets how many generations. `denied` are left to the other engines, whose keys may be accepted. */
-export type Next<Engine extends EngineState> = { engine: Engine; wanted: New; limit: number; denied: string[] };
+export type Next<Engine extends EngineState> = { engine: Engine; wanted: WantedNew; limit: number; denied: string[] };
 
 /** Returns what a group makes next, by the engine with the lowest load; `undefined` if none has room. */
 export function nextToMake<Engine extends EngineState>(group: readonly Engine[]): Next<Engine> | undefined {
@@ -80,7 +78,10 @@ export function isOut(group: readonly EngineState[]): boolean {
  * Returns the generation whose images are fetched next for a group, before it has room, so that a slow image server delays no other generation;
  * `undefined` if enough are fetched. `ahead` are the jobs without a slot.
  */
-export function nextToFetch(group: readonly EngineState[], ahead: readonly Pick<Claim, "account">[]): New | undefined {
+export function nextToFetch(
+  group: readonly EngineState[],
+  ahead: readonly Pick<Claim, "account">[],
+): WantedNew | undefined {
   const [engine] = group;
   if (!engine || isOut(group) || ahead.length >= maxAhead) return undefined;
   const accounts = ahead.map(({ account }) => account);

@@ -28,7 +28,7 @@ const startedSchema = z.object({
   warnings: z.array(z.record(z.string(), z.unknown())).catch([]),
 });
 
-/** Starts a task through a package, at most once. Rejects when the package itself refuses, as it does without its key: then nothing was sent. */
+/** Starts a task through a package, at most once. Rejects when nothing was sent because the package itself refuses the task, such as without its key. */
 export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions): Promise<StartOutcome> {
   const { name, openModel, fetch, onNote } = sdk;
   const images = await readFiles(task);
@@ -85,7 +85,7 @@ function classifyUnseen(error: unknown, name: string): StartOutcome {
     : { kind: "refused", error: `${name}: ${words}`, isSent: false };
 }
 
-/** Fields that the start left open are left to the model, and so are options that only some models have. */
+/** Leaves out the fields that the start did not set, and the options that only some models have, so that the model uses its defaults. */
 function toCallOptions(
   request: RenderRequest,
   { images: [image], lastImage, references }: Images<VideoFile>,

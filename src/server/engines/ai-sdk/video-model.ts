@@ -9,13 +9,13 @@ export type VideoFile =
   | { type: "file"; mediaType: string; data: string | Uint8Array }
   | { type: "url"; mediaType?: string; url: string };
 
-/** The request to a video model. What is undefined is left to the model. */
+/** The request to a video model, which chooses the values of undefined fields. */
 export type VideoCall = {
   /** What the video shows. */
   prompt: string | undefined;
   /** The number of videos. */
   n: number;
-  /** Width to height. */
+  /** The ratio of width to height. */
   aspectRatio: `${number}:${number}` | "adaptive" | undefined;
   /** Width and height in pixels. */
   resolution: `${number}x${number}` | undefined;

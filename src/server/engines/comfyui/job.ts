@@ -60,7 +60,7 @@ const isVideo = ({ filename }: OutputFile) => /\.(mp4|m4v|mov|webm|mkv|avi|gif)$
 
 /**
  * Applies the rule of `vidgen help real-models`: the node with the title; else an .mp4 before other kinds of video, saved files before previews, and
- * the highest node id. The order of the outputs is only that in which the nodes ran.
+ * the highest node id. The order of the outputs does not help, because it is the order in which the nodes ran.
  */
 function chooseVideo(files: OutputFile[], titled: readonly string[]): WorkflowResult | undefined {
   const marks = [({ node }: OutputFile) => titled.includes(node), isMp4, ({ type }: OutputFile) => type === "output"];

@@ -23,8 +23,8 @@ const messageSchema = z.union([
 ]);
 
 /**
- * Reports which node of a job runs, and how much of its work is done, until the signal aborts. ComfyUI reports this only over its WebSocket. Without a
- * connection, the job is followed all the same.
+ * Reports which node of a job runs, and how much of the node's work is done, until the signal aborts. ComfyUI reports this only over its WebSocket.
+ * The job itself is followed by polls, even without this connection.
  */
 export async function listen(
   job: string,

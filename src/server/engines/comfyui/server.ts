@@ -43,7 +43,7 @@ export type JobQueue = { running: string[]; waiting: string[] };
 const entrySchema = z.tuple([z.number(), z.string()], z.unknown());
 const queueSchema = z.object({ queue_running: z.array(entrySchema), queue_pending: z.array(entrySchema) });
 
-/** The id of no job. */
+/** An id that no job has, for a request that only shows whether the server has the endpoint. */
 const noJob = "00000000-0000-4000-8000-000000000000";
 
 const statsSchema = z.object({ system: z.object({ comfyui_version: z.string() }) });

@@ -103,7 +103,7 @@ async function classify(
   if (job !== undefined && faults === undefined) return { kind: "submitted", submitted: { job } };
   const classified = classifyReply(reply);
   if (job === undefined && classified.kind !== "refused") return classified;
-  // ComfyUI runs the nodes without faults, which would make something else.
+  // ComfyUI runs the nodes that have no faults, and they would not make the requested video.
   if (job !== undefined) await server.stop(job, signal).catch(() => {});
   return { kind: "refused", error: `${server.name} refused the workflow: ${faults ?? classified.reason}` };
 }

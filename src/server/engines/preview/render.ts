@@ -11,7 +11,7 @@ import { encodePng, rasterize, toPixels } from "./pixels.ts";
 import { createSlideshow } from "./slideshow.ts";
 import { parseWidths } from "./text.ts";
 
-/** Frames per second: enough for light that drifts slowly. */
+/** Frames per second. A low rate suffices, because the background moves slowly. */
 const frameRate = 12;
 
 /** The maximum length of a thumbnail's longer side. */
@@ -51,7 +51,7 @@ export async function createClip({
   return { ...size, frameRate, frameCount, paint };
 }
 
-/** Decodes the images one after the other: decoding a large image takes a few hundred megabytes. */
+/** Decodes the images one after the other, because decoding a large image takes a few hundred megabytes. */
 async function decodeAll(images: ImageFile[], size: FrameSize): Promise<Frame[]> {
   const pictures: Frame[] = [];
   for (const { path, name } of images) pictures.push(await decodeImage(await readFile(path), name, size));

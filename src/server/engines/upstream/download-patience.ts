@@ -23,7 +23,7 @@ export type DownloadFailure =
   | { kind: "fault"; reason: string; digest: string };
 
 type DownloadRule = {
-  /** Whether the server has no video at this address. That time counts towards the upstream's time limit. */
+  /** Whether the server has no video at this address. The time without a video counts towards the upstream's time limit. */
   isAbsent: boolean;
   /** Whether a replica with this reply may know the job, even if another replica does not. */
   mayKnowJob: boolean;

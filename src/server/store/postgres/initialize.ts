@@ -12,7 +12,7 @@ export type FirstValues = {
 
 /**
  * Writes these values, unless an earlier process has written its own. With `rotate`, the account's key and the page's secret replace those of
- * the earlier process, so that its sessions end with its keys. Resolves with the webhook secret that counts, and whether the account is new.
+ * the earlier process, so that its sessions end with its keys. Resolves with the webhook secret in the database, and whether the account is new.
  */
 export function initialize(
   { transaction }: Database,
