@@ -111,7 +111,7 @@ function requestOf(model: string, call: RequestCall): { request: GenerationReque
     model,
     aspectRatio: ratio === "adaptive" ? undefined : ratio,
     duration,
-    // An unknown size is sent unchanged: the service refuses it before anything is charged.
+    // An unknown size is sent unchanged, and the service refuses it before anything is charged.
     resolution: size ? size.resolution : resolution,
     images: images.map(toImage),
     extra: { ...providerOptions.vidgen, ...Object.fromEntries(further) },

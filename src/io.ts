@@ -82,7 +82,7 @@ export type DiskFile = Pick<
   "fd" | "read" | "write" | "stat" | "truncate" | "sync" | "datasync" | "close"
 >;
 
-/** The calls of `node:fs/promises` that the client and the leases use. Keep it small: the simulated disk implements each one. */
+/** The calls of `node:fs/promises` that the client and the leases use. Keep it small, because the simulated disk implements each one. */
 export type Disk = Pick<
   typeof files,
   | "access"
@@ -131,7 +131,7 @@ export type Io = {
   stderr: Writable & Terminal;
   /** Whether stdout and stderr are the same terminal, file or pipe: then a reader cannot distinguish them. */
   isOneStream: boolean;
-  /** Whether stdout is a pipe or a socket: its reader may stop early. */
+  /** Whether stdout is a pipe or a socket, whose reader may stop early. */
   hasReader?: boolean;
   env: Readonly<Record<string, string | undefined>>;
   /** The words that call vidgen again as this process was called; without them it is `vidgen`. */
@@ -149,7 +149,7 @@ export type Io = {
   uid?: number | undefined;
   /**
    * Like `fetch`, but rejects with a `RequestError`, which says whether the request was sent; any other error counts as sent. A POST gets a
-   * connection of its own: a stale keep-alive connection would make its outcome unclear. Redirects are not followed.
+   * connection of its own, because a stale keep-alive connection would make its outcome unclear. Redirects are not followed.
    */
   fetch(url: string, init?: FetchInit): Promise<HttpResponse>;
   /** Opens a WebSocket, and calls `onText` with each text message. Resolves when it is closed by the other side or the signal. Never rejects. */
@@ -183,7 +183,7 @@ export type Io = {
   onHangUp(call: () => void): void;
   /** Aborts at the first Ctrl-C, SIGTERM or SIGHUP, with a `VidgenError` as its reason. */
   signal: AbortSignal;
-  /** Aborts at the second one: the command must end at once. */
+  /** Aborts at the second one, after which the command must end at once. */
   abandon: AbortSignal;
   /** The attempts whose request has no response yet: if the process exits meanwhile, it may have been charged, and exits with 6. */
   unsettled: Set<string>;
@@ -294,7 +294,7 @@ async function run(command: string, args: readonly string[], options: RunProgram
     result.stderr = (result.stderr + text).slice(-maxStderr);
     onStderr?.(text);
   });
-  // A program may end before it has read all of its stdin: its exit code says whether that is an error.
+  // A program may end before it has read all of its stdin, and its exit code says whether that is an error.
   child.stdin?.on("error", () => {}).end(stdin);
   const onAbort = () => {
     child.kill("SIGKILL");

@@ -4,7 +4,7 @@ import { type Disk, type Io, type ProcessId, unknownStart } from "./io.ts";
 
 /** A lease on something that one process uses at a time, such as a folder. It ends when the process releases it or exits. */
 export type Lease = {
-  /** Aborts when another process has taken over the lease: this process must stop writing. */
+  /** Aborts when another process has taken over the lease, after which this process must stop writing. */
   lost: AbortSignal;
   /** Rejects when another process has taken over the lease. */
   confirm(): Promise<void>;
@@ -42,7 +42,7 @@ const safeMs = 50_000;
 
 /**
  * The observed leases of processes elsewhere: on another machine, or in another container. Only their refreshes show
- * whether they still run, and only by this process's own monotonic clock: the clocks of two machines may differ by minutes.
+ * whether they still run, and only by this process's own monotonic clock, because the clocks of two machines may differ by minutes.
  */
 export type Watch = Map<string, { mtimeMs: number; lookedAt: number; unchangedMs: number; isAlive: boolean }>;
 
@@ -140,7 +140,7 @@ export async function withLock<Result>(
   }
 }
 
-/** Leases that this process released but could not delete: they count as dead although this process is running. */
+/** Leases that this process released but could not delete. They count as dead although this process is running. */
 const released = new WeakMap<HolderIo["processes"], Set<string>>();
 
 function rememberReleased(name: string, { processes }: Pick<HolderIo, "processes">): void {

@@ -47,7 +47,7 @@ export function readModels({ texts: { model } }: Pick<FieldFlags, "texts">): str
   return models;
 }
 
-/** Throws `usage` for a model that is named twice: it would be paid for twice. */
+/** Throws `usage` for a model that is named twice, because it would be paid for twice. */
 export function checkDistinct(models: readonly string[]): void {
   const twice = models.find((model, index) => models.indexOf(model) !== index);
   if (twice !== undefined) throw usage(`--model names ${twice} twice.`, "-n 2 starts two generations of each model.");

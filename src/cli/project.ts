@@ -114,7 +114,7 @@ export function describeProject(project: Project): string[] {
 
 /**
  * A request with the style at the end of its prompt, and the images of the references that are named; `notes` says which. The prompt of a repeated
- * request names none: its references were replaced when it was first sent. Throws `usage` for a service that does not take references.
+ * request names none, because its references were replaced when it was first sent. Throws `usage` for a service that does not take references.
  */
 export function withProject(
   { texts, images, set }: RequestInput,

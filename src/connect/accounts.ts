@@ -68,7 +68,7 @@ export type Accounts = {
   /** Disables an account until `enable`, so that its keys are refused. What it has started continues. */
   disable(name: string): Promise<Disabling>;
   enable(name: string): Promise<Disabling>;
-  /** Deletes an account permanently: its keys become invalid, and its waiting generations are not submitted. Its videos and its ledger stay. */
+  /** Deletes an account permanently. Its keys become invalid, and its waiting generations are not submitted. Its videos and its ledger stay. */
   delete(name: string): Promise<{ account: string; revoked: number; not_submitted: number }>;
   /** The keys of an account, the oldest first. */
   keys(name: string): Promise<AccountKey[]>;

@@ -95,7 +95,7 @@ export async function openLocal(options: LocalOptions, io: Io): Promise<Local> {
         return await send(url, init);
       } catch (error) {
         if (connection.isInProcess || init?.signal?.aborted || (await isAnswering(connection, io))) throw error;
-        // Does not replace such a `serve`: this process would have only previews, and `serve` could not start again until this command ends.
+        // Does not replace such a `serve`, because this process would have only previews, and `serve` could not start again until this command ends.
         const isServe = connection.announcement?.is_command !== true;
         const isTheirs = isServe && connection.hasRealModels && engine.length === 0;
         const next = isTheirs ? await findRunning(io) : await attach();

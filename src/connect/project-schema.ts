@@ -1,4 +1,4 @@
-/** Messages that do not repeat the value: a hostile file must not decide what is printed. */
+/** Messages that do not repeat the value, because a hostile file must not decide what is printed. */
 const must = (what: string) => ({ error: `must be ${what}` });
 
 /** The schema of vidgen.json, for vidgen and, as JSON Schema, for editors. zod is loaded on demand. */

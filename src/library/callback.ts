@@ -16,7 +16,7 @@ export type CallbackRequest =
   | {
       /** The headers; their names may be in any case. */
       headers: Readonly<Record<string, string | string[] | undefined>>;
-      /** The raw body: the signature is of these bytes, not of parsed JSON. */
+      /** The raw body, because the signature is of these bytes, not of parsed JSON. */
       body: string | Uint8Array;
     };
 

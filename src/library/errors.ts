@@ -19,7 +19,7 @@ export interface VidgenError extends Error {
   readonly idempotencyKey: string | undefined;
 }
 
-/** The class of the errors, only for `instanceof`: it cannot be constructed. */
+/** The class of the errors, only for `instanceof`, because it cannot be constructed. */
 export const VidgenError = InternalError as unknown as {
   readonly prototype: VidgenError;
   [Symbol.hasInstance](value: unknown): value is VidgenError;

@@ -12,7 +12,7 @@ export type BatchError = {
   hint: string | null;
   /** The id of the generation, if it is known. */
   id: string | null;
-  /** The name of the start, a UUID, if there was one: it was sent as the Idempotency-Key. */
+  /** The name of the start, a UUID, if there was one. It was sent as the Idempotency-Key. */
   idempotencyKey: string | null;
   /** Whether the generation was charged, if that is known; "maybe" if the start got no usable response. */
   charged?: "yes" | "no" | "maybe" | undefined;

@@ -44,13 +44,13 @@ function deleteTool(options: ToolOptions, io: Io): Tool {
     name: "delete_video",
     title: "Delete a video",
     description:
-      "Deletes the video and the thumbnail of a generation that has ended, at its service, if that can. It cannot be undone: a video that was never saved is lost, and a new one is charged. Saved files stay. Only for generations that generate_video or repeat_video started, and only if the user wants it.",
+      "Deletes the video and the thumbnail of a generation that has ended at its service, if the service supports this. Deleting cannot be undone: a video that was never saved is lost, and a new one is charged. Saved files stay. Only for generations that generate_video or repeat_video started, and only if the user wants it.",
     input: z.strictObject({ id: idField }),
     output: z.object({
       id: z.string(),
       deleted: z.boolean(),
-      was_there: z.boolean().describe("Whether the service still had it."),
-      file: z.string().nullable().describe("Where it was saved, which was left alone; null if it was never saved."),
+      was_there: z.boolean().describe("Whether the service still had the video."),
+      file: z.string().nullable().describe("The saved file, which was left alone; null if the video was never saved."),
       note: z.string(),
     }),
     hints: { destructive: true, idempotent: true, openWorld: true },

@@ -28,7 +28,7 @@ type FieldEntry = {
   findFault?(text: string): string | undefined;
   /** A warning, as a sentence, if a value is probably a mistake. The value is sent anyway, because the service may accept it. */
   findWarning?(text: string): string | undefined;
-  /** Not part of the interface: a service may ignore it. */
+  /** Not part of the interface, so a service may ignore it. */
   isBeyondInterface?: boolean;
   /** Only for the local service. Other services would probably ignore the field and charge, so only `--set` sends it to them. */
   isLocalOnly?: boolean;

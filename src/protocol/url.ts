@@ -2,7 +2,7 @@ import { isIP } from "node:net";
 import { usage } from "../errors.ts";
 
 /**
- * Returns the base URL without a slash at its end. Throws `usage` unless it is https, loopback or of an origin in `allowHttp`: each request
+ * Returns the base URL without a slash at its end. Throws `usage` unless it is https, loopback or of an origin in `allowHttp`, because each request
  * carries the key.
  */
 export function checkBaseUrl(text: string, source: string, allowHttp: readonly string[] = []): string {

@@ -1,9 +1,9 @@
-/** Runs work once its weight of a shared capacity is free. */
+/** Runs work when its weight is free in a shared capacity. */
 export type Capacity = <Result>(weight: number, work: () => Promise<Result>) => Promise<Result>;
 
 /**
- * Creates a capacity that all work passed to it shares: each takes its weight until it has ended, and waits in order while too little is
- * free. Work that weighs more than all of it waits for all of it.
+ * Creates a capacity that is shared by all work passed to it. Each piece of work takes its weight until it has ended, and waits in order while too
+ * little capacity is free. Work that is heavier than the whole capacity waits until all of it is free.
  */
 export function createCapacity(total: number): Capacity {
   const waiting: { weight: number; start(): void }[] = [];

@@ -169,7 +169,7 @@ export async function openSharedService(options: SharedOptions, io: Io): Promise
   try {
     const reportProblem = reporter(options);
     const process = randomUUID();
-    // Opened before the database: if opening the storage failed afterwards, the key of a new database would never be shown.
+    // Opened before the database, because if opening the storage failed afterwards, the key of a new database would never be shown.
     const videos = await options.openVideos(process.slice(0, 8));
     steps.push(videos.close);
     const { openPostgres } = await import("./store/postgres/postgres.ts");

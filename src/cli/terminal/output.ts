@@ -113,7 +113,7 @@ export function createOutput(
   let lastState = "";
   /** `printed` reports the failure; until it is called, the rejection counts as handled. */
   const keepFailure = (writing: Promise<void>) => {
-    // Resolves to nothing: a batch prints ten thousand lines, and the values of all promises would be kept.
+    // Resolves to nothing, because a batch prints ten thousand lines, and the values of all promises would be kept.
     printed = Promise.all([printed, writing]).then(() => {});
     printed.catch(() => {});
   };

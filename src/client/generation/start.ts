@@ -152,7 +152,7 @@ async function prepare(
 ): Promise<Prepared | (StartedAttempt & { kind: "resumed" })> {
   const wanted = await wantedOf(service, request, options);
   let chosen = await chooseAndWrite(service, wanted, options);
-  // Asked without the journal's lock, since an answer may take seconds; after it the choice is made again.
+  // The service is asked without the journal's lock, because its answer may take seconds. After the answer, the choice is made again.
   const keptKey = chosen.kind === "refuse" ? await findKeptKey(service, chosen, options) : undefined;
   if (keptKey) {
     service.note(resendNote);
@@ -190,7 +190,10 @@ async function findKeptKey(
 type TakenOver = { kind: "resume"; entry: StartedEntry; lease: AttemptLease | undefined };
 type RefusedStart = Choice & { kind: "refuse" };
 
-/** Runs under the journal's lock, so that two processes never choose the same. Retries while another process starts the same or uses the file. */
+/**
+ * Chooses under the journal's lock, so that two processes never choose the same attempt. Retries while another process starts the same request or uses
+ * the file.
+ */
 function chooseAndWrite(
   service: Service,
   wanted: WantedStart,
@@ -243,7 +246,7 @@ async function writeIntent(
   options.check?.();
   const [attempt, at] = [io.uuid(), io.date().toISOString()];
   const takenParts = await findTakenParts(service, wanted, outputPath);
-  // `wanted.request` is redacted: a key in the prompt must not get into the file name.
+  // The words come from `wanted.request`, which is redacted, because a key in the prompt must not get into the file name.
   const claiming = { overwrite, attempt, words: wanted.request, protectedPaths, infoJson, first, takenParts };
   const target = outputPath === undefined ? undefined : await targets.claim(outputPath, claiming);
   if (outputPath !== undefined && !target) return undefined;
@@ -374,8 +377,8 @@ export type TakesRun = {
 };
 
 /**
- * Begins a run of several generations, or takes over an interrupted one of the same command. Until it is released, other processes see that a live
- * process has it. Its generations are started one by one, each as a take of the run. `requests` must not be empty. Throws as `start` does.
+ * Begins a run of several generations, or takes over an interrupted run of the same command. Until the run is released, other processes see that a live
+ * process has it. The generations are started one by one, each as a take of the run. `requests` must not be empty. Throws as `start` does.
  */
 export async function openTakes(
   service: Service,

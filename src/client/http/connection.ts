@@ -12,7 +12,7 @@ import { findProxy, type HttpProxy, plainHttpError, tunnelError } from "./proxy.
 const silenceLimitMs = 10_000;
 /** The system asks several name servers in turn, also for an IPv6 address, which may take 15 s. */
 const lookupLimitMs = 20_000;
-/** The interval of TCP keep-alive: a reply may take minutes, and routers drop idle connections. */
+/** The interval of TCP keep-alive, which is needed because a reply may take minutes, and routers drop idle connections. */
 const keepAliveMs = 60_000;
 
 /** A server or a proxy; `host` is a name or an IP address without brackets. */

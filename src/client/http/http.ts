@@ -4,20 +4,20 @@ import { unlessAborted } from "../../abort.ts";
 import { type FetchInit, type HttpResponse, type Io, RequestError } from "../../io.ts";
 import type { RawReply } from "./paid.ts";
 
-/** The maximum number of connections for status requests: a thousand with TLS would take 100 MB. */
+/** The maximum number of connections for status requests, because a thousand with TLS would take 100 MB. */
 const maxStatusConnections = 64;
 
 /**
  * undici 7 throws an uncatchable error if a server closes the connection while undici's parser is paused (nodejs/undici#5360; 8 has
- * the fix, but needs Node 22). undici pauses the parser when this many bytes are unread, so with this limit it never does. In return
- * a reader must not wait between chunks, or they fill the memory: `download.ts` writes each chunk synchronously.
+ * the fix, but needs Node 22). undici pauses the parser when this many bytes are unread, so with this limit it never pauses. A reader must then not
+ * wait between chunks, because unread chunks would fill the memory; `download.ts` writes each chunk synchronously.
  */
 const unlimitedBytes = Number.MAX_SAFE_INTEGER;
 
 /**
  * Creates `Io["fetch"]`. A POST uses a connection of its own (`paid.ts`); everything else is free, may be sent twice, and uses
  * undici. Both are loaded with their first request, and connect as `connection.ts` does, through the proxies of `env`. Only the CLI
- * passes `nodeVersion`, which permits setting a V8 flag: a library must not change its process.
+ * passes `nodeVersion`, which permits setting a V8 flag, because a library must not change its process.
  */
 export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetch"] {
   let loading: ReturnType<typeof loadFree> | undefined;

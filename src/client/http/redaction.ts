@@ -7,7 +7,7 @@ export function checkApiKey(text: string, name = "The API key"): string {
   throw usage(key === "" ? `${name} is empty.` : `${name} contains a space or another invalid character.`);
 }
 
-/** Shorter texts are not hidden: they are not real keys, and may be part of ordinary words. */
+/** Shorter texts are not hidden, because they are not real keys, and may be part of ordinary words. */
 const minSecret = 8;
 
 /**

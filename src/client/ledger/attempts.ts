@@ -4,7 +4,7 @@ import { type DatedEntry, datedEntries, type Entry, isOpen, isUnfinished } from 
 import type { Journal } from "./journal.ts";
 import { scanEntries } from "./search.ts";
 
-/** After this time an attempt must have an outcome: a request with its retries takes up to 4 minutes. */
+/** After this time an attempt must have an outcome, because a request with its retries takes up to 4 minutes. */
 const startingMs = 5 * 60_000;
 
 /** Whether an attempt is shown as unknown: its process has ended, or probably has. */

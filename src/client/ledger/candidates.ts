@@ -23,7 +23,7 @@ export async function readCandidates(
 ): Promise<Entry[]> {
   const copy = await findLine(journal, isCopy, ['"kind":"unfinished"']);
   const read = (copy && (await readBack(journal, now, copy))) ?? (await readBack(journal, now));
-  // Optional: without this line the next start only reads further back.
+  // This line is optional. Without it, the next start only reads further back.
   if (read?.unfinished && lock) await journal.append(read.unfinished).catch(() => {});
   return read?.entries ?? [];
 }
@@ -74,7 +74,7 @@ async function readBack(
     if (found.length > 0 && found.every(({ ageMs }) => ageMs >= reusableMs)) recent ??= part;
     oldest = part;
   }
-  // `next` is the beginning of the part that followed the copied range: if it differs, somebody edited the file.
+  // `next` is the beginning of the part that followed the copied range. If it differs, somebody edited the file.
   if (copy && oldest?.head !== copy.next) return undefined;
   take(copy?.lines.toReversed() ?? []);
   if (recent === undefined || recent.start - (copy?.end ?? 0) < copiedBytes) return { entries };

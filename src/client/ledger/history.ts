@@ -30,9 +30,9 @@ export type JournalLine =
       reason: string;
       code?: CommandErrorCode | undefined;
     }
-  /** A line that a newer version of vidgen wrote: the state of the attempt is unknown. Never written. */
+  /** A line that a newer version of vidgen wrote, so that the state of the attempt is unknown. Never written. */
   | { kind: "newer"; attempt: string; id?: string | undefined }
-  /** The user dismissed the attempt: it no longer stops other starts. */
+  /** The user dismissed the attempt, which no longer stops other starts. */
   | { kind: "dismissed"; attempt: string }
   /** The id was returned to a caller who does not wait for the generation. */
   | { kind: "told"; attempt: string }
@@ -374,7 +374,7 @@ export function addLine(entry: Entry, line: DatedLine): void {
 function fold(entry: Entry, line: DatedLine): void {
   const before = entry.state;
   const hadId = entry.id !== undefined;
-  // The first id of an attempt is always kept: its video may have been paid for.
+  // The first id of an attempt is always kept, because its video may have been paid for.
   if ("attempt" in line && "id" in line && line.id !== undefined) entry.id ??= line.id;
   switch (line.kind) {
     case "accepted":

@@ -122,7 +122,7 @@ export async function* readLinesBackwards(
     let end = (await file.stat()).size;
     /** The end of a line that starts in an earlier part, with its newline. */
     let rest = Buffer.alloc(0);
-    // Reused: allocating a buffer takes longer than searching it.
+    // The buffer is reused, because allocating one takes longer than searching it.
     let buffer = Buffer.allocUnsafe(Math.min(partBytes, Math.max(0, end - from)));
     while (end > from) {
       const start = Math.max(from, end - partBytes);

@@ -98,7 +98,7 @@ export type Choice =
       kind: "new";
       /** Attempts to dismiss. */
       dismissed: Entry[];
-      /** The key to send again: that request may have been charged. */
+      /** The key to send again, because that request may have been charged. */
       resends?: KeptKey;
     };
 
@@ -328,8 +328,9 @@ async function actionFor(
 }
 
 /**
- * A new start of a typed line that has unfinished attempts with other values, from an earlier vidgen.json or stdin: it would pay again by accident.
- * `again` dismisses them; otherwise the first that a start with the same values would not ignore stops it, an attempt with an id before others.
+ * Considers a new start of a typed line that has unfinished attempts with other values, from an earlier vidgen.json or stdin. Such a start could pay
+ * again by accident. `again` dismisses the attempts. Otherwise the start is refused because of the first attempt that a start with the same values
+ * would not ignore; attempts with an id come first.
  */
 async function considerChanged(
   choice: Choice & { kind: "new" },

@@ -68,7 +68,7 @@ function readRecord(
   for (const [name, value] of Object.entries(record)) {
     const field = fields.find((each) => each.name === name);
     if (field !== undefined && isImageField(field)) {
-      // For other services it came from `--set`.
+      // For other services, the field came from `--set`.
       if (isLocal) images[name] = readTexts([value].flat());
       else extra[name] = value;
       continue;

@@ -19,7 +19,7 @@ export type MediaOptions = {
   onVersion(version: Version): Promise<void>;
   /** Asks the service for a new URL when the last one has expired. */
   renewUrl(signal: AbortSignal): Promise<string>;
-  /** Both in bytes; `total` is `undefined` if the server does not state it. */
+  /** Called with the numbers of received and of all bytes; `total` is `undefined` if the server does not state it. */
   onProgress(received: number, total: number | undefined): void;
   onNote(text: string): void;
 };
@@ -45,7 +45,7 @@ type Received = {
 };
 
 const maxTries = 10;
-/** How long new URLs may fail before giving up: a CDN may not know a new video yet. */
+/** How long new URLs may fail before the download is given up, because a CDN may not know a new video yet. */
 const patienceMs = 60_000;
 const maxRedirects = 5;
 /** A request without data for this long is aborted and retried. */
@@ -243,7 +243,7 @@ async function readFailure(response: HttpResponse, io: Pick<Io, "date">): Promis
   throw new VidgenError("output", `The video URL returned ${reason}.`, { httpStatus: status });
 }
 
-/** GET that follows redirects, at most five, and from https only to https. */
+/** Sends a GET, and follows at most five redirects, from https only to https. */
 export async function fetchMedia(
   url: string,
   range: Record<string, string>,

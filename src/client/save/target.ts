@@ -95,15 +95,15 @@ export type Claimed = { target: Target; file?: undefined } | { target?: undefine
 
 export type Targets = {
   /**
-   * Claims a file for a video: with `{n}` the first free number. Returns `undefined` while another process has, or may have, the file:
-   * try again. Throws `usage`, and `output` if the file exists or cannot be written.
+   * Claims a file for a video, with `{n}` the file with the first free number. Returns `undefined` while another process has, or may have, the file, so
+   * that the caller tries again. Throws `usage`, and `output` if the file exists or cannot be written.
    */
   claim(outputPath: string, claiming: Claiming): Promise<Target | undefined>;
-  /** Whether another process has, or may have, a file: cheaper than a claim. Changes nothing. Throws as `claim` does. */
+  /** Whether another process has, or may have, a file. This check is cheaper than a claim. Changes nothing. Throws as `claim` does. */
   isHeld(outputPath: string, words: NameParts): Promise<boolean>;
   /**
-   * The file of a generation's video where `outputPath` would save it; `undefined` unless it has the recorded content. With
-   * `{n}` only a file that was saved but not recorded, since each further download gets a new file. `first` as for a claim.
+   * The file where `outputPath` would save the video of a generation; `undefined` unless the file has the recorded content. With `{n}`, returns only a
+   * file that was saved but not recorded, because each further download gets a new file. `first` means the same as for a claim.
    */
   findSaved(entry: StartedEntry, outputPath: string, first?: number): Promise<string | undefined>;
   /** Records where the video of a generation was found, unless the journal has a file of it. Never rejects. */
@@ -365,7 +365,7 @@ function createTarget(resolved: ResolvedOutput, options: TargetOptions, disk: Di
     const begin = async (found: Version) => {
       isKept = false;
       const { ino: inode } = await file.stat();
-      // Without a record the download cannot be resumed: a later process starts again.
+      // Without a record the download cannot be resumed, and a later process starts again.
       isKept = (await record({ ...found, inode })) && validatorOf(found) !== undefined;
     };
     return { file, version, begin };
@@ -374,7 +374,7 @@ function createTarget(resolved: ResolvedOutput, options: TargetOptions, disk: Di
   async function openPart(): Promise<Pick<PartialFile, "file" | "version">> {
     const statPart = () => disk.lstat(partPath).catch(() => undefined);
     const line = (await statPart()) && (await findLine());
-    // Checked again: another program may have created a file there meanwhile.
+    // The path is checked again, because another program may have created a file there meanwhile.
     const found = await statPart();
     if (found) {
       if (line === undefined || !isOwnPart(found, line))
@@ -384,7 +384,7 @@ function createTarget(resolved: ResolvedOutput, options: TargetOptions, disk: Di
       if (isResumed) return { file: await disk.open(partPath, "r+"), version: line };
       await disk.rm(partPath);
     }
-    // Recorded before the file is created, so that a later process recognizes it.
+    // The path is recorded before the file is created, so that a later process recognizes the file.
     await record({});
     return { file: await disk.open(partPath, "wx+", 0o666), version: undefined };
   }
@@ -421,7 +421,7 @@ function createTarget(resolved: ResolvedOutput, options: TargetOptions, disk: Di
         const isLinked = !overwrite && (await linkVideo(partPath, path, content, disk));
         if (!isLinked) await disk.rename(partPath, path);
         if (!(await hasContent(path, content, disk))) throw replacedError(path);
-        // Only if the partial file is still this process's. The video is saved even if the partial file stays.
+        // Removes the partial file only if it still belongs to this process. The video is saved even if the partial file stays.
         if (isLinked && (await isThere(file))) await disk.rm(partPath).catch(() => {});
         await syncFolder(dirname(path), disk);
       } catch (error) {
@@ -441,7 +441,7 @@ function createTarget(resolved: ResolvedOutput, options: TargetOptions, disk: Di
       // If the partial file cannot be removed, a later process of the attempt takes it over.
       if (part && isHeld && !isKept && (await isThere(part.file))) await disk.rm(partPath).catch(() => {});
       if (opened === undefined && isHeld) await removeEmpty();
-      // Closed after the checks, so that the inode is not reused before.
+      // The file is closed after the checks, so that its inode is not reused before them.
       await part?.file.close().catch(() => {});
       await lease.release();
       if (resolved.isTemporary) await disk.rm(resolved.folder, { recursive: true, force: true }).catch(() => {});

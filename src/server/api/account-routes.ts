@@ -179,7 +179,7 @@ export function createAccountRoutes(options: AccountOptions): Paths {
     const key = /^Bearer +(\S+)$/i.exec(c.req.header("Authorization") ?? "")?.[1] ?? "";
     options.onNote?.(`Accounts: ${what}; by ${c.var.account} with the key ${hashKey(key).slice(0, keyPrefixLength)}.`);
   };
-  /** Gives an account a new key, which only the reply contains: the store keeps its hash. */
+  /** Gives an account a new key, which only the reply contains; the store keeps its hash. */
   const addKey = async (account: Omit<NewAccount, "keyHash">) => {
     const api_key = createKey();
     const keyHash = hashKey(api_key);

@@ -17,7 +17,7 @@ export function createKey(): string {
 
 /**
  * Finds the account of a key, unless it is disabled. A cut or mistyped key of `createKey` is refused without asking the database. Keys of another
- * form are looked up: the owner may have written one into `service.json`.
+ * form are looked up, because the owner may have written one into `service.json`.
  */
 export async function findAccount(store: Pick<Store, "account">, key: string): Promise<string | undefined> {
   return isMalformed(key) ? undefined : store.account(hashKey(key));

@@ -100,7 +100,8 @@ function isCancelled(error: string | null): boolean {
 }
 
 /**
- * Returns the engine that a generation was submitted to if no process uses it any longer: the generation cannot be stopped there, and may be charged.
+ * Returns the engine that a generation was submitted to if no process uses the engine any longer. The generation then cannot be stopped there, and may
+ * be charged.
  */
 export function findLost(
   { checkpoint }: Pick<StoredGeneration, "checkpoint">,
@@ -147,7 +148,7 @@ async function stopUpstream(
   if (fault !== undefined) throw refuseCancel(fault);
   if (checkpoint?.state !== "submitted") return null;
   const { engine: name, job } = checkpoint;
-  // Continues when the client disconnects: a job that is stopped there must end here, too.
+  // Continues when the client disconnects, because a job that is stopped there must end here, too.
   const limit = options.clock.limit(engineLimitMs, new AbortController().signal, new Error("no response in time"));
   const why = await stopJob(findEngine(name, options), job, limit.signal).finally(limit.clear);
   if (why !== undefined) throw refuseCancel(why);

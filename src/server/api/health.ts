@@ -25,7 +25,7 @@ const readinessSchema = named("Readiness", {
 
 export type Health = {
   paths: Paths;
-  /** Must be called when the service begins to stop: it is no longer ready. */
+  /** Must be called when the service begins to stop, so that it is no longer ready. */
   stop(): void;
 };
 

@@ -42,7 +42,7 @@ const defaultLimits = {
   headersTimeout: 10_000,
   /** Long, because an upload may be slow, and after a 408 a client cannot know whether it was charged. */
   requestTimeout: 3_600_000,
-  /** Milliseconds in which no byte of a request's body comes. */
+  /** The maximum pause in a request's body, in milliseconds. */
   uploadTimeout: 120_000,
   connectionsCheckingInterval: 500,
   /** Longer than proxies keep an idle connection (Caddy 120 s, most others 60 to 90 s); otherwise a POST during the close becomes a 502. */
@@ -116,8 +116,8 @@ type RoomOptions = {
 };
 
 /**
- * Returns a function that makes room for one more connection, and returns whether there is any. It closes idle connections, which must not keep
- * others out, such as a load balancer. While there are spare connections, none is closed on which a request may be arriving.
+ * Returns a function that makes room for one more connection, and returns whether there is room. It closes idle connections, so that they do not keep
+ * out other clients, such as a load balancer. While there are spare connections, no connection is closed on which a request may be arriving.
  */
 function createRoomMaker({ sockets, usedAt, exchanges, limits, clock }: RoomOptions): () => boolean {
   const { maxConnections, spareConnections } = limits;
@@ -244,8 +244,8 @@ function requestTimeout(): Error {
 const forwardingHeaders = ["via", "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
 
 /**
- * Returns hono's adapter between Node's requests and the handler. By default, and so here, it replaces the global Request and Response with
- * lighter ones: with Node's own, a status request takes more than twice the time.
+ * Returns hono's adapter between Node's requests and the handler. The adapter replaces the global Request and Response with lighter ones, which is its
+ * default, because with Node's own classes a status request takes more than twice the time.
  */
 function createListener(
   stopping: AbortSignal,
@@ -314,7 +314,7 @@ const drainMs = 300;
 
 async function close(server: Server, sockets: Set<Socket>, { graceMs, clock, stop }: Closing): Promise<void> {
   stop.abort();
-  // Connections that have arrived are accepted: the system would reset them with the socket that listens.
+  // Waits until the connections that have arrived are accepted, because the system would reset them when the listening socket closes.
   if (graceMs > 0) for (let turn = 0; turn < 2; turn++) await setImmediate();
   const closed = new AbortController();
   // Unlike `close` of node:http, this one keeps idle connections, on which a request may be arriving.

@@ -25,7 +25,7 @@ export async function findOwnGeneration(c: ApiContext, store: Pick<Store, "gener
   const id = c.req.param("id") ?? c.req.query("id");
   if (!id) throw refuse(400, "invalid_id", "the query parameter id is missing");
   c.set("id", id);
-  // Only ids of this form are looked up: SQLite would cut others at the first NUL.
+  // Only ids of this form are looked up, because SQLite would cut others at the first NUL.
   const generation = isUuid(id) ? await store.generation(id) : undefined;
   const { account } = c.var;
   const named = c.req.query("account") ?? account;

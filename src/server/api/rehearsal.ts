@@ -87,6 +87,6 @@ export function createRehearsedMedia(options: MediaHandlerOptions): Handler {
 /** Returns a stream that fails after its last byte. */
 function breakOff(body: Readable): Readable {
   const broken = new PassThrough({ flush: (done) => done(new Error("cut, as the prompt asked for")) });
-  // Each stream ends with the other, even if nothing was read: a generator that never began would leave the file open.
+  // Each stream ends with the other, even if nothing was read, because a generator that never began would leave the file open.
   return pipeline(body, broken, () => {});
 }

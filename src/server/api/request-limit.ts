@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { refuse, retryAfter } from "../http/message.ts";
 import type { FenceRefusal } from "./fence.ts";
 
-/** Requests that are accepted regardless of the limit: a busy process is not dead, and a start must not be refused because of other clients. */
+/** Requests that are accepted regardless of the limit, because a busy process is not dead, and a start must not be refused because of other clients. */
 const unlimited = new Set([
   ...["GET /healthz", "HEAD /healthz"],
   ...["POST /api/generate", "POST /v1/videos", "POST /generations"],
@@ -15,7 +15,7 @@ export function isUnlimited(method: string, path: string): boolean {
 export type RequestLimit = {
   /** Counts a request from now on. Returns a refusal if too many are in progress. */
   enter(incoming: IncomingMessage, outgoing: ServerResponse): FenceRefusal | undefined;
-  /** Stops counting a request: its reply has ended, or lasts until the client disconnects. */
+  /** Stops counting a request. Called when its reply has ended, or if the reply lasts until the client disconnects. */
   leave(outgoing: ServerResponse): void;
 };
 

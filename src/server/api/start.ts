@@ -50,7 +50,7 @@ const maxLargeBytes = 200_000_000;
 /** The same limit for bodies without images, so that bodies with images cannot use up their memory. */
 const maxSmallBytes = 100_000_000;
 
-/** How many bodies with images are handled at a time: each takes some 150 MB until it is stored. The others wait as bytes. */
+/** How many bodies with images are handled at a time, because each takes some 150 MB until it is stored. The others wait as bytes. */
 const maxLargeBodies = 4;
 
 export type StartOptions = StartReaderOptions &
@@ -181,7 +181,7 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
     options.onStart?.(generation, cost);
     return { ...outcome, credits_charged: cost };
   };
-  /** Returns an earlier start with what it was charged, from the ledger: the price of the model may have changed since. */
+  /** Returns an earlier start with what it was charged, from the ledger, because the price of the model may have changed since. */
   const replay = async (outcome: StartOutcome & { kind: "started" }): Promise<Started> => {
     const entries = await options.store.ledger({ generation: outcome.generation.id, limit: 10 });
     return { ...outcome, credits_charged: entries.reduce((sum, { amount }) => sum + Math.max(0, -amount), 0) };

@@ -41,7 +41,7 @@ export async function makeAttempt(delivery: Delivery, options: AttemptOptions): 
   const ms = Math.round(clock.now() - startedMs);
   const attempt = { at: signedAt.toISOString(), outcome, delivered: isDelivered, reply, ms };
   const record = () => store.recordAttempt(delivery.id, attempt, next_at);
-  // The first write is tried even while the service stops: the receiver has already replied.
+  // The first write is tried even while the service stops, because the receiver has already replied.
   await record().catch(() => retryForever(record, options).catch(() => {}));
   const { generation, account, url, traceparent } = delivery;
   onDelivery({ generation, account, traceparent, url, attempt: attempts, isDelivered, nextMs, outcome });

@@ -35,7 +35,7 @@ const storeRetryMs = 10_000;
 const maxSleepMs = 60_000;
 /** The period in which a process finds deliveries that another process left. */
 const sharedPollMs = 1_000;
-/** Every process is woken for each callback: the pause combines several wake-ups into one query. */
+/** Every process is woken for each callback, and the pause combines several wake-ups into one query. */
 const sharedPauseMs = 50;
 
 /** Delivers the callbacks of generations, each at least once, signed as Standard Webhooks specifies. */

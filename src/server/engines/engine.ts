@@ -64,7 +64,7 @@ export type RenderOptions = {
   progress(percent: number | undefined, node?: string): void;
   /** Reports that the task hardly keeps the engine busy, although it has not ended, so that another task may use its slot. May be called again. */
   releaseSlot?(): void;
-  /** Reports what the provider has charged, in USD, before the video is downloaded: the charge remains even if the file cannot be used. */
+  /** Reports what the provider has charged, in USD, before the video is downloaded, because the charge remains even if the file cannot be used. */
   charged?(cost: number): void;
   signal: AbortSignal;
 };

@@ -22,7 +22,7 @@ export function createKeyFinder(
   };
   const origins = new Map<string, string>();
   for (const { server } of specs) {
-    // Engines that name their key may share one: the owner said which servers get it.
+    // Engines that name their key may share one, because the owner said which servers get it.
     const found = server && !server.key && find(server);
     if (!found) continue;
     const { origin } = new URL(server.url);

@@ -10,7 +10,7 @@ export type ArrivingBody = {
 
 /**
  * Limits the memory of request bodies in transfer to `maxBytes`. Returns a function that opens a body for an account. When the memory runs out, the
- * account that uses most of it loses its newest body: the others can finish, and no account can block another one.
+ * account that uses most of it loses its newest body, so that the others can finish, and no account can block another one.
  */
 export function createBodyMemory(maxBytes: number): (account: string) => ArrivingBody {
   type Body = ArrivingBody & { account: string; size(): number };

@@ -42,7 +42,7 @@ export function failureHint({
   return isPaidFor(checkpoint) ? `${hint} Each attempt may be charged.` : hint;
 }
 
-/** Whether a generation may have been charged: only providers charge, not the owner's GPU or the preview. */
+/** Whether a generation may have been charged, because only providers charge, not the owner's GPU or the preview. */
 function isPaidFor(checkpoint: StoredGeneration["checkpoint"]): boolean {
   if (checkpoint === null || checkpoint.engine === "preview") return false;
   const { engine } = checkpoint;

@@ -136,7 +136,7 @@ export async function readBody(
   }
   if (length > maxBytes) throw refuse(400, "body_too_large", `the body is larger than ${maxBytes / 1_000_000} MB`);
   const body = arriving.finish();
-  // Not 503, after which a client cannot know whether it was charged.
+  // The status is not 503, because after a 503 a client cannot know whether it was charged.
   if (body === undefined)
     throw refuse(429, "busy", "too many large requests arrive at once; nothing was charged; try again", retryAfter);
   return body;
@@ -163,7 +163,7 @@ export function parseJson(c: ApiContext, bytes: Uint8Array): JsonBody {
 const maxDepth = 100;
 const maxMembers = 10_000;
 
-/** Says why a JSON text takes unusually long to parse and check; `undefined` if it does not. */
+/** Returns why a JSON text would take unusually long to parse and check; `undefined` if it would not. */
 export function findJsonFault(text: string): string | undefined {
   let [depth, members] = [0, 0];
   for (let at = 0; at < text.length; at++) {

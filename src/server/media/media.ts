@@ -22,7 +22,7 @@ export type MediaHandlerOptions = {
  */
 export function createMedia(options: MediaHandlerOptions): Handler {
   const { store, videos, hasRedirects = false, reportProblem } = options;
-  // A cache must revalidate before each use: the video may have been deleted.
+  // A cache must revalidate before each use, because the video may have been deleted.
   const headers = { "X-Content-Type-Options": "nosniff", "Cache-Control": "private, no-cache", ...options.headers };
   const respond = async (request: Request, outgoing: ServerResponse | undefined) => {
     if (request.method !== "GET" && request.method !== "HEAD") {

@@ -41,7 +41,7 @@ async function openBucket(bucket: Bucket, mark: string, io: OpenIo): Promise<Med
   return openS3({ ...bucket, mark, scratch, clock: io });
 }
 
-/** Unfinished files are inside the folder too: a rename is atomic only on the same disk. */
+/** Unfinished files are inside the folder too, because a rename is atomic only on the same disk. */
 async function openSharedFolder(folder: string, mark: string, io: OpenIo): Promise<MediaStore> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   return openFolder({ folder, mark, scratch: await openScratch(join(folder, ".unfinished-"), io) });

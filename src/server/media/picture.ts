@@ -1,7 +1,7 @@
 /** The picture formats that the service accepts. */
 export type PictureFormat = "png" | "jpeg" | "webp";
 
-/** Limits the memory: a decoded pixel takes four bytes, and a file of a few kilobytes may hold billions of pixels. */
+/** Limits the memory, because a decoded pixel takes four bytes, and a file of a few kilobytes may hold billions of pixels. */
 export const maxMegapixels = 50;
 
 /**

@@ -80,7 +80,7 @@ function isSuccess({ statusCode = 0 }: IncomingMessage): boolean {
 
 type S3Error = Error & { s3Code: string | undefined; isUnavailable: boolean };
 
-/** The message contains only the code of S3's error: its text may contain the key's id and the signed request. */
+/** The message contains only the code of S3's error, because its text may contain the key's id and the signed request. */
 async function toError(method: string, reply: IncomingMessage, { place, region }: S3Options): Promise<S3Error> {
   const { statusCode = 0, headers } = reply;
   const s3Code = /<Code>(\w+)<\/Code>/.exec(await readStart(reply))?.[1];

@@ -35,8 +35,8 @@ export type Ended = {
 };
 
 /**
- * Stores the end of a generation with its callback, once its pace allows that. Resolves with whether the generation ended here: another process may
- * have taken over. Rejects only when the signal aborts.
+ * Stores the end of a generation with its callback, once its pace allows that. Resolves with `false` if the generation did not end here, such as when
+ * another process has taken over. Rejects only when the signal aborts.
  */
 export async function endGeneration(
   id: string,
@@ -62,8 +62,8 @@ export async function endGeneration(
 }
 
 /**
- * Returns the end of a generation that is not submitted in a restored copy of the database: it may have been submitted, and charged for, after the
- * copy was made.
+ * Returns the end of a generation that is not submitted in a restored copy of the database. The generation may have been submitted, and charged for,
+ * after the copy was made.
  */
 export function endRestored(
   generation: StoredGeneration,

@@ -60,7 +60,7 @@ export async function runJob(claimed: Claim, plan: Plan, options: JobOptions): P
       options.reportProblem(`The generation ${id} could not be finished`, error);
       await options.clock.sleep(laterMs, signal).catch(() => {});
     }
-    // The video file stays unless the generation was cancelled: another process may be writing it.
+    // The video file stays unless the generation was cancelled, because another process may be writing it.
     await removeFiles(id, { isMade: !cancelled.aborted }, options);
     if (!lost.aborted) await store.release(id).catch(() => {});
     return false;

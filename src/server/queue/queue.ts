@@ -45,7 +45,7 @@ export type Queue = {
   missing(): string[];
   /** The waiting generations that no process makes, of all models. */
   waiting(): Promise<Waiting[]>;
-  /** Stops the jobs that run. They stay unfinished in the store: the next process resumes them. */
+  /** Stops the jobs that run. They stay unfinished in the store, and the next process resumes them. */
   close(): Promise<void>;
 };
 

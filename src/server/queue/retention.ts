@@ -29,7 +29,7 @@ export function createRetention({ keep, store, videos, clock, reportProblem }: R
   const videosMs = Math.min(keep.videosMs ?? Number.POSITIVE_INFINITY, recordsMs);
   const outage = createOutageReporter("Generations older than --keep could not be removed", reportProblem);
   const before = (ms: number) => new Date(clock.date().getTime() - ms).toISOString();
-  /** Where to continue: a round tries each video once, and skips those that cannot be removed. */
+  /** Where to continue, because a round tries each video once, and skips those that cannot be removed. */
   let last: Completed | undefined;
   /** Whether a video that cannot be removed was reported, and whether this round has found one. */
   let [isReported, isStuck] = [false, false];

@@ -57,7 +57,7 @@ export type Slot = {
   engine: Engine;
   /** Must be called when the create was accepted. */
   onTaken(): void;
-  /** Returns whether the engine denies only this generation: it has denied this one before, and accepted others since. */
+  /** Returns whether the engine denies only this generation, which means that it has denied this one before, and accepted others since. */
   onMade(made: RenderResult): boolean;
   /** Returns whether the slot was still occupied. */
   free(): boolean;

@@ -13,7 +13,7 @@ const maxWaitMs = 30 * 60_000;
 export type UnservableOptions = {
   allSlots: readonly EngineSlots[];
   store: Pick<Store, "isShared">;
-  /** Whether the service runs inside a command: the next command may have the engine. */
+  /** Whether the service runs inside a command, because the next command may have the engine. */
   isCommand?: boolean | undefined;
   clock: Pick<Clock, "now" | "date">;
   reportProblem: ReportProblem;

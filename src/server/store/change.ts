@@ -9,9 +9,9 @@ export type Change = Whose &
     /** An attempt to deliver a callback was made. */
     | { kind: "attempt"; id: string }
     | { kind: "credits" }
-    /** The account was disabled or deleted: its event streams end. */
+    /** The account was disabled or deleted, and its event streams end. */
     | { kind: "refused" }
-    /** Changes may have been missed: the connection to the database was lost for some time. */
+    /** Changes may have been missed, because the connection to the database was lost for some time. */
     | { kind: "missed" }
   );
 

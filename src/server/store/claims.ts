@@ -28,7 +28,7 @@ export type Claim = Needs & {
   number: number;
   /** Whether the generation's images must be fetched from other machines. */
   isFetched: boolean;
-  /** Whether an earlier process ended while it submitted the generation: it is unknown whether an engine makes it. */
+  /** Whether an earlier process ended while it submitted the generation, so that it is unknown whether an engine makes it. */
   isSubmitting: boolean;
   /** Aborts when another process has taken over the generation. */
   lost: AbortSignal;
@@ -85,7 +85,7 @@ export type Claims = {
   release(id: string): Promise<void>;
   /** Records that this process has the images of a claimed generation, which now waits for a slot. */
   ready(id: string): Promise<void>;
-  /** Frees the slot of a generation that this process continues: its engine has almost finished. */
+  /** Frees the slot of a generation that this process continues, because its engine has almost finished. */
   freeSlot(id: string): Promise<void>;
   /** The taken slots, by engine; only if processes share the store. The slot of a generation that any process may claim as new is free. */
   slots?(): Promise<Map<string, TakenSlots>>;

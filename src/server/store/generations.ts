@@ -69,7 +69,7 @@ export type Label = { name: string; size: number | null };
 
 /**
  * The progress of a generation, for the next process. "submitting" is stored before the request that starts a job elsewhere, and "submitted" once the
- * name of the job is known: a job found as "submitting" may be running, and is never started again. "unconfirmed" is stored in place of "submitting"
+ * name of the job is known, so a job found as "submitting" may be running, and is never started again. "unconfirmed" is stored in place of "submitting"
  * if this service chooses the name: the engine asks whether the job exists, and may start it again only if it certainly does not. "saved" and "finished"
  * are stored if the reply to the request contains the video, which is now complete in a file on this machine, or its URL.
  */
@@ -114,7 +114,7 @@ export type StoredGeneration = {
   error_code?: FailureCode | undefined;
   /** The code of the engine's server for the failure, if there is one. */
   engine_code?: string | undefined;
-  /** When its account has removed it (ISO 8601): the video is gone, and the record stays, with what was paid. */
+  /** When its account has removed it (ISO 8601). The video is gone, and the record stays, with what was paid. */
   removed_at?: string;
   /** Whether somebody has marked it on the page as one of the best. */
   isStarred?: boolean;

@@ -17,7 +17,7 @@ export function readLimits({ max_running, max_per_hour }: Record<string, unknown
   return { max_running: read(max_running), max_per_hour: read(max_per_hour) };
 }
 
-/** Returns the beginning (ISO 8601) of the hour before `at`: only starts since then count towards `max_per_hour`. */
+/** Returns the beginning (ISO 8601) of the hour before `at`, because only starts since then count towards `max_per_hour`. */
 export function hourBefore(at: string): string {
   return new Date(Date.parse(at) - hourMs).toISOString();
 }

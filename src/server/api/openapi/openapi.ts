@@ -85,7 +85,7 @@ export type OpenapiOptions = {
   publicUrl?: string | undefined;
 };
 
-/** A service has a few addresses: the description is built once for each, because that takes much longer than any other reply without a key. */
+/** A service has a few addresses, and the description is built once for each, because that takes much longer than any other reply without a key. */
 const maxAddresses = 10;
 
 /** GET /openapi.json describes these routes, and takes no key. */

@@ -58,7 +58,7 @@ export function valuesOf(
   const open = [...placeholders.keys()].filter((name) => values.get(name) === undefined);
   if (open.length > 0)
     throw new Error(
-      `this request has nothing for ${open.map(marked).join(" and ")} of the workflow, which can have a default, such as {{fps=24}}; nothing was submitted`,
+      `this request has no value for ${open.map(marked).join(" and ")}, and the workflow has no default, such as {{fps=24}}; nothing was submitted`,
     );
   return values;
 }

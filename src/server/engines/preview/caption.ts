@@ -51,7 +51,7 @@ ${noticePill(top - 42, fonts.medium)}
 </g></svg>`;
 }
 
-/** Returns an empty text when most of the prompt would be dots: the fonts contain only Latin, Greek and Cyrillic letters. */
+/** Returns an empty text when most of the prompt would be dots, because the fonts contain only Latin, Greek and Cyrillic letters. */
 function legiblePrompt(prompt: string, widths: CharacterWidths): string {
   const text = makeLegible(prompt.slice(0, maxPromptLength), widths);
   const dots = text.split(placeholder).length - 1;
@@ -86,7 +86,7 @@ function scrim(width: number, height: number, top: number): string {
 /** The height above the prompt at which the panel is opaque, and the height above that over which it fades in. */
 const [panelRise, panelFade] = [54, 20];
 
-/** Hides the lower part of the frame: the picture may be the last frame of another preview, with its caption. */
+/** Hides the lower part of the frame, because the picture may be the last frame of another preview, with its caption. */
 function panel(width: number, height: number, top: number): string {
   const y = top - panelRise - panelFade;
   return `<linearGradient id="panel" x1="0" y1="0" x2="0" y2="1"><stop offset="0" stop-color="#0b0d0f" stop-opacity="0"/><stop offset="${panelFade / (height - y)}" stop-color="#0b0d0f"/></linearGradient>

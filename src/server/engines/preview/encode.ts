@@ -15,7 +15,7 @@ export async function encode(clip: Clip): Promise<Buffer> {
   const { width, height, frameRate, frameCount, paint } = clip;
   const groupOfPictures = keyFrameSeconds * frameRate;
   const encoder = await library.createH264MP4Encoder();
-  // The fastest motion search, as soft light has no edges to follow, and a fine quantizer, as a coarse one turns the light into blocks.
+  // `speed` selects the fastest motion search, because soft light has no edges to follow. A coarser quantizer would turn the light into blocks.
   Object.assign(encoder, { width, height, frameRate, groupOfPictures, speed: 10, quantizationParameter: 14 });
   encoder.initialize();
   const frame = createFrame(clip);
@@ -40,9 +40,9 @@ const timestamped = new Set(["mvhd", "tkhd", "mdhd"]);
 type BoxChanges = { keyFrameTable: Buffer; shift: number };
 
 /**
- * Returns an .mp4 with what the encoder leaves out. The creation times become zero ("not known"), because the same request must give the same bytes.
- * The list of key frames (indexes from 0) is added: without it, players treat every frame as a key frame and show nothing after a seek. The index,
- * "moov", is put before the media: a player that reads from a pipe cannot seek back from the end.
+ * Completes the encoder's .mp4. The creation times become zero ("not known"), because the same request must give the same bytes. The list of key
+ * frames (indexes from 0) is added, because without the list players treat every frame as a key frame and show nothing after a seek. The index,
+ * "moov", is put before the media, because a player that reads from a pipe cannot seek back from the end.
  */
 function completeMovie(movie: Buffer, keyFrames: readonly number[]): Buffer {
   const boxes = splitBoxes(movie);

@@ -35,7 +35,7 @@ export function createSlideshow(pictures: Frame[], size: FrameSize, show: { seco
 
 /**
  * Returns a function that moves over a picture in a straight line while it zooms in or out. The first picture may be the last frame of a clip that
- * this one continues: it is shown whole at the beginning, and its caption moves downwards, where the new caption hides it.
+ * this one continues. So the first picture is shown whole at the beginning, and its caption moves downwards, where the new caption hides it.
  */
 function createCamera(picture: Frame, size: FrameSize, { begin, end }: VisibleTime, random: Random) {
   const isFirst = begin === 0;

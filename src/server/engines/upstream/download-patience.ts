@@ -75,7 +75,7 @@ function limitsOf({ patienceMs }: Pick<Upstream, "patienceMs">) {
 }
 
 const absentPollMs = 20_000;
-/** A video that is still missing after an hour is requested less often: a provider's time limit is a day. */
+/** A video that is still missing after an hour is requested less often, because a provider's time limit is a day. */
 const lateMs = 3_600_000;
 const latePollMs = 300_000;
 /** A longer gap between two replies without a video means an outage, and counts as this long. */

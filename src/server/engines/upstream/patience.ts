@@ -17,7 +17,7 @@ type PatienceRule = {
   since: "progress" | "any progress" | "answer" | "absence";
   /** Which time limit applies. */
   limit: "usual" | "running" | "minute";
-  /** Whether the job's slot is freed after a minute: the job then hardly keeps the engine from running another one. */
+  /** Whether the job's slot is freed after a minute, because the job then hardly keeps the engine from running another one. */
   freesSlot: boolean;
 };
 

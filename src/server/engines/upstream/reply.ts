@@ -90,7 +90,7 @@ const jobSchema = z.object({
  */
 const codedSchema = z.object({ code: z.enum(["cancelled", "unclear"]) });
 
-/** Finds a job in a reply of any status: some servers answer the status of a failed job with HTTP 4xx or 5xx. */
+/** Finds a job in a reply of any status, because some servers answer the status of a failed job with HTTP 4xx or 5xx. */
 export function findJob({ json }: ServerReply): UpstreamJob | undefined {
   const parsed = jobSchema.safeParse(json);
   if (!parsed.success || (parsed.data.id === undefined && parsed.data.object !== "video")) return undefined;
@@ -292,7 +292,7 @@ function findMessage(error: unknown, depth = 0): string | undefined {
 }
 
 const maxMessage = 500;
-/** The maximum number of characters that are read: an engine may send a megabyte. */
+/** The maximum number of characters that are read, because an engine may send a megabyte. */
 const maxCleaned = 4_000;
 
 /** Returns the text on one line, without control characters, and without the queries of addresses, which may contain secrets. */

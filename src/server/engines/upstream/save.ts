@@ -84,7 +84,7 @@ export async function save(source: VideoSource, file: string, options: SaveVideo
     if (!("job" in source) || (address !== undefined && isRepeated(tries))) continue;
     const polled = await pollOnce(source.job, upstream, signal);
     const isFailed = "reason" in polled;
-    // The address that a job stated may have expired: another poll may return a new one.
+    // The address that a job stated may have expired, because another poll may return a new one.
     if (!isFailed) noFileReason = polled.noFileReason;
     if (!isFailed && isCompleted(polled)) stated = addressesOf({ ...source, url: polled.url }, upstream);
     patience.recordPoll({ isMissing: isFailed && polled.isMissing, hasNoFile: noFileReason !== undefined });
@@ -115,7 +115,7 @@ async function download(
   return words === undefined ? noAddress : { ...noAddress, reason: `${noAddress.reason} (${words})` };
 }
 
-/** Returns why a completed job may no longer have its video. `isSure` only if the server says so: another replica may have the job. */
+/** Returns why a completed job may no longer have its video. `isSure` only if the server says so, because another replica may have the job. */
 function findRemoval(
   failure: DownloadFailure,
   source: VideoSource,
@@ -174,7 +174,7 @@ async function fetchVideo(
   // Another process may have taken over the folder, and may be writing the file or have finished it.
   signal.throwIfAborted();
   if (!isConfirmed(confirm)) return failure;
-  // A partial file would keep a full disk full. Failing to remove it does no harm: the next try replaces it.
+  // A partial file would keep a full disk full. Failing to remove it does no harm, because the next try replaces it.
   await rm(file, { force: true }).catch(() => {});
   return failure;
 }
@@ -207,7 +207,7 @@ async function write(
     }
     const isLengthKnown = reply.headers.get("Content-Length") !== null;
     const fault = await faultOfMp4(file, { isLengthKnown });
-    // Without a length, a fragmented video that ends after a whole fragment counts as whole: a proxy is unlikely to cut it exactly there.
+    // Without a length, a fragmented video that ends after a whole fragment counts as whole, because a proxy is unlikely to cut it exactly there.
     if (!fault || fault.noLength === "fragments") return undefined;
     const { reason, isFinished, mayBeVideo, noLength } = fault;
     // A page in place of the video, or an empty file, is temporary.

@@ -65,7 +65,8 @@ export function createReport(onNote: (text: string) => void): Upstream["report"]
 }
 
 /**
- * A longer gap between two polls counts as this long: this process may have been suspended, and the gap does not show that the server still said so.
+ * A longer gap between two polls counts as this long, because this process may have been suspended, and nobody knows what the server would have said
+ * meanwhile.
  */
 const maxGapMs = 5_000;
 

@@ -113,7 +113,7 @@ function classify(
   return { kind, error: `${url} refused the request: ${why}`, reason, code, fields: findUnknown(reply, sent) };
 }
 
-/** How vLLM-Omni refuses a list where it accepts only one object: its message contains two errors of Pydantic. */
+/** How vLLM-Omni refuses a list where it accepts only one object, because its message contains two errors of Pydantic. */
 const wantsOneImage = /\bimage_reference\b.*\b(dictionary|model_type)\b|expected dict, got list/s;
 
 function findTooOld(reply: ServerReply, { images, imageField }: CreateBody): string | undefined {

@@ -87,8 +87,8 @@ export function createClaims(
       ...[isSteady(), process, ...values],
     );
   /**
-   * Claims the first candidates that are still free: another process may have claimed, or even submitted, a candidate since it was read. A generation
-   * that is ready in another process stays there, and gets a slot.
+   * Claims the first candidates that are still free, because another process may have claimed, or even submitted, a candidate since it was read. A
+   * generation that is ready in another process stays there, and gets a slot.
    */
   const takeFirst = (
     sql: Query,
@@ -186,7 +186,7 @@ export function createClaims(
     },
     async release(id) {
       held.delete(id);
-      // The holder stays: an earlier holder that was suspended must not write to the generation.
+      // The holder stays, because an earlier holder that was suspended must not write to the generation.
       const update = "UPDATE vidgen.generations SET held_until = NULL WHERE id = $2 AND holder = $1";
       await query(`${update} AND status = 'processing'`, process, id);
     },
@@ -267,7 +267,7 @@ function selectOldest(wanted: Exclude<Wanted, WantedNew>, filter: ClaimFilter, l
 
 /**
  * Selects the next `depth` generations of each account, in the order of the turns. With the index `waiting`, the query reads only generations that may
- * be claimed, however many wait: no other index is ordered by account and number for one model.
+ * be claimed, however many wait, because no other index is ordered by account and number for one model.
  */
 function selectCandidates(wanted: WantedNew, filter: ClaimFilter, depth: number): Selection {
   const { models, isFetched, slot } = wanted;

@@ -13,7 +13,7 @@ type Keys = Pick<Accounts, "account" | "addAccount" | "deleteAccount" | "removeK
 export function rememberKeys(keys: Keys, clock: Pick<Clock, "now">): Keys {
   /** The accounts of keys by the keys' hashes, and until when each is valid. */
   const known = new Map<string, { account: string; end: number }>();
-  /** Counts the removals of keys: a read that began before a removal may return a removed key. */
+  /** Counts the removals of keys, because a read that began before a removal may return a removed key. */
   let removals = 0;
   const forget = () => {
     removals++;

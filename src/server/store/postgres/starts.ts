@@ -38,7 +38,7 @@ export function createStarts({ transaction }: Pick<Database, "transaction">) {
       for (const { start, outcome } of outcomes) if (outcome) start.resolve(outcome);
       return outcomes.flatMap(({ start, outcome }) => (outcome ? [] : [start]));
     } catch (error) {
-      // A batch that the database has not refused may have been committed: it must not be written again.
+      // A batch that the database has not refused may have been committed, so it must not be written again.
       if (isUnavailable(error) || batch.length === 1) throw error;
       const passedOver: PendingStart[] = [];
       for (const start of batch) {

@@ -5,8 +5,8 @@ import { type Condition, where } from "../reads/reader.ts";
 import type { Database, SqliteRow } from "./database.ts";
 
 /**
- * The claims on generations. Only one process uses the file, so claims are not written to it: the process knows what is ready and which slots are
- * taken, and the turns are in a temporary table.
+ * The claims on generations. Only one process uses the file, so claims are not written to the file: the process itself knows which generations are
+ * ready and which slots are taken, and the turns are in a temporary table.
  */
 export function createClaims(database: Database, { assertFresh: confirm }: Pick<Lease, "assertFresh">) {
   database.exec(`PRAGMA temp_store = MEMORY;
@@ -19,7 +19,7 @@ export function createClaims(database: Database, { assertFresh: confirm }: Pick<
   const ready = new Set<string>();
   const toClaim = (row: SqliteRow): Claim => ({
     ...readClaim(row),
-    // Never aborts: another process can take over the file only while this one is suspended, and then the whole service stops.
+    // Never aborts, because another process can take over the file only while this one is suspended, and then the whole service stops.
     lost: new AbortController().signal,
     confirm,
   });

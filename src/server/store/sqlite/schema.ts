@@ -6,8 +6,8 @@ const isUnclear = (row: "NEW" | "OLD") => `(${row}.result ->> 'error_code' IS 'u
 
 /**
  * The tables. A column has the same name and meaning in both databases. `asked`, `checkpoint` and `result` are JSON. An account's `balance` is the
- * sum of its rows in the ledger, and is compared with them after a crash. `holder` is always empty: the only process that uses the file makes
- * everything. An attempt of a delivery was planned at `planned_at` for `next_at`: a clock that shows an earlier time than both was set back. Rows
+ * sum of its rows in the ledger, and is compared with them after a crash. `holder` is always empty, because the only process that uses the file makes
+ * everything. An attempt of a delivery was planned at `planned_at` for `next_at`. If the clock shows an earlier time than both, it was set back. Rows
  * that depend on a generation are deleted with it; the ledger stays. Triggers update `sums`, which only `sums.ts` reads, and refuse to change the
  * ledger.
  */

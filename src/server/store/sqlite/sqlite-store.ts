@@ -109,7 +109,7 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
       return () => listeners.delete(onChange);
     },
     publish,
-    // One at a time: a second backup would write the log into the file while it is being copied.
+    // One backup at a time, because a second backup would write the log into the file while it is being copied.
     backup: () => inTurn(copyDatabase),
     provenance: {
       read: async () => provenance.read(),
