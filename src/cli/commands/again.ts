@@ -11,6 +11,7 @@ import { resolveLast, unknownError } from "../earlier.ts";
 import { findLast, locateGenerations } from "../generations.ts";
 import { takeFromProject } from "../project.ts";
 import { findByFile, isVideoFile, last } from "../saved-file.ts";
+import { checkStdin } from "../stdin-image.ts";
 import { readPrompt } from "../terminal/prompts.ts";
 import { findOwnAttempt } from "../typed-line.ts";
 import { noteUnsaved } from "../unsaved.ts";
@@ -38,6 +39,7 @@ export function addAgain(program: CommandUnknownOpts, context: Context): void {
     const find = async () => {
       const journal = findJournal({ ...io, onNote: output.note });
       const taken = await takeFromProject({ ...options, isRepeat: true }, { ...context, command });
+      checkStdin(typedPrompt, { isPromptOptional: true }, { ...context, command });
       const prompt = typedPrompt === undefined ? undefined : await readPrompt(typedPrompt, context, taken.references);
       const words = { command: "again" as const, generation: typed, prompt };
       const line = await readLine(words, { ...options, taken }, { ...context, command });

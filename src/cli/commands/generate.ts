@@ -47,6 +47,7 @@ import { withService } from "../onboarding.ts";
 import { findNamed, type Taken, takeFromProject, withProject } from "../project.ts";
 import { waitCommand, withResumeHint } from "../resume.ts";
 import { last } from "../saved-file.ts";
+import { checkStdin, listStdinFields, withStdinImage } from "../stdin-image.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
 import { askWhether, canAsk, readPrompt } from "../terminal/prompts.ts";
 import { createReporter } from "../terminal/reporter.ts";
@@ -73,6 +74,7 @@ export function addGenerate(program: CommandUnknownOpts, context: Context): void
       'vidgen generate "a red fox runs through snow at dusk" -m veo-3.1 --engine openrouter -o fox.mp4',
       "vidgen generate @prompt.txt --model sora-2 --aspect-ratio 9:16 --duration 8 -o clips/",
       'vidgen generate "a red fox runs through snow at dusk" -n 3 -o clips/',
+      'magick fox.jpg -resize 1280x png:- | vidgen generate "the fox turns its head" -i - -o fox.mp4',
       "vidgen generate \"a red fox runs through snow at dusk\" -m veo-3.1,sora-2 -o 'fox-{model}.mp4'",
       'id=$(vidgen generate "waves at night" --no-wait)',
       'vidgen generate "waves at night" --reuse -o waves.mp4',
@@ -87,7 +89,8 @@ export function addGenerate(program: CommandUnknownOpts, context: Context): void
 /** Adds the flags of a command that starts generations. */
 export function withStartFlags<Words extends unknown[]>(bare: Command<Words>) {
   const model = `the model, or several with commas between them (default: VIDGEN_MODEL, else ${defaultModel})`;
-  return withFieldFlags(bare.optionsGroup("Request:"), { model })
+  const imageUrl = "source image: a URL, a PNG, JPEG or WebP file, or - for stdin; may be repeated";
+  return withFieldFlags(bare.optionsGroup("Request:"), { model, imageUrl })
     .addOption(styleOption())
     .addOption(presetOption())
     .addOption(setOption())
@@ -198,6 +201,7 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
   // The `again` command has already read the project, the prompt and the line.
   const taken = options.taken ?? (await takeFromProject(options, context));
   const typedOutput = await chooseOutputPath(options, taken, context);
+  if (!parent) checkStdin(typed, {}, context);
   const prompt = parent ? typed : await readPrompt(typed, context, taken.references);
   const line = options.line ?? (await readLine({ command: "generate", prompt }, { ...options, taken }, context));
   const frame = await findFrame(line, options, context);
@@ -268,7 +272,8 @@ export async function readLine(
     outputFor(starts, (await findOutput(options, taken, io)) ?? (isLocal && wait ? "." : undefined), io);
   const hash = await hashLine({ ...words, from, set, preset, style, count: starts.count, service }, command, io);
   const named = await findNamed(words.prompt, taken, { io, command });
-  const untyped = [...taken.untyped, ...(named.length === 0 ? [] : ["prompt", "referenceUrls"])];
+  const references = named.length === 0 ? [] : ["prompt", "referenceUrls"];
+  const untyped = [...taken.untyped, ...references, ...listStdinFields(command)];
   return { hash, untyped, earlier: chooseEarlier(options), outputAt };
 }
 
@@ -406,7 +411,8 @@ async function resolveInput(
   const { io } = context;
   const { set = [], typedOutput, taken, frame, parent, starts } = options;
   const defaultPath = options.local && options.wait ? "." : undefined;
-  const { texts: typedTexts, images: typedImages } = readFieldFlags(context.command);
+  const { texts: typedTexts, images: named } = readFieldFlags(context.command);
+  const typedImages = await withStdinImage(named, context);
   const texts = { ...taken.texts, ...typedTexts };
   const { findDroppedImages, readSettings } = await import("../../protocol/request.ts");
   for (const note of findDroppedImages({ images: typedImages, extra: readSettings(set) }, "--image"))

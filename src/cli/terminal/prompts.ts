@@ -116,9 +116,9 @@ async function ask<Answer>(prompt: (context: PromptContext) => Promise<Answer>, 
 
 type Reading = { io: Io; output: Pick<Output, "note"> };
 
-/** All of stdin, at most 1 MB of it. Throws `usage` for more. */
-function readStdin(what: string, { io, output }: Reading): Promise<Buffer> {
-  const reading = readAll(io.stdin, "The input on stdin", { signal: io.signal });
+/** All of stdin. Throws `usage` above the limit. */
+export function readStdin(what: string, { io, output }: Reading, maxMegabytes = 1): Promise<Buffer> {
+  const reading = readAll(io.stdin, "The input on stdin", { signal: io.signal, maxMegabytes });
   return noteWait(reading, what, { io, output });
 }
 

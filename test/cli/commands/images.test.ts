@@ -2,7 +2,7 @@ import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { aPng } from "../../server/queue/pictures.ts";
-import { createWorld, isStart, type World } from "../../vidgen.ts";
+import { createWorld, failure, isStart, kill, onStart, type World } from "../../vidgen.ts";
 
 const png = aPng(30, 20);
 const base64 = Buffer.from(png).toString("base64");
@@ -95,4 +95,81 @@ test("the form asks nothing when a file of the command line cannot be sent", asy
   world.isTerminal = true;
   const run = await world.vidgen("generate", "-i", "nowhere.png");
   expect(run).toMatchObject({ code: 2, stderr: expect.not.stringContaining("What should") });
+});
+
+test("-i - sends the image on stdin", async () => {
+  const { world } = await createStudio();
+  world.stdin = Buffer.from(png);
+  const run = await world.vidgen("generate", "she turns", "-i", "-");
+  expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining("is sent as a data: URL") });
+  expect(starts(world)).toEqual([{ prompt: "she turns", model: "wan-2.5", imageUrl: dataUrl }]);
+  expect(await world.vidgen("again", "last", "-i", "-", "-m", "sora-2,ray-3")).toMatchObject({ code: 0 });
+  expect(starts(world).slice(1)).toMatchObject(["sora-2", "ray-3"].map((model) => ({ model, imageUrl: dataUrl })));
+});
+
+const isPoll = (request: Request) => request.url.includes("generation-status");
+
+test.each([0, 40])(
+  "-i - with other bytes after a kill and %s days pays for nothing again by accident",
+  async (days) => {
+    const { world } = await createStudio();
+    const line = ["generate", "she turns", "-i", "-", "-o", join(world.folder, "a.mp4")];
+    world.stdin = Buffer.from(png);
+    await kill(world, isPoll, ...line);
+    await world.io.sleep(days * 24 * 3_600_000);
+    const [{ id }] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+    world.stdin = Buffer.from(aPng(30, 21));
+    const run = await world.vidgen(...line, "--json");
+    const { error } = JSON.parse(run.stderr.slice(run.stderr.indexOf("{")));
+    expect([run.code, run.stdout, error.id]).toEqual([2, "", id]);
+    expect(error.hint).toMatch(new RegExp(`vidgen wait ${id}.*--again`));
+    expect(error.next.every(({ pays }: { pays: boolean }) => !pays)).toBe(true);
+    expect((await world.vidgen(...line, "--dry-run")).stdout).toContain("Would send nothing, and end with 2");
+    expect(starts(world)).toHaveLength(1);
+    world.stdin = Buffer.from(png);
+    expect(await world.vidgen(...line)).toMatchObject({ code: 0, stderr: expect.stringContaining(`Resuming ${id}`) });
+    expect(starts(world)).toHaveLength(1);
+  },
+);
+
+test("-i - with other bytes after a start that may have been charged is exit 6, and --again starts a new one", async () => {
+  const { world } = await createStudio();
+  const line = ["generate", "she turns", "-i", "-", "-m", "kling-2.6,ray-3"];
+  world.stdin = Buffer.from(png);
+  world.faults.push(
+    onStart(() => {
+      throw failure("ECONNRESET", true);
+    }, 1),
+  );
+  expect(await world.vidgen(...line)).toMatchObject({ code: 6 });
+  world.stdin = Buffer.from(aPng(30, 21));
+  expect(await world.vidgen(...line)).toMatchObject({ code: 6 });
+  expect(starts(world)).toHaveLength(1);
+  expect(await world.vidgen(...line, "--again")).toMatchObject({ code: 0 });
+  expect(starts(world)).toHaveLength(3);
+});
+
+test.each<[string[], string | Buffer, RegExp]>([
+  [["generate", "-", "-i", "-"], "a fox", /The image "-" is read from stdin, so the prompt cannot be/],
+  [["generate", "-i", "-"], Buffer.from(png), /The image "-" is read from stdin, so the prompt cannot be/],
+  [["again", "last", "-", "-i", "-"], "a fox", /The image "-" is read from stdin, so the prompt cannot be/],
+  [["generate", "a fox", "-i", "-", "-i", "-"], Buffer.from(png), /Only one image can be "-"/],
+  [["generate", "a fox", "-i", "-", "--last-image", "-", "--local"], Buffer.from(png), /Only one image can be "-"/],
+  [["generate", "a fox", "-i", "-"], "", /The image on stdin is empty/],
+  [["generate", "a fox", "-i", "-"], "GIF89a", /it is not a PNG, JPEG or WebP/],
+  [["generate", "a fox", "-i", "-"], Buffer.alloc(20_000_001), /is larger than 20 MB/],
+])("%j is a usage error, and nothing is sent", async (argv, stdin, message) => {
+  const { world } = await createStudio();
+  world.stdin = stdin;
+  expect(await world.vidgen(...argv)).toMatchObject({ code: 2, stderr: expect.stringMatching(message) });
+  expect(world.requests).toEqual([]);
+});
+
+test("-i - at a terminal says what to do, and does not wait", async () => {
+  const { world } = await createStudio();
+  world.isTerminal = true;
+  expect(await world.vidgen("generate", "a fox", "-i", "-")).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("pipe one in"),
+  });
 });

@@ -1,0 +1,53 @@
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import { readImages } from "../client/request/images.ts";
+import { usage } from "../errors.ts";
+import { type ImageName, type Images, imageFields } from "../protocol/fields.ts";
+import type { Context } from "./context.ts";
+import { readFieldFlags } from "./field-flags.ts";
+import { readStdin } from "./terminal/prompts.ts";
+
+/** The image that is read from stdin. */
+const word = "-";
+
+const maxMegabytes = 20;
+
+/** The fields whose image is read from stdin: none, or one. */
+function fieldsOf(command: CommandUnknownOpts): ImageName[] {
+  const { images } = readFieldFlags(command);
+  return imageFields.flatMap(({ name }) => (images[name] ?? []).filter((image) => image === word).map(() => name));
+}
+
+/**
+ * The fields of the request that an image from stdin sets: see `IntentLine.untyped`. Many programs write the time into each image, so its bytes
+ * differ when the same line is typed again.
+ */
+export function listStdinFields(command: CommandUnknownOpts): string[] {
+  return fieldsOf(command).flatMap((name) => (name === "imageUrl" ? [name, "imageUrls"] : name));
+}
+
+/** Throws `usage` if stdin should give the prompt too, which is `undefined` if it is not typed, or if nothing is piped in. */
+export function checkStdin(
+  prompt: string | undefined,
+  { isPromptOptional = false }: { isPromptOptional?: boolean },
+  { io, command }: Pick<Context, "io"> & { command: CommandUnknownOpts },
+): void {
+  const fields = fieldsOf(command);
+  if (fields.length === 0) return;
+  if (fields.length > 1) throw usage('Only one image can be "-": stdin has one image.');
+  if (prompt === "-" || (prompt === undefined && !isPromptOptional))
+    throw usage('The image "-" is read from stdin, so the prompt cannot be: type it, or use @path for a file.');
+  if (io.stdin.isTTY) throw usage('The image "-" is read from stdin: pipe one in, or name a file.');
+}
+
+/** The typed images, with the one from stdin as a `data:` URL. Throws `usage` for one that is empty, too large, or no PNG, JPEG or WebP. */
+export async function withStdinImage(
+  images: Images,
+  context: Context & { command: CommandUnknownOpts },
+): Promise<Images> {
+  const [field] = fieldsOf(context.command);
+  if (field === undefined) return images;
+  const bytes = await readStdin("the image", context, maxMegabytes);
+  if (bytes.length === 0) throw usage("The image on stdin is empty.");
+  const [image = ""] = await readImages([bytes], { onNote: context.output.note });
+  return { ...images, [field]: images[field]?.map((each) => (each === word ? image : each)) };
+}
