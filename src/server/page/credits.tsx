@@ -80,6 +80,7 @@ function SpendingTable({ by, rows }: { by: SpendingKey; rows: readonly Spent[] }
   const { heading, key } = spendingWords[by];
   const most = Math.max(1, ...rows.map(({ credits }) => credits));
   const hasUsd = rows.some(({ usd }) => usd !== null);
+  const hasUnclear = rows.some(({ unclear }) => unclear > 0);
   if (rows.length === 0) return null;
   return (
     <section>
@@ -99,10 +100,15 @@ function SpendingTable({ by, rows }: { by: SpendingKey; rows: readonly Spent[] }
                 USD
               </th>
             ) : null}
+            {hasUnclear ? (
+              <th scope="col" class="number">
+                Unknown cost
+              </th>
+            ) : null}
           </tr>
         </thead>
         <tbody>
-          {rows.map(({ key, generations, credits, usd }) => (
+          {rows.map(({ key, generations, credits, usd, unclear }) => (
             <tr>
               <th scope="row" dir="auto">
                 {by === "label" ? <a href={batchAddress(key)}>{shortText(key, 60)}</a> : key}
@@ -113,6 +119,7 @@ function SpendingTable({ by, rows }: { by: SpendingKey; rows: readonly Spent[] }
               <td class="number">{generations.toLocaleString("en")}</td>
               <td class="number">{credits.toLocaleString("en")}</td>
               {hasUsd ? <td class="number">{usd === null ? "" : usdText(usd)}</td> : null}
+              {hasUnclear ? <td class="number">{unclear.toLocaleString("en")}</td> : null}
             </tr>
           ))}
         </tbody>

@@ -69,8 +69,11 @@ export type SpendingKey = "day" | "model" | "label";
 /** `limit` is for each key. */
 export type SpendingQuery = { account?: string | undefined; limit: number };
 
-/** What the generations of a day, a model or a label have cost: credits, except returned ones, and USD if the engines report it. */
-export type Spent = { key: string; generations: number; credits: number; usd: number | null };
+/**
+ * What the generations of a day, a model or a label have cost: credits, except returned ones, and USD if the engines report it. `unclear` of them,
+ * which are not deleted, may have been charged by their engine's provider at a cost that nobody knows.
+ */
+export type Spent = { key: string; generations: number; credits: number; usd: number | null; unclear: number };
 
 export type Spending = Record<SpendingKey, Spent[]>;
 

@@ -65,6 +65,8 @@ describe("batches", { skip: browserPath === undefined }, () => {
     expect(await tab.locator("#go-on").innerText()).toBe("vidgen batch foxes.csv --local --retry-unknown");
     await shows(tab.locator("main"), "check your account there before you add --retry-unknown");
     expect(tab.complaints).toEqual([]);
+    await tab.goto(`${page.url}/credits`);
+    await shows(tab.locator(".spending"), "Unknown cost");
   });
 
   test("a label is shown as it is, whatever is in it", async () => {

@@ -7,6 +7,9 @@ const maxMegabytes = 16;
 /** How often a row may repeat what an anchor names, with what that names in turn: a few lines could stand for gigabytes otherwise. */
 const maxAliasCount = 100;
 
+/** How deep a row may be nested: `yaml` calls itself for each level, and Node ends without an error once the stack is full. */
+const maxDepth = 100;
+
 /**
  * The rows of a YAML file, which has a list of maps, with the lines at which they begin. What is not valid YAML becomes a fault. Throws `usage` for a
  * large file.
@@ -14,42 +17,52 @@ const maxAliasCount = 100;
 export async function readYaml(bytes: Buffer, faults: Faults): Promise<{ line: number; value: unknown }[]> {
   if (bytes.length > maxMegabytes * 1_000_000)
     throw usage(`A YAML file may have ${maxMegabytes} MB at most. Nothing was sent.`, "A .jsonl file may be larger.");
-  const { isAlias, isMap, isPair, isScalar, isSeq, LineCounter, parseDocument, visit } = await import("yaml");
+  const { isAlias, isMap, isPair, isScalar, isSeq, Lexer, LineCounter, parseDocument, Parser, visit } = await import(
+    "yaml"
+  );
+  const text = bytes.toString("utf8");
   const lines = new LineCounter();
   const lineOf = (position = 0) => lines.linePos(position).line;
-  try {
-    const document = parseDocument(bytes.toString("utf8"), { lineCounter: lines, prettyErrors: false, merge: true });
-    const problems = [...document.errors, ...document.warnings];
-    for (const { message, pos } of problems) faults.add(message.replace(/\.?$/, ""), { line: lineOf(pos[0]) });
-    const { contents } = document;
-    if (problems.length > 0 || contents === null) return [];
-    if (!isSeq(contents)) {
-      faults.add("must be a list of rows: each begins with a dash, such as - prompt: a red fox", {
-        line: lineOf(contents.range?.[0]),
-      });
-      return [];
-    }
-    visit(document, {
-      Scalar(_, scalar, path) {
-        const isSetting = path.some(
-          (node) => isPair(node) && isScalar(node.key) && /^set(\.|$)/i.test(String(node.key.value)),
-        );
-        // An id such as 007 or 1.10 stays as it was typed.
-        if (typeof scalar.value === "number" && !isSetting && scalar.source !== undefined) scalar.value = scalar.source;
-      },
-    });
-    return contents.items.map((item) => {
-      const node = isAlias(item) ? item.resolve(document) : item;
-      const line = lineOf((item as { range?: [number, number, number] }).range?.[0]);
-      return {
-        line,
-        value: isMap(node) ? toValue(() => node.toJS(document, { maxAliasCount }), { line, faults }) : undefined,
-      };
-    });
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    throw usage("The YAML file is nested too deeply. Nothing was sent.");
+  const parser = new Parser();
+  for (const lexeme of new Lexer().lex(text)) {
+    // The parser itself keeps its levels in a list.
+    for (const _ of parser.next(lexeme));
+    if (parser.stack.length > maxDepth) throw usage("The YAML file is nested too deeply. Nothing was sent.");
   }
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, merge: true });
+  const problems = [...document.errors, ...document.warnings];
+  for (const { message, pos } of problems) faults.add(message.replace(/\.?$/, ""), { line: lineOf(pos[0]) });
+  const { contents } = document;
+  if (problems.length > 0 || contents === null) return [];
+  if (!isSeq(contents)) {
+    faults.add("must be a list of rows: each begins with a dash, such as - prompt: a red fox", {
+      line: lineOf(contents.range?.[0]),
+    });
+    return [];
+  }
+  visit(document, {
+    Alias(_, alias, path) {
+      const named = alias.resolve(document);
+      if (named && path.includes(named))
+        faults.add(`*${alias.source} is inside of what it names`, { line: lineOf(alias.range?.[0]) });
+    },
+    Scalar(_, scalar, path) {
+      const isSetting = path.some(
+        (node) => isPair(node) && isScalar(node.key) && /^set(\.|$)/i.test(String(node.key.value)),
+      );
+      // An id such as 007 or 1.10 stays as it was typed.
+      if (typeof scalar.value === "number" && !isSetting && scalar.source !== undefined) scalar.value = scalar.source;
+    },
+  });
+  if (!faults.isEmpty()) return [];
+  return contents.items.map((item) => {
+    const node = isAlias(item) ? item.resolve(document) : item;
+    const line = lineOf((item as { range?: [number, number, number] }).range?.[0]);
+    return {
+      line,
+      value: isMap(node) ? toValue(() => node.toJS(document, { maxAliasCount }), { line, faults }) : undefined,
+    };
+  });
 }
 
 /** An alias that names nothing, or too much, is a ReferenceError. */

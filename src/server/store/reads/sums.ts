@@ -21,7 +21,7 @@ export const labelTotals = (sums: string, condition: string, limit: number) =>
 /** The newest days, and the models and labels that have cost most. */
 export const spentByEach = (sums: string, condition: string, limit: number) =>
   `SELECT * FROM (
-     SELECT by, key, sum(generations) AS generations, sum(credits) AS credits, sum(usd) AS usd, row_number() OVER (
+     SELECT by, key, sum(generations) AS generations, sum(credits) AS credits, sum(usd) AS usd, sum(unclear) AS unclear, row_number() OVER (
        PARTITION BY by ORDER BY CASE by WHEN 'day' THEN key END DESC, sum(credits) DESC, key) AS place
      FROM ${sums} ${condition} GROUP BY by, key
    ) AS placed WHERE place <= ${limit} ORDER BY place`;
@@ -63,12 +63,13 @@ export function readLabels(rows: Rows): LabelTotals[] {
 
 export function readSpending(rows: Rows): Spending {
   const spending: Spending = { day: [], model: [], label: [] };
-  for (const { by, key, generations, usd, credits } of rows)
+  for (const { by, key, generations, usd, credits, unclear } of rows)
     spending[by as SpendingKey].push({
       key: String(key),
       generations: Number(generations),
       credits: Number(credits),
       usd: usd === null ? null : Number(usd),
+      unclear: Number(unclear),
     });
   return spending;
 }

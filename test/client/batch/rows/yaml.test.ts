@@ -47,6 +47,8 @@ test.each([
   ["- prompt: a fox\n- prompt: !!js/function an owl\n", /^line 2: Unresolved tag/],
   ["prompt: a fox\n", /^line 1: must be a list of rows/],
   ["just text\n", /^line 1: must be a list of rows/],
+  ["- &a\n  prompt: a fox\n  note: [*a]\n", /^line 3: \*a is inside of what it names/],
+  ["- &a\n  prompt: a fox\n  <<: *a\n", /^line 3: \*a is inside of what it names/],
   ["- prompt: a fox\n---\n- prompt: an owl\n", /multiple documents/],
   ["- prompt: a fox\n- prompt: an owl\n  duration: -1\n", /^line 2 \(duration\): /],
 ])("%j is refused with its line", async (text, fault) => {
@@ -61,7 +63,8 @@ test("aliases that stand for gigabytes, deep nesting and the names of objects ch
       .join(", ")}]\n`;
   });
   expect(await firstFault(`- prompt: a fox\n${bomb.join("")}`)).toMatch(/^line 1: has more than 100 aliases/);
-  await expect(readYaml(`- prompt: ${"[".repeat(100_000)}`)).rejects.toMatchObject({ code: "usage" });
+  const deep = ["[".repeat(100_000), `${"{a: ".repeat(100_000)}`, `\n  ${"- ".repeat(100_000)}`, "? ".repeat(100_000)];
+  for (const value of deep) await expect(readYaml(`- prompt: ${value}`)).rejects.toThrow("nested too deeply");
   const { rows } = await readYaml('- prompt: a fox\n  set: {"__proto__": {polluted: 1}}\n');
   expect(Object.prototype).not.toHaveProperty("polluted");
   expect(rows).toHaveLength(1);
