@@ -1,4 +1,5 @@
 import type { SignedHeaders } from "../callbacks/signature.ts";
+import { refuse } from "../http/message.ts";
 import { redactUrl } from "../observe/log.ts";
 import type { Attempt, DeliveryRecord, DeliveryState, DeliveryTotals } from "../store/deliveries.ts";
 import { ClockTime } from "./clock.tsx";
@@ -6,11 +7,49 @@ import { Copy } from "./copy.tsx";
 import { shortText, spanText } from "./formatting.ts";
 import { Older } from "./gallery.tsx";
 import { Layout, Time } from "./layout.tsx";
-import type { Sign } from "./parts.ts";
+import type { PageParts, Sign } from "./parts.ts";
+import { olderAddress, readList, readValue } from "./query.ts";
+import { accountOf, findShown, type PageContext } from "./visitor.ts";
 
-export type CallbackFilter = { state?: DeliveryState | undefined; host?: string | undefined };
+/** Adds the callbacks, and the routes that send them again. */
+export function addCallbacks({ app, options, send, signedIn, fromPage }: PageParts): void {
+  const { store, clock, sign } = options;
 
-export type CallbacksProps = {
+  app.get("/callbacks", signedIn, async (c) => {
+    const { before, limit, skip } = readList(c, /^msg_[0-9a-f]+$/);
+    const filter = readCallbackFilter(c);
+    const own = { ...filter, account: accountOf(c) };
+    const deliveries = await store.deliveries({ ...own, before, limit });
+    const totals = await store.deliveryTotals(own);
+    const older = olderAddress(c, deliveries, deliveries.at(-1)?.id);
+    return send(
+      c,
+      <CallbacksPage {...{ filter, totals, older, sign }} deliveries={deliveries.slice(skip)} now={clock.date()} />,
+    );
+  });
+
+  app.post("/callbacks/send", ...fromPage, async (c) => {
+    const { host } = readCallbackFilter(c);
+    await store.resendGivenUp({ host, account: accountOf(c) }, clock.date().toISOString());
+    return c.body(null, 204);
+  });
+
+  app.post("/callbacks/:id/send", ...fromPage, async (c) => {
+    const id = c.req.param("id");
+    if (!(await findShown(c, store, id)) || !(await store.resend(id, clock.date().toISOString())))
+      throw refuse(404, "not_found", "this generation has no callback");
+    return c.body(null, 204);
+  });
+}
+
+function readCallbackFilter(c: PageContext): CallbackFilter {
+  const state = readValue(c, "state", /^(waiting|delivered|given_up)$/) as DeliveryState | undefined;
+  return { state, host: readValue(c, "host") };
+}
+
+type CallbackFilter = { state?: DeliveryState | undefined; host?: string | undefined };
+
+type CallbacksProps = {
   filter: CallbackFilter;
   deliveries: readonly DeliveryRecord[];
   totals: DeliveryTotals;
@@ -31,7 +70,7 @@ const rowCharacters = 100;
 const endCharacters = 20;
 
 /** All callbacks as rows, newest first. An open row shows its attempts and its body in a pane. */
-export function CallbacksPage({ filter, deliveries, totals, older, sign, now }: CallbacksProps) {
+function CallbacksPage({ filter, deliveries, totals, older, sign, now }: CallbacksProps) {
   const isFiltered = filter.state !== undefined || filter.host !== undefined;
   return (
     <Layout title="Callbacks" current="/callbacks">

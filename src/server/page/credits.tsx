@@ -4,8 +4,29 @@ import { batchAddress } from "./batches.tsx";
 import { shortText, usdText } from "./formatting.ts";
 import { Older } from "./gallery.tsx";
 import { Layout, Time } from "./layout.tsx";
+import type { PageParts } from "./parts.ts";
+import { olderAddress, readList } from "./query.ts";
+import { accountOf, isShownTo } from "./visitor.ts";
 
-export type CreditsProps = {
+/** The number of rows in each table of spending. */
+const spendingRows = 14;
+
+/** Adds the balances and the ledger. */
+export function addCredits({ app, options, send, signedIn }: PageParts): void {
+  const { store, clock } = options;
+
+  app.get("/credits", signedIn, async (c) => {
+    const { before, limit, skip } = readList(c, /^[1-9]\d{0,14}$/);
+    const account = accountOf(c);
+    const entries = await store.ledger({ before: before === undefined ? undefined : Number(before), account, limit });
+    const older = olderAddress(c, entries, entries.at(-1)?.number);
+    const balances = (await store.accounts()).filter((each) => isShownTo(c, each.account));
+    const spending = await store.spending({ account, limit: spendingRows });
+    return send(c, <CreditsPage {...{ balances, spending, entries, skip, older }} now={clock.date()} />);
+  });
+}
+
+type CreditsProps = {
   balances: readonly { account: string; credits: number }[];
   spending: Spending;
   entries: readonly LedgerEntry[];
@@ -24,7 +45,7 @@ const spendingWords: Record<SpendingKey, { heading: string; key: string }> = {
 };
 
 /** The balances, the spending by day, model and batch, and the ledger, newest first. */
-export function CreditsPage({ balances, spending, entries, skip, older, now }: CreditsProps) {
+function CreditsPage({ balances, spending, entries, skip, older, now }: CreditsProps) {
   const hasAccounts = balances.length > 1;
   const hasUsd = entries.some(({ cost }) => cost !== null);
   return (

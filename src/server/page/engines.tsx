@@ -4,13 +4,38 @@ import type { Counts } from "../observe/metrics.ts";
 import type { Outage } from "../queue/breaker.ts";
 import type { Retired } from "../queue/retired.ts";
 import type { Waiting } from "../store/claims.ts";
+import { createEngineChecks } from "./engine-checks.ts";
 import { Fact } from "./facts.tsx";
 import { Layout, Time } from "./layout.tsx";
+import { OwnersAlone } from "./messages.tsx";
+import type { PageParts } from "./parts.ts";
+import { accountOf } from "./visitor.ts";
+
+/** Adds the engines, for the owner. */
+export function addEngines({ app, options, send, signedIn }: PageParts): void {
+  const { queue, clock } = options;
+  const checkEngines = createEngineChecks(options.engines, clock);
+
+  app.get("/engine-status", signedIn, async (c) => {
+    if (accountOf(c) !== undefined) return send(c, <OwnersAlone />, 403);
+    const checks = await checkEngines();
+    const engines = options.engines.flatMap((engine) => {
+      const check = checks.get(engine);
+      return check ? { engine, check, outage: queue.outageOf(engine) } : [];
+    });
+    const counts = await options.metrics?.counts();
+    const retired = await queue.retired();
+    return send(
+      c,
+      <EnginesPage {...{ engines, counts, retired }} waiting={await queue.waiting()} now={clock.date()} />,
+    );
+  });
+}
 
 /** An engine of this process, whether it responds, and its outage, if it has one. */
-export type EngineState = { engine: Engine; check: EngineCheck; outage: Outage | undefined };
+type EngineState = { engine: Engine; check: EngineCheck; outage: Outage | undefined };
 
-export type EnginesProps = {
+type EnginesProps = {
   engines: readonly EngineState[];
   retired: readonly Retired[];
   waiting: readonly Waiting[];
@@ -19,7 +44,7 @@ export type EnginesProps = {
 };
 
 /** The engines, the queue, and the failures. */
-export function EnginesPage({ engines, retired, waiting, counts, now }: EnginesProps) {
+function EnginesPage({ engines, retired, waiting, counts, now }: EnginesProps) {
   return (
     <Layout title="Engines" current="/engine-status">
       <h1>Engines</h1>

@@ -15,9 +15,11 @@ import {
 import { keyed, shortcutOf } from "./keys.ts";
 import { Layout, Time } from "./layout.tsx";
 import { Marks } from "./marks.tsx";
-import type { PageOptions } from "./parts.ts";
+import type { PageOptions, PageParts } from "./parts.ts";
+import { addressBefore, olderAddress, readList, readValue } from "./query.ts";
 import { createForecast } from "./remaining.ts";
 import { TypedLine } from "./terminal.tsx";
+import { accountOf, type PageContext, uuid } from "./visitor.ts";
 
 export const minCompared = 2;
 export const maxCompared = 6;
@@ -26,7 +28,32 @@ export const maxZipped = 500;
 /** The maximum number of generations to cancel or delete at once. */
 export const maxChanged = 500;
 
-export type GalleryProps = {
+/** Adds the list of generations. */
+export function addGallery({ app, options, send, signedIn }: PageParts): void {
+  const { store } = options;
+
+  app.get("/", signedIn, async (c) => {
+    const { before, from, limit, skip } = readList(c, uuid);
+    const filter = readFilter(c);
+    const generations = await store.list({ ...filter, account: accountOf(c), before, from, limit });
+    const searched = { ...filter, account: accountOf(c), before, from };
+    const totals = await store.totals(searched);
+    const cards = await readCards(generations.slice(skip), options);
+    const older = olderAddress(c, generations, generations.at(-1)?.id);
+    const last = older === undefined ? await store.lastSearched(searched) : undefined;
+    const unsearched = last === undefined ? undefined : addressBefore(c, last);
+    const isNewest = before === undefined;
+    return send(c, <Gallery {...{ filter, cards, totals, isNewest, older, unsearched }} />);
+  });
+}
+
+export function readFilter(c: PageContext): GenerationFilter {
+  const state = readValue(c, "state", /^(queued|running|completed|failed)$/) as GenerationState | undefined;
+  const isStarred = readValue(c, "starred", /^1$/) === "1" || undefined;
+  return { state, model: readValue(c, "model"), text: readValue(c, "text"), label: readValue(c, "label"), isStarred };
+}
+
+type GalleryProps = {
   filter: GenerationFilter;
   cards: readonly CardProps[];
   totals: GenerationTotals;
@@ -39,7 +66,7 @@ export type GalleryProps = {
 };
 
 /** All generations as cards, newest first. */
-export function Gallery({ filter, cards, totals, isNewest, older, unsearched }: GalleryProps) {
+function Gallery({ filter, cards, totals, isNewest, older, unsearched }: GalleryProps) {
   const query = queryOf(filter);
   return (
     <Layout title="Generations" current="/">

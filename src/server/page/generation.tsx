@@ -1,8 +1,11 @@
 import { isData } from "../../protocol/url.ts";
 import { fileName } from "../../video/naming.ts";
+import { findCancelFault } from "../api/cancel.ts";
+import { pictureFormat, readData } from "../media/picture.ts";
 import type { LedgerEntry } from "../store/accounts.ts";
-import { listImages, replaceImages, stateOf } from "../store/generations.ts";
-import type { Again } from "./again.ts";
+import { beginningOf, listImages, replaceImages, type StoredGeneration, stateOf } from "../store/generations.ts";
+import type { Store } from "../store/store.ts";
+import { type Again, makeAgain } from "./again.ts";
 import { batchAddress } from "./batches.tsx";
 import { DeliveryPane } from "./callbacks.tsx";
 import { AgainCode } from "./code.tsx";
@@ -10,17 +13,80 @@ import { CancelOrDelete } from "./confirm.tsx";
 import { Copy } from "./copy.tsx";
 import { Fact } from "./facts.tsx";
 import { creditsText, progressText, shortText, sizeText, stateWords, usdText } from "./formatting.ts";
-import { Left, ProgressBar, Selection } from "./gallery.tsx";
+import { Left, ProgressBar, readFilter, Selection } from "./gallery.tsx";
+import { mediaHeaders } from "./headers.ts";
 import { keyed, shortcutOf } from "./keys.ts";
 import { Layout } from "./layout.tsx";
 import { SelectBox, Star, selectId } from "./marks.tsx";
 import { Menu } from "./menu.tsx";
-import type { Sign } from "./parts.ts";
+import { Missing } from "./messages.tsx";
+import type { PageParts, Sign } from "./parts.ts";
 import { Phases } from "./phases.tsx";
+import { createForecast } from "./remaining.ts";
 import { LoginHint } from "./terminal.tsx";
 import { Timeline, type TimelineProps } from "./timeline.tsx";
+import { accountOf, findShown, terminalOf } from "./visitor.ts";
 
-export type GenerationProps = TimelineProps & {
+/** Adds the page of a generation, and the images of its request. */
+export function addGeneration({ app, options, send, signedIn }: PageParts): void {
+  const { store, queue, clock, sign } = options;
+
+  app.get("/generations/:id", signedIn, async (c) => {
+    const id = c.req.param("id");
+    const generation = await findShown(c, store, id);
+    if (!generation) return send(c, <Missing />, 404);
+    const [delivery] = await store.deliveries({ generations: [id], limit: 1 });
+    const payments = await store.ledger({ generation: id, limit: 2 });
+    const again = makeAgain(generation, terminalOf(c, options));
+    const list = { ...readFilter(c), account: accountOf(c), limit: 1 };
+    const [newer] = await store.list({ ...list, after: id });
+    const [older] = await store.list({ ...list, before: id });
+    const { search } = new URL(c.req.url);
+    const neighbours = {
+      previous: newer && `/generations/${newer.id}${search}`,
+      next: older && `/generations/${older.id}${search}`,
+    };
+    const progress = queue.progressOf(id);
+    const until = await findEnd(generation, store);
+    const cancelFault = generation.status === "processing" ? findCancelFault(generation, options) : undefined;
+    const shown = { generation, again, progress, until, cancelFault, delivery, payments, ...neighbours, sign };
+    return send(c, <GenerationPage {...shown} now={clock.date()} />);
+  });
+
+  app.get("/generations/:id/images/:number", signedIn, async (c) => {
+    const generation = await findShown(c, store, c.req.param("id"));
+    const images = generation ? listImages(await store.images(generation.id)) : [];
+    const picture = readPicture(images[Number(c.req.param("number"))]);
+    if (!picture) return send(c, <Missing />, 404);
+    return c.body(picture.bytes, 200, { ...mediaHeaders, "Content-Type": `image/${picture.format}` });
+  });
+}
+
+/** When a running generation should end, if that is known. */
+function findEnd(generation: StoredGeneration, store: Pick<Store, "list">): Promise<string | undefined> {
+  const { model, duration } = generation.request;
+  return createForecast(store)({
+    state: stateOf(generation),
+    model,
+    duration,
+    ...beginningOf(generation.checkpoint),
+  });
+}
+
+/** Decodes a `data:` image of a request. Only bytes that are a picture are accepted: a browser could run other types. */
+function readPicture(source: string | undefined) {
+  if (source === undefined || !isData(source)) return undefined;
+  try {
+    const bytes = readData(source, "the image");
+    const format = pictureFormat(bytes);
+    return format && { bytes, format };
+  } catch {
+    // An invalid `data:` URL is not a picture.
+    return undefined;
+  }
+}
+
+type GenerationProps = TimelineProps & {
   /** Why it cannot be cancelled, if it has not ended. */
   cancelFault: string | undefined;
   /** When it should end, if it runs and that is known. */
@@ -40,7 +106,7 @@ const titleCharacters = 80;
 const headingCharacters = 160;
 
 /** A generation: its video, its request, its timeline, and how to make it again. */
-export function GenerationPage(props: GenerationProps) {
+function GenerationPage(props: GenerationProps) {
   const { generation, again, delivery, sign, now } = props;
   const { id, request } = generation;
   return (

@@ -4,57 +4,35 @@ import { getCookie } from "hono/cookie";
 import { VidgenError } from "../../errors.ts";
 import { createMutex } from "../../mutex.ts";
 import { isUuid } from "../../protocol/id.ts";
-import { isData } from "../../protocol/url.ts";
 import { localAccount } from "../announcement.ts";
 import { findAccount, findDisabled, hashKey } from "../api/accounts.ts";
-import { findCancelFault } from "../api/cancel.ts";
 import { type ApiEnv, errorResponse, readBody, refuse, retryAfter } from "../http/message.ts";
 import { createMedia } from "../media/media.ts";
-import { pictureFormat, readData } from "../media/picture.ts";
 import { isUnavailable } from "../observe/problem.ts";
 import type { Change } from "../store/change.ts";
-import type { DeliveryState } from "../store/deliveries.ts";
-import { beginningOf, type GenerationState, listImages, type StoredGeneration, stateOf } from "../store/generations.ts";
-import type { GenerationFilter, Kinds } from "../store/reports.ts";
+import type { Kinds } from "../store/reports.ts";
 import type { Store } from "../store/store.ts";
-import { makeAgain } from "./again.ts";
 import { type AssetPaths as AssetPathNames, createAssets } from "./assets.ts";
 import { addBatches } from "./batches.tsx";
-import { type CallbackFilter, CallbacksPage } from "./callbacks.tsx";
+import { addCallbacks } from "./callbacks.tsx";
 import { addComparison } from "./compare.tsx";
 import { addComposer } from "./composer.tsx";
 import { addConfirmed } from "./confirm.tsx";
-import { CreditsPage } from "./credits.tsx";
-import { createEngineChecks } from "./engine-checks.ts";
-import { EnginesPage } from "./engines.tsx";
-import { Gallery, readCards } from "./gallery.tsx";
-import { GenerationPage } from "./generation.tsx";
+import { addCredits } from "./credits.tsx";
+import { addEngines } from "./engines.tsx";
+import { addGallery } from "./gallery.tsx";
+import { addGeneration } from "./generation.tsx";
+import { headers, mediaHeaders } from "./headers.ts";
 import { AssetPaths, LinkPage, SignedInPage, SignInPage, Visitor } from "./layout.tsx";
-import { BadAddress, Missing, NotFound, OwnersAlone, Unavailable } from "./messages.tsx";
+import { BadAddress, Missing, NotFound, Unavailable } from "./messages.tsx";
 import type { PageOptions, PageParts, Send } from "./parts.ts";
-import { addressBefore, olderAddress, readList, readValue } from "./query.ts";
-import { createForecast } from "./remaining.ts";
 import type { SignedToken } from "./session.ts";
-import {
-  accountOf,
-  findShown,
-  isNavigation,
-  isShownTo,
-  type PageContext,
-  requestUrl,
-  terminalOf,
-  uuid,
-  uuidLength,
-} from "./visitor.ts";
-
-/** The number of rows in each table of spending. */
-const spendingRows = 14;
+import { accountOf, isNavigation, isShownTo, type PageContext, requestUrl, terminalOf, uuidLength } from "./visitor.ts";
 
 /** Creates the routes of the page. All but the sign-in and the assets need a session. */
 export function createPage(options: PageOptions): Hono<ApiEnv> {
-  const { store, queue, clock, changes, sign } = options;
+  const { store, clock, changes } = options;
   const app = new Hono<ApiEnv>();
-  const checkEngines = createEngineChecks(options.engines, clock);
   const assets = createAssets(options.assets ?? new URL("./page/", import.meta.url), headers);
   const send = createSend(assets.paths, options);
   const media = createMedia({ ...options, hasRedirects: false, headers: mediaHeaders });
@@ -66,10 +44,15 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     return next();
   });
   app.get("/assets/:name", assets.route);
+  addGallery(parts);
+  addGeneration(parts);
   addComposer(parts);
   addComparison(parts);
-  addBatches(parts);
   addConfirmed(parts);
+  addBatches(parts);
+  addCallbacks(parts);
+  addCredits(parts);
+  addEngines(parts);
 
   app.post("/", requireOwnOrigin(options), async (c) => {
     const body = await readBody(c, { maxBytes: 10_000, types: ["application/x-www-form-urlencoded"] });
@@ -105,101 +88,6 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     return c.redirect("/", 303);
   });
 
-  app.get("/", signedIn, async (c) => {
-    const { before, from, limit, skip } = readList(c, uuid);
-    const filter = readFilter(c);
-    const generations = await store.list({ ...filter, account: accountOf(c), before, from, limit });
-    const searched = { ...filter, account: accountOf(c), before, from };
-    const totals = await store.totals(searched);
-    const cards = await readCards(generations.slice(skip), options);
-    const older = olderAddress(c, generations, generations.at(-1)?.id);
-    const last = older === undefined ? await store.lastSearched(searched) : undefined;
-    const unsearched = last === undefined ? undefined : addressBefore(c, last);
-    const isNewest = before === undefined;
-    return send(c, <Gallery {...{ filter, cards, totals, isNewest, older, unsearched }} />);
-  });
-
-  app.get("/generations/:id", signedIn, async (c) => {
-    const id = c.req.param("id");
-    const generation = await findShown(c, store, id);
-    if (!generation) return send(c, <Missing />, 404);
-    const [delivery] = await store.deliveries({ generations: [id], limit: 1 });
-    const payments = await store.ledger({ generation: id, limit: 2 });
-    const again = makeAgain(generation, terminalOf(c, options));
-    const list = { ...readFilter(c), account: accountOf(c), limit: 1 };
-    const [newer] = await store.list({ ...list, after: id });
-    const [older] = await store.list({ ...list, before: id });
-    const { search } = new URL(c.req.url);
-    const neighbours = {
-      previous: newer && `/generations/${newer.id}${search}`,
-      next: older && `/generations/${older.id}${search}`,
-    };
-    const progress = queue.progressOf(id);
-    const until = await findEnd(generation, store);
-    const cancelFault = generation.status === "processing" ? findCancelFault(generation, options) : undefined;
-    const shown = { generation, again, progress, until, cancelFault, delivery, payments, ...neighbours, sign };
-    return send(c, <GenerationPage {...shown} now={clock.date()} />);
-  });
-
-  app.get("/generations/:id/images/:number", signedIn, async (c) => {
-    const generation = await findShown(c, store, c.req.param("id"));
-    const images = generation ? listImages(await store.images(generation.id)) : [];
-    const picture = readPicture(images[Number(c.req.param("number"))]);
-    if (!picture) return send(c, <Missing />, 404);
-    return c.body(picture.bytes, 200, { ...mediaHeaders, "Content-Type": `image/${picture.format}` });
-  });
-
-  app.get("/callbacks", signedIn, async (c) => {
-    const { before, limit, skip } = readList(c, /^msg_[0-9a-f]+$/);
-    const filter = readCallbackFilter(c);
-    const own = { ...filter, account: accountOf(c) };
-    const deliveries = await store.deliveries({ ...own, before, limit });
-    const totals = await store.deliveryTotals(own);
-    const older = olderAddress(c, deliveries, deliveries.at(-1)?.id);
-    return send(
-      c,
-      <CallbacksPage {...{ filter, totals, older, sign }} deliveries={deliveries.slice(skip)} now={clock.date()} />,
-    );
-  });
-
-  app.post("/callbacks/send", ...fromPage, async (c) => {
-    const { host } = readCallbackFilter(c);
-    await store.resendGivenUp({ host, account: accountOf(c) }, clock.date().toISOString());
-    return c.body(null, 204);
-  });
-
-  app.post("/callbacks/:id/send", ...fromPage, async (c) => {
-    const id = c.req.param("id");
-    if (!(await findShown(c, store, id)) || !(await store.resend(id, clock.date().toISOString())))
-      throw refuse(404, "not_found", "this generation has no callback");
-    return c.body(null, 204);
-  });
-
-  app.get("/credits", signedIn, async (c) => {
-    const { before, limit, skip } = readList(c, /^[1-9]\d{0,14}$/);
-    const account = accountOf(c);
-    const entries = await store.ledger({ before: before === undefined ? undefined : Number(before), account, limit });
-    const older = olderAddress(c, entries, entries.at(-1)?.number);
-    const balances = (await store.accounts()).filter((each) => isShownTo(c, each.account));
-    const spending = await store.spending({ account, limit: spendingRows });
-    return send(c, <CreditsPage {...{ balances, spending, entries, skip, older }} now={clock.date()} />);
-  });
-
-  app.get("/engine-status", signedIn, async (c) => {
-    if (accountOf(c) !== undefined) return send(c, <OwnersAlone />, 403);
-    const checks = await checkEngines();
-    const engines = options.engines.flatMap((engine) => {
-      const check = checks.get(engine);
-      return check ? { engine, check, outage: queue.outageOf(engine) } : [];
-    });
-    const counts = await options.metrics?.counts();
-    const retired = await queue.retired();
-    return send(
-      c,
-      <EnginesPage {...{ engines, counts, retired }} waiting={await queue.waiting()} now={clock.date()} />,
-    );
-  });
-
   // hono runs this handler for HEAD too, and without a reader the stream would never end.
   app.get("/events", signedIn, (c) => {
     if (c.req.method === "HEAD") return c.body(null);
@@ -227,24 +115,6 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   });
   return app;
 }
-
-/** No other site can frame the page, run code in it, or learn its URL. The page loads nothing from elsewhere. */
-const headers = {
-  "Content-Security-Policy": [
-    ...["default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "media-src 'self'"],
-    ...["connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"],
-  ].join("; "),
-  // With "no-referrer", a browser would send "Origin: null" with forms.
-  "Referrer-Policy": "same-origin",
-  "X-Frame-Options": "DENY",
-  "X-Content-Type-Options": "nosniff",
-  "Cross-Origin-Opener-Policy": "same-origin",
-  "Cross-Origin-Resource-Policy": "same-origin",
-  "Cache-Control": "no-store",
-};
-
-/** The bytes of a video or an image never change. */
-const mediaHeaders = { ...headers, "Cache-Control": "private, max-age=86400, immutable" };
 
 /** The owner can manage the callbacks, batches and credits of all accounts. */
 const allKinds: Kinds = { batches: true, callbacks: true, credits: true };
@@ -348,41 +218,6 @@ function requireOwnOrigin(options: PageOptions): MiddlewareHandler<ApiEnv> {
       throw refuse(403, "forbidden_origin", "only the page itself may do this");
     await next();
   };
-}
-
-/** When a running generation should end, if that is known. */
-function findEnd(generation: StoredGeneration, store: Pick<Store, "list">): Promise<string | undefined> {
-  const { model, duration } = generation.request;
-  return createForecast(store)({
-    state: stateOf(generation),
-    model,
-    duration,
-    ...beginningOf(generation.checkpoint),
-  });
-}
-
-function readFilter(c: PageContext): GenerationFilter {
-  const state = readValue(c, "state", /^(queued|running|completed|failed)$/) as GenerationState | undefined;
-  const isStarred = readValue(c, "starred", /^1$/) === "1" || undefined;
-  return { state, model: readValue(c, "model"), text: readValue(c, "text"), label: readValue(c, "label"), isStarred };
-}
-
-function readCallbackFilter(c: PageContext): CallbackFilter {
-  const state = readValue(c, "state", /^(waiting|delivered|given_up)$/) as DeliveryState | undefined;
-  return { state, host: readValue(c, "host") };
-}
-
-/** Decodes a `data:` image of a request. Only bytes that are a picture are accepted: a browser could run other types. */
-function readPicture(source: string | undefined) {
-  if (source === undefined || !isData(source)) return undefined;
-  try {
-    const bytes = readData(source, "the image");
-    const format = pictureFormat(bytes);
-    return format && { bytes, format };
-  } catch {
-    // An invalid `data:` URL is not a picture.
-    return undefined;
-  }
 }
 
 /** Whether this visitor may see a generation. */
