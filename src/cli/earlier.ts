@@ -33,7 +33,7 @@ export async function findFrameSource(
   return { id: entry.id, entry, open: () => services.open(entry.base_url) };
 }
 
-/** The generation that "last" meant for an attempt of the same command. Throws `not_found` if the journal no longer has it. */
+/** Finds the generation that "last" meant for an attempt of the same command. Throws `not_found` if the journal no longer has it. */
 export async function resolveLast(own: Entry, id: string | undefined, journal: Journal): Promise<StartedEntry> {
   if (id === undefined) throw new Error("an attempt of a line with a generation has its id");
   return findStarted(id, journal).catch((error) => {

@@ -135,7 +135,7 @@ function findProtectedPaths(io: Io): string[] {
   ];
 }
 
-/** Without a flag that names a service, a generation is looked up at its own service. */
+/** A generation is looked up at the service that started it, unless a flag names another one. */
 function otherServiceHint(other: string, { local }: SessionOptions): string {
   const where = other === localBaseUrl ? "with --local" : `at ${other}`;
   return `It was started ${where}: leave out ${local ? "--local" : "--base-url"}.`;

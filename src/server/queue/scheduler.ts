@@ -63,7 +63,7 @@ export function nextToMake<Engine extends EngineState>(group: readonly Engine[])
   return {
     engine,
     wanted: { ...capabilitiesOf(engine), kind: "new", isFetched: false, slot },
-    // Only one, if another engine may have a lower load afterwards.
+    // If there are other engines, only one generation is claimed, because another engine may then have the lowest load.
     limit: others.length > 0 ? 1 : roomOf(engine),
     denied: engine.denied.filter((id) => others.some(({ denied }) => !denied.includes(id))),
   };

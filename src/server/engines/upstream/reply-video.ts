@@ -68,7 +68,7 @@ export async function saveReply(
 
 /**
  * Uses a video from the reply to a create, which an earlier process may have saved under another path of this machine. Rejects with `output` when the
- * file is not a whole .mp4, which a retry would not change. "unclear" when this machine does not have the file.
+ * file is not a whole .mp4, which a retry would not change. The outcome is "unclear" when this machine does not have the file.
  */
 export async function takeSaved(
   { saved, file, name }: { saved: string; file: string; name: string },

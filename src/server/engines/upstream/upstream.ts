@@ -5,13 +5,13 @@ import { clean, type ServerReply, type UpstreamJob } from "./reply.ts";
 
 /** A server that generates videos as jobs, as the code that submits, follows and saves a job uses it. */
 export type Upstream = {
-  /** Its name in messages: its address. */
+  /** The server's name in messages, which is its address. */
   name: string;
   /** The time limit for the reply to a create, and for finding out whether a create was accepted. */
   timeoutMs: number;
   /** The time limit for an accepted job without progress or without a usable reply. */
   patienceMs: number;
-  /** The same for a job that the server reports as running, where missing progress does not mean that the job is stuck; by default `patienceMs`. */
+  /** The time limit for a job that the server reports as running, if it may run without reporting progress; by default `patienceMs`. */
   runningPatienceMs?: number | undefined;
   /** Why the server may no longer know a job, where a restart is not the only reason. */
   lostReason?: string;
