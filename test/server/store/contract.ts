@@ -623,6 +623,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
       begun_at: null,
       credits: 10,
       ahead: 0,
+      engine: null,
       label: null,
     });
     const idsOf = async (query: object) => (await store.list({ limit: 9, ...query })).map(({ id }) => id);
