@@ -26,6 +26,7 @@ export type Attempt = {
   /** Which one it was to be written down: those before it were there to be seen. */
   place: number;
   prompt: string;
+  model: string;
   /** Without a difference of spelling. */
   output: string | undefined;
   /** As it was typed. */
@@ -133,15 +134,23 @@ export function isSame(other: Attempt, mine: Attempt): boolean {
     );
   // What a program has named is a candidate for that name alone, and so for any other request under it.
   if (mine.isNamed || other.isNamed) return mine.isNamed && other.isNamed && mine.key === other.key;
-  if (other.prompt !== mine.prompt) return false;
+  if (other.prompt !== mine.prompt || other.model !== mine.model) return false;
   if (mine.parent !== undefined && other.parent !== mine.parent) return false;
   if (mine.take) return isSameTake(other, mine);
   return mine.earlier === "reuse" || other.output === mine.output;
 }
 
 function isSameTake(other: Attempt, mine: Attempt): boolean {
-  const isSameLine = other.parent === mine.parent && other.output === mine.output;
-  return isSameLine && other.take?.position === mine.take?.position && other.take?.run.count === mine.take?.run.count;
+  const models = modelsOf(mine);
+  const isSameLine = other.parent === mine.parent && other.output === mine.output && modelsOf(other) === models;
+  if (!isSameLine || other.take?.run.count !== mine.take?.run.count) return false;
+  // Of several models, each is a position, whatever number it has.
+  return models !== undefined || other.take?.position === mine.take?.position;
+}
+
+/** The models of a line with several, in one order. */
+function modelsOf({ run: { command } }: Attempt): string | undefined {
+  return command.type === "generate" ? command.models?.toSorted().join() : undefined;
 }
 
 /** Whether the same line with `last` has started both. */
@@ -149,7 +158,12 @@ export function isSameLast(other: Attempt, mine: Attempt): boolean {
   const [one, two] = [other.run.command, mine.run.command];
   if (one.type !== "generate" || two.type !== "generate" || one.again !== "last" || two.again !== "last") return false;
   const isSameRequest = one.keepsPrompt === two.keepsPrompt && (two.keepsPrompt || one.prompt === two.prompt);
-  return isSameRequest && one.count === two.count && plainPath(one.place) === plainPath(two.place);
+  return (
+    isSameRequest &&
+    one.count === two.count &&
+    modelsOf(other) === modelsOf(mine) &&
+    plainPath(one.place) === plainPath(two.place)
+  );
 }
 
 /** A path without a difference of spelling. */

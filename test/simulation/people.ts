@@ -83,8 +83,10 @@ export type Command =
       again?: "last" | "id" | undefined;
       /** `again` without a prompt. */
       keepsPrompt?: boolean;
-      /** `-n`. */
+      /** `-n`, or how many models. */
       count?: number | undefined;
+      /** `-m` with several models. */
+      models?: readonly string[] | undefined;
     }
   /** With `--all`, or with the ids of all else that is not saved. */
   | { type: "wait" | "wait --all"; place: string | undefined; timeoutMs: number; prints?: Prints }
@@ -287,13 +289,15 @@ async function generate(command: Command & { type: "generate" }, run: Run): Prom
     isDryFirst = false,
     isDryOnly = false,
   } = command;
-  const { again, keepsPrompt = false, count } = command;
+  const { again, keepsPrompt = false, count, models } = command;
+  const typedModel = models?.join() ?? (again === undefined ? model : undefined);
   const words = keepsPrompt ? [] : [prompt.replace(pastedKey, run.key)];
   const line = [
     ...(again === undefined
-      ? ["generate", ...words, "-m", model]
+      ? ["generate", ...words]
       : ["again", again === "id" ? newestOriginal(run) : again, ...words]),
-    ...(count === undefined ? [] : ["-n", String(count)]),
+    ...(typedModel === undefined ? [] : ["-m", typedModel]),
+    ...(count === undefined || models ? [] : ["-n", String(count)]),
     ...(place === undefined ? [] : ["-o", place]),
     ...(earlier === "resume" ? [] : [`--${earlier}`]),
     ...(noWait ? ["--no-wait"] : []),

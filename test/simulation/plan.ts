@@ -86,7 +86,7 @@ export function planOf(seed: string): Plan {
     // People type the same again.
     const isOften = last?.type === "generate" && (last.again ?? last.count) !== undefined;
     const isOther = chance(isOften ? 0.3 : 0.65);
-    let command: Command = last === undefined || isOther ? commandOf(kind, random, range) : last;
+    let command: Command = last === undefined || isOther ? commandOf(kind, random, range) : reordered(last, random);
     if (kind === "again" && last && command.type === "generate" && command.again === undefined && chance(0.7))
       command = repetitionOf(command, random);
     last = command;
@@ -248,10 +248,34 @@ const pairs: readonly ((first: CommandAct, random: Random, computers: number) =>
       { ...next, command: { ...command, place: spelled } },
     ];
   },
+  // Several models of which some run when it is killed, and the same in another order, maybe much later.
+  (first, random) => {
+    if (first.command.type !== "generate") return [first];
+    const place = first.command.place && random.pick([`${work}/`, `${work}/{model}.mp4`]);
+    const plain: GenerateCommand = { ...first.command, earlier: "resume", noWait: false, overwrite: false, place };
+    const models = random.pick(modelLists);
+    const command: GenerateCommand = { ...plain, models, count: models.length };
+    const on = random.pick([...momentous, "write", "name", "sync", "request", "answer"] as const);
+    const nth = random.between(1, 2 * mostCalls[on]);
+    const killed: Mishap = { on, nth, isAfter: random.next() < 0.5, what: "killed", ms: 0 };
+    const next = { ...first, gapMs: random.pick([1_000, 40 * 24 * hourMs]), waits: true, starts: [], mishaps: [] };
+    const other = { ...command, models: models.toReversed() };
+    return [
+      { ...first, command, starts: [fineStart], mishaps: [killed] },
+      { ...next, name: `${first.name}'`, command: other, mishaps: random.next() < 0.5 ? [killed] : [] },
+      { ...next, name: `${first.name}"`, command },
+    ];
+  },
   // A repetition of the last one that is killed, another generation, and the same repetition again.
   (first, random) => {
     if (first.command.type !== "generate") return [first];
-    const plain: GenerateCommand = { ...first.command, earlier: "resume", count: undefined, noWait: false };
+    const plain: GenerateCommand = {
+      ...first.command,
+      earlier: "resume",
+      count: undefined,
+      models: undefined,
+      noWait: false,
+    };
     const command: GenerateCommand = { ...plain, again: "last", keepsPrompt: random.next() < 0.5 };
     const on = random.pick(["request", "accepted", "downloaded"] as const);
     const killed: Mishap = { on, nth: 1, isAfter: true, what: "killed", ms: 0 };
@@ -357,7 +381,7 @@ const pairs: readonly ((first: CommandAct, random: Random, computers: number) =>
   // A generation, another one that repeats it and is killed, and the same again.
   (first, random) => {
     if (first.command.type !== "generate") return [first];
-    const command = repetitionOf({ ...first.command, earlier: "resume", count: undefined }, random);
+    const command = repetitionOf({ ...first.command, earlier: "resume", count: undefined, models: undefined }, random);
     const on = random.pick(["request", "accepted", "answer", "downloaded", "print"] as const);
     const killed: Mishap = { on, nth: random.between(1, 2), isAfter: random.next() < 0.5, what: "killed", ms: 0 };
     const next = { ...first, command, gapMs: 1_000, waits: true };
@@ -499,15 +523,29 @@ function repetitionOf(command: GenerateCommand, random: Random): GenerateCommand
   return random.next() < 0.25 ? { ...repetition, ...severalOf(command, random) } : repetition;
 }
 
-/** What a line with `-n` has otherwise. */
+/** What a line with `-n`, or with several models, has otherwise. */
 function severalOf({ noWait, earlier }: Pick<GenerateCommand, "noWait" | "earlier">, random: Random) {
   const place = random.pick([`${work}/`, `${work}/{n}.mp4`, `${work}/{slug}-{id}.mp4`, undefined]);
+  const models = random.next() < 0.4 ? random.pick(modelLists) : undefined;
   return {
-    count: random.pick([2, 2, 3]),
+    count: models?.length ?? random.pick([2, 2, 3]),
+    models,
     place: noWait ? undefined : place,
     earlier: earlier === "reuse" ? ("resume" as const) : earlier,
     overwrite: false,
   };
+}
+
+const modelLists = [
+  ["wan-2.5", "ray-3"],
+  ["ray-3", "wan-2.5"],
+  ["sora-2", "ray-3", "wan-2.5"],
+];
+
+/** The same line, with the models in another order. */
+function reordered(command: Command, random: Random): Command {
+  if (command.type !== "generate" || command.models === undefined || random.next() < 0.3) return command;
+  return { ...command, models: [...command.models.slice(1), ...command.models.slice(0, 1)] };
 }
 
 function printsOf(random: Random): Prints {

@@ -19,6 +19,7 @@ export const probeNames = [
   "a price is known in a budget",
   "a repetition of the last one goes on after another generation",
   "one path is typed in two spellings",
+  "several models are typed in two orders",
   "a video is not finished yet",
   "an intent does not reach the disk",
   "a stale lock is taken over",

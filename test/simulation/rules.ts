@@ -95,6 +95,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         isNamed: line.key !== undefined,
         place: attempts.length,
         prompt: (line.request as { prompt: string }).prompt,
+        model: (line.request as { model: string }).model,
         output: plainPath(line.place as string | undefined),
         typed: line.place as string | undefined,
         parent: line.parent as string | undefined,
@@ -239,6 +240,10 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       const place = run.command.type === "generate" ? run.command.place : undefined;
       const isRespelled = attempts.some((each) => each.output === plainPath(place) && each.typed !== place);
       if (place !== undefined && isRespelled) reach("one path is typed in two spellings");
+      const typed = [...runs.values(), run].flatMap(({ command }) =>
+        command.type === "generate" && command.models ? command.models.join() : [],
+      );
+      if (new Set(typed).size > 1) reach("several models are typed in two orders");
       runs.set(run.process, run);
       disturbedAt = now();
     },

@@ -40,7 +40,8 @@ function* simplerActs(act: Act): Generator<Act> {
   }
   if (command.type === "mcp" && command.calls.length > 1)
     yield { ...act, command: { ...command, calls: command.calls.slice(0, 1) } };
-  if (command.type === "generate" && command.count === 3) yield { ...act, command: { ...command, count: 2 } };
+  if (command.type === "generate" && command.count === 3 && command.models === undefined)
+    yield { ...act, command: { ...command, count: 2 } };
   if (command.type === "generate" && command.overwrite) yield { ...act, command: { ...command, overwrite: false } };
 }
 

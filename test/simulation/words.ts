@@ -7,13 +7,14 @@ export function commandWords(command: Command): string {
   switch (command.type) {
     case "generate": {
       const { prompt, place, earlier, noWait, overwrite, timeoutMs, isDryFirst, isDryOnly, isFull } = command;
-      const { again, keepsPrompt, count } = command;
+      const { again, keepsPrompt, count, models } = command;
       const typed =
         again === undefined ? "generate" : `again ${again === "id" ? "<the newest id that repeats none>" : again}`;
       return [
         ...(isDryFirst ? ["--dry-run, and then"] : []),
         `vidgen ${typed}${keepsPrompt ? "" : ` "${prompt}"`}`,
-        ...(count === undefined ? [] : [`-n ${count}`]),
+        ...(models ? [`-m ${models.join()}`] : []),
+        ...(count === undefined || models ? [] : [`-n ${count}`]),
         ...(place === undefined ? [] : [`-o ${place}`]),
         ...(earlier === "resume" ? [] : [`--${earlier}`]),
         ...(noWait ? ["--no-wait"] : []),
