@@ -164,6 +164,11 @@ async function prepare(file: string, flags: BatchFlags, context: BatchContext): 
     throw usage("--write-info-json needs -o: the file goes beside the video.");
   const { texts: typedTexts, images } = readFieldFlags(context.command);
   const texts = { ...taken.texts, ...typedTexts };
+  if (texts.model?.includes(","))
+    throw usage(
+      `--model takes one model in a batch, not "${texts.model}".`,
+      "--each model=a,b repeats each row with each.",
+    );
   const model = texts.model ?? (await findModelSetting(io)) ?? defaultModel;
   const { set = [], each = [], inputFormat: format } = options;
   const ignoreColumns = options.ignoreColumns?.flatMap((names) => names.split(","));

@@ -181,3 +181,14 @@ test("a person's slips in the models are asked about, and two names for one mode
   });
   expect(world.requests).toEqual([]);
 });
+
+test("batch takes one model, and names the flag for several", async () => {
+  const world = await createWorld();
+  world.stdin = "a fox\n";
+  const rows = ["batch", "-", "--input-format", "txt", "--results", join(world.folder, "r.jsonl")];
+  expect(await world.vidgen(...rows, "-m", "sora-2,ray-3")).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/takes one model in a batch.*--each model=a,b/s),
+  });
+  expect(world.requests).toEqual([]);
+});
