@@ -1,5 +1,6 @@
 import { type Field, fields, flagOf, wireValue } from "../../protocol/fields.ts";
 import { isData } from "../../protocol/url.ts";
+import { commandLine, pipeLine, quote, type Shell, unsafe } from "../../shell.ts";
 import {
   type ExtraValue,
   type Images,
@@ -9,13 +10,20 @@ import {
 } from "../store/generations.ts";
 
 /** The request of a generation as JSON, and as commands and code that repeat it. `hasData` if it contained `data:` images. */
-export type Again = { json: string; vidgen: string; curl: string; library: string; hasData: boolean };
+export type Again = {
+  json: string;
+  vidgen: string;
+  powershell: string;
+  curl: string;
+  library: string;
+  hasData: boolean;
+};
 
 /** The base URL of the service, whether `--local` finds it on this machine, and the name of the program there. */
 export type ServiceAddress = { baseUrl: string; isLocal: boolean; program: string };
 
 /**
- * Returns how to repeat a generation, for POSIX shells. A `data:` image may have megabytes: a file name replaces it in the `vidgen` line, and the
+ * Returns how to repeat a generation, for POSIX shells and for PowerShell 7.3 or later. A `data:` image may have megabytes: a file name replaces it in the `vidgen` line, and the
  * beginning of its URL in the others.
  */
 export function makeAgain({ request, callback_url }: StoredGeneration, address: ServiceAddress): Again {
@@ -46,8 +54,9 @@ export function makeAgain({ request, callback_url }: StoredGeneration, address: 
   const headers = `-H "Authorization: Bearer $VIDGEN_API_KEY" -H "Content-Type: application/json"`;
   return {
     json: jsonText(body, 2),
-    vidgen: vidgenLine(prompt, { program, flags }),
-    curl: `curl ${quote(`${baseUrl}/api/generate`)} ${headers} -d ${quote(jsonText(body))}`,
+    vidgen: vidgenLine(prompt, { program, flags }, "posix"),
+    powershell: vidgenLine(prompt, { program, flags }, "powershell"),
+    curl: `curl ${quote(`${baseUrl}/api/generate`, "posix")} ${headers} -d ${quote(jsonText(body), "posix")}`,
     library: libraryCode({ ...body, ...extras }, { baseUrl, images, extras }),
     hasData: all.some(isData),
   };
@@ -78,12 +87,14 @@ function imagesOf({ name }: Field, { images, lastImage, references = [] }: Image
   return name === "referenceUrls" ? references : undefined;
 }
 
+type LineParts = { program: string; flags: string[] };
+
 /** As an argument of vidgen, `-` means stdin, and `@` a file. */
-function vidgenLine(prompt: string, { program, flags }: { program: string; flags: string[] }): string {
-  const words = flags.map(quote).join(" ");
-  if (prompt === "-" || prompt.startsWith("@")) return `printf %s ${quote(prompt)} | ${program} generate - ${words}`;
-  if (prompt.startsWith("-")) return `${program} generate ${words} -- ${quote(prompt)}`;
-  return `${program} generate ${quote(prompt)} ${words}`;
+function vidgenLine(prompt: string, { program, flags }: LineParts, shell: Shell): string {
+  const words = commandLine(flags, shell);
+  if (prompt === "-" || prompt.startsWith("@")) return pipeLine(prompt, `${program} generate - ${words}`, shell);
+  if (prompt.startsWith("-")) return `${program} generate ${words} -- ${quote(prompt, shell)}`;
+  return `${program} generate ${quote(prompt, shell)} ${words}`;
 }
 
 type LibraryParts = Pick<StoredGeneration["request"], "images" | "extras"> & { baseUrl: string };
@@ -121,23 +132,6 @@ function settingText(value: ExtraValue): string {
   } catch {
     return value;
   }
-}
-
-/** Characters that a terminal could interpret or hide when a line is pasted or shown. */
-const unsafe = /(?![\n\t])[\p{Cc}\p{Bidi_Control}]/gu;
-
-/** Quotes a word for a POSIX shell, and escapes characters that are unsafe to paste. */
-export function quote(word: string): string {
-  if (word.search(unsafe) !== -1) {
-    const escaped = word.replaceAll("\\", "\\\\").replace(unsafe, octalText);
-    return `"$(printf %b ${quote(escaped)})"`;
-  }
-  return /^[\w./:,%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
-}
-
-/** Escapes each byte for `printf %b`. */
-function octalText(character: string): string {
-  return [...Buffer.from(character)].map((byte) => `\\0${byte.toString(8).padStart(3, "0")}`).join("");
 }
 
 /** Also escapes the unsafe characters that JSON does not. */

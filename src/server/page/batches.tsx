@@ -1,8 +1,8 @@
 import { useContext } from "hono/jsx";
+import { quote } from "../../shell.ts";
 import type { GenerationState } from "../store/generations.ts";
 import type { LabelTotals } from "../store/reports.ts";
 import type { Store } from "../store/store.ts";
-import { quote } from "./again.ts";
 import { Copy } from "./copy.tsx";
 import { countText, creditsText, durationText, stateWords, usdText } from "./formatting.ts";
 import { type CardProps, Cards, readCards, Selection } from "./gallery.tsx";
@@ -40,7 +40,7 @@ export function addBatches({ app, options, send, signedIn }: PageParts): void {
       cells: cells.map(({ state }) => state),
       failed: await readCards(failed, options),
       others: await readCards(others, options),
-      line: `${program} batch ${quote(totals.label)} ${flag}`,
+      line: `${program} batch ${quote(totals.label, "posix")} ${flag}`,
     };
     return send(c, <BatchPage {...shown} now={clock.date()} />);
   });

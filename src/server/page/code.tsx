@@ -6,6 +6,7 @@ import { Visitor } from "./layout.tsx";
 
 const tabs = [
   { name: "vidgen", of: "vidgen" },
+  { name: "PowerShell", of: "powershell" },
   { name: "curl", of: "curl" },
   { name: "JSON", of: "json" },
   { name: "Library", of: "library" },

@@ -1,10 +1,10 @@
 import type { Context } from "hono";
 import { isUuid } from "../../protocol/id.ts";
 import { isLoopback, loginLine } from "../../protocol/url.ts";
+import { quote } from "../../shell.ts";
 import { localAccount } from "../announcement.ts";
 import type { ApiEnv } from "../http/message.ts";
 import type { Store } from "../store/store.ts";
-import { quote } from "./again.ts";
 
 /** The context of a request for the page. */
 export type PageContext = Context<ApiEnv>;
@@ -53,8 +53,8 @@ export function terminalOf(
   const isLocal = isOwner && publicUrl === undefined && !store.isShared && isLoopback(hostname);
   const used = { program, baseUrl, isLocal };
   if (isLocal) return { ...used, flag: "--local", login: undefined };
-  const login = loginLine(baseUrl, program).replace(baseUrl, quote(baseUrl));
-  return { ...used, flag: `--base-url ${quote(baseUrl)}`, login };
+  const login = loginLine(baseUrl, program).replace(baseUrl, quote(baseUrl, "posix"));
+  return { ...used, flag: `--base-url ${quote(baseUrl, "posix")}`, login };
 }
 
 /** Whether a browser opens the address, rather than a program that expects a reply of the API. */

@@ -129,5 +129,6 @@ test.each(cases)("$prompt $model: the library's code sends the same request agai
 test("the line has the program as it was called where serve was started, and npx only there", () => {
   const generation = aGeneration({}, null);
   expect(makeAgain(generation, local).vidgen).toMatch(/^vidgen generate 'a fox' /);
+  expect(makeAgain(generation, local).powershell).toMatch(/^vidgen generate "a fox" /);
   expect(makeAgain(generation, { ...local, program: "npx vidgen" }).vidgen).toMatch(/^npx vidgen generate /);
 });
