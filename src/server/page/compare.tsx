@@ -2,7 +2,7 @@ import { readBody, refuse, streamResponse } from "../http/message.ts";
 import { listImages } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 import { durationText, priceText, shortText, usdText } from "./formatting.ts";
-import { isPortrait, maxCompared, maxZipped, minCompared } from "./gallery.tsx";
+import { maxCompared, maxZipped, minCompared } from "./gallery.tsx";
 import { keyed } from "./keys.ts";
 import { Layout, Message } from "./layout.tsx";
 import { Marks } from "./marks.tsx";
@@ -130,6 +130,11 @@ function shapeOf(compared: readonly Compared[]): "wide" | "tall" | "square" {
   const shapes = new Set(compared.map(({ generation }) => isPortrait(generation.request.aspectRatio)));
   if (shapes.size > 1) return "square";
   return shapes.has(true) ? "tall" : "wide";
+}
+
+function isPortrait(aspectRatio: string): boolean {
+  const [width = 1, height = 1] = aspectRatio.split(":").map(Number);
+  return width < height;
 }
 
 type CompareItemProps = { generation: Finished; number: number; hasPrompt: boolean };

@@ -321,11 +321,6 @@ function Card({ query, ...card }: CardProps & { query: string }) {
   );
 }
 
-export function isPortrait(aspectRatio: string): boolean {
-  const [width = 1, height = 1] = aspectRatio.split(":").map(Number);
-  return width < height;
-}
-
 /** The facts that a card shows only under the pointer or with the focus. */
 function Details({ generation }: CardProps) {
   const { state, model, duration, aspectRatio, begun_at, completed_at, credits, cost } = generation;
