@@ -150,7 +150,7 @@ function CompareItem({ generation, number, hasPrompt }: CompareItemProps) {
         <a href={`/generations/${id}`} dir="auto">
           {hasPrompt ? shortText(prompt, 120) : model}
         </a>
-        <Marks {...{ id, prompt, model, isStarred }} hasVideo isSelectable={false} />
+        <Marks {...{ id, prompt, model, isStarred }} hasVideo hasWords isSelectable={false} />
       </p>
     </li>
   );

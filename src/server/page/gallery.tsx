@@ -113,7 +113,16 @@ export function Cards({ cards, query, id, name, first }: CardsProps) {
 /** The actions for selected videos; hidden while none is selected. `hasKey` if the keys for Compare and Delete press the buttons here. */
 export function Selection({ hasKey = true }) {
   return (
-    <form id="selection" class="selection" action="/compare" method="get" aria-label="Selected videos" data-own>
+    // The tab's storage has the selection, so a browser must not restore the boxes.
+    <form
+      id="selection"
+      class="selection"
+      action="/compare"
+      method="get"
+      aria-label="Selected videos"
+      autocomplete="off"
+      data-own
+    >
       <output class="with-script"></output>
       <button type="submit" data-min={minCompared} data-max={maxCompared} {...(hasKey && keyed("compare"))}>
         Compare

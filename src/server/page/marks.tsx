@@ -12,15 +12,17 @@ export type MarksProps = {
   hasVideo: boolean;
   /** Whether `Selection` is on the same page. */
   isSelectable?: boolean;
+  /** Whether the symbols have words where no pointer hovers. A card hides them there. */
+  hasWords?: boolean;
 };
 
 /** The controls of a generation in a list or a comparison. */
-export function Marks({ id, model, prompt, isStarred, hasVideo, isSelectable = true }: MarksProps) {
+export function Marks({ id, model, prompt, isStarred, hasVideo, isSelectable = true, hasWords = false }: MarksProps) {
   const name = shortText(prompt, 60);
   return (
     <span class="marks">
       <a class="button mark" href={`/new?from=${id}`} aria-label={`Another take of ${name}`} {...keyed("again")}>
-        ↻<Word>Another take</Word>
+        ↻{hasWords ? <Word>Another take</Word> : null}
       </a>
       {hasVideo ? (
         <>
@@ -30,7 +32,7 @@ export function Marks({ id, model, prompt, isStarred, hasVideo, isSelectable = t
             aria-label={`Continue from the end of ${name}`}
             {...keyed("continue")}
           >
-            ⇥<Word>Continue</Word>
+            ⇥{hasWords ? <Word>Continue</Word> : null}
           </a>
           <a
             class="button mark"
@@ -39,7 +41,7 @@ export function Marks({ id, model, prompt, isStarred, hasVideo, isSelectable = t
             aria-label={`Download ${name}`}
             {...keyed("download")}
           >
-            ↓<Word>Download</Word>
+            ↓{hasWords ? <Word>Download</Word> : null}
           </a>
           <Star id={id} isStarred={isStarred} />
         </>
@@ -59,10 +61,7 @@ function Word({ children }: { children: string }) {
   );
 }
 
-/**
- * A checkbox that selects a video for `Selection`. Without a `name`, it needs a label. A browser must not restore its state on "back": the tab's storage
- * has the selection.
- */
+/** A checkbox that selects a video for `Selection`. Without a `name`, it needs a label. */
 export function SelectBox({ id, name }: { id: string; name?: string }) {
   return (
     <input
@@ -71,7 +70,6 @@ export function SelectBox({ id, name }: { id: string; name?: string }) {
       name="id"
       value={id}
       form="selection"
-      autocomplete="off"
       data-own
       aria-label={name}
       {...keyed("select")}
