@@ -39,7 +39,9 @@ type ProjectIo = Pick<Io, "cwd" | "uid" | "home" | "disk">;
 export async function findProject(io: ProjectIo): Promise<Project | undefined> {
   for (const folder of await listFolders(io)) {
     const file = join(folder, projectFile);
-    const found = await io.disk.lstat(file).catch(() => undefined);
+    const found = await io.disk.lstat(file).catch((error) => {
+      if (!["ENOENT", "ENOTDIR", "EACCES"].includes(systemCode(error) ?? "")) throw unusable(file, systemReason(error));
+    });
     if (found) return readProject(file, found, io);
   }
   return undefined;

@@ -25,7 +25,9 @@ export type Attempt = {
   isNamed: boolean;
   /** Which one it was to be written down: those before it were there to be seen. */
   place: number;
+  /** Without the style of vidgen.json. */
   prompt: string;
+  style: string | undefined;
   model: string;
   /** Without a difference of spelling. */
   output: string | undefined;
@@ -81,8 +83,10 @@ export function allows(other: Attempt, mine: Attempt, now: number): boolean {
   if (mine.isNamed) return other.isRefused || (other.dismissedAt !== undefined && !isSureOf(other));
   if (other.dismissedAt !== undefined || other.isDeleted || other.overFor.has("all")) return true;
   if (mine.kind === "batch") return false;
-  if (mine.take && other.take) return allowsTake(other.take.run, mine.take.run, mine, now);
-  const isReuse = mine.earlier === "reuse";
+  // What has another style is no candidate: it only stops an accident.
+  const isChanged = other.style !== mine.style;
+  if (mine.take && other.take && !isChanged) return allowsTake(other.take.run, mine.take.run, mine, now);
+  const isReuse = mine.earlier === "reuse" && !isChanged;
   const ageMs = mine.intentAt - other.intentAt;
   // Nothing unfinished has an age.
   if (isReuse) return ageMs >= 24 * hourMs && (other.overFor.has("generate") || other.isAddressTold);
@@ -135,6 +139,7 @@ export function isSame(other: Attempt, mine: Attempt): boolean {
   // What a program has named is a candidate for that name alone, and so for any other request under it.
   if (mine.isNamed || other.isNamed) return mine.isNamed && other.isNamed && mine.key === other.key;
   if (other.prompt !== mine.prompt || other.model !== mine.model) return false;
+  if (other.style !== mine.style && !isSameTyped(other, mine)) return false;
   if (mine.parent !== undefined && other.parent !== mine.parent) return false;
   if (mine.take) return isSameTake(other, mine);
   return mine.earlier === "reuse" || other.output === mine.output;
@@ -164,6 +169,15 @@ export function isSameLast(other: Attempt, mine: Attempt): boolean {
     modelsOf(other) === modelsOf(mine) &&
     plainPath(one.place) === plainPath(two.place)
   );
+}
+
+/** Whether the same line has started both, with another vidgen.json. */
+function isSameTyped(other: Attempt, mine: Attempt): boolean {
+  const [one, two] = [other.run.command, mine.run.command];
+  if (one.type !== "generate" || two.type !== "generate" || other.parent !== mine.parent) return false;
+  const isSameRequest = one.again === two.again && one.keepsPrompt === two.keepsPrompt && one.prompt === two.prompt;
+  const isSameRun = one.count === two.count && modelsOf(other) === modelsOf(mine);
+  return isSameRequest && isSameRun && other.output === mine.output;
 }
 
 /** A path without a difference of spelling. */

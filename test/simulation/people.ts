@@ -40,6 +40,7 @@ import "../../src/client/http/api.ts";
 import "../../src/client/ledger/attempts.ts";
 import "../../src/client/ledger/search.ts";
 import "../../src/connect/prices.ts";
+import "../../src/connect/project-schema.ts";
 import "../../src/connect/settings.ts";
 import "../../src/connect/storage.ts";
 import { dirname } from "node:path";
@@ -87,6 +88,8 @@ export type Command =
       count?: number | undefined;
       /** `-m` with several models. */
       models?: readonly string[] | undefined;
+      /** The style that somebody has written into vidgen.json right before. */
+      project?: string | undefined;
     }
   /** With `--all`, or with the ids of all else that is not saved. */
   | { type: "wait" | "wait --all"; place: string | undefined; timeoutMs: number; prints?: Prints }
@@ -139,6 +142,9 @@ export type LibraryCall = {
 export const idKey = "(the id of the newest generation)";
 
 export const work = "/work";
+
+/** The folder of `vidgen.json`, where those are who have one. */
+export const projectFolder = "/project";
 
 /** What a person sees of a process. A library and an agent have no streams: theirs get what their calls give. */
 export type Said = {
@@ -259,7 +265,8 @@ function worldOf({ process, journal, key, fetch, command, onPrint }: Run, into: 
     platform: "linux",
     nodeVersion: "20.19.0",
     pid: process.id.pid,
-    home: "/home/nobody",
+    home: projectFolder,
+    cwd: command.type === "generate" && command.project !== undefined ? projectFolder : undefined,
     signal: process.signal,
     abandon: process.abandon,
     launch: async () => {},
@@ -289,8 +296,10 @@ async function generate(command: Command & { type: "generate" }, run: Run): Prom
     isDryFirst = false,
     isDryOnly = false,
   } = command;
-  const { again, keepsPrompt = false, count, models } = command;
+  const { again, keepsPrompt = false, count, models, project } = command;
   const typedModel = models?.join() ?? (again === undefined ? model : undefined);
+  if (project !== undefined)
+    write(`${projectFolder}/vidgen.json`, JSON.stringify({ style: project }), run.process.computer.disk);
   const words = keepsPrompt ? [] : [prompt.replace(pastedKey, run.key)];
   const line = [
     ...(again === undefined

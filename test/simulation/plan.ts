@@ -56,6 +56,9 @@ export type Act = {
 
 const prompts = ["a fox", "waves"];
 
+/** Of vidgen.json. */
+const styles = ["ink", "oil"];
+
 /** The story that a seed stands for. */
 export function planOf(seed: string): Plan {
   const random = createRandom(seed);
@@ -66,7 +69,7 @@ export function planOf(seed: string): Plan {
   }));
   const kind = random.pick([
     ...["generate", "generate", "generate", "reuse", "batch", "batch", "mcp", "library", "mixed"],
-    ...["again", "again", "several", "several"],
+    ...["again", "again", "several", "several", "project", "project"],
   ]);
   const faults = faultsOf(random, kind);
   const acts: Act[] = [];
@@ -89,6 +92,7 @@ export function planOf(seed: string): Plan {
     let command: Command = last === undefined || isOther ? commandOf(kind, random, range) : reordered(last, random);
     if (kind === "again" && last && command.type === "generate" && command.again === undefined && chance(0.7))
       command = repetitionOf(command, random);
+    if (kind === "project" && command.type === "generate") command = { ...command, project: random.pick(styles) };
     last = command;
     acts.push({
       what: "command",
@@ -286,6 +290,23 @@ const pairs: readonly ((first: CommandAct, random: Random, computers: number) =>
       { ...next, name: `${first.name}'`, command, mishaps: [killed] },
       { ...next, name: `${first.name}"`, command: { ...plain, prompt: "a train", place } },
       { ...next, name: `${first.name}+`, command },
+    ];
+  },
+  // A run that is killed, and the same again with another vidgen.json, maybe after the holidays; then with --again, and then without it.
+  (first, random) => {
+    if (first.command.type !== "generate") return [first];
+    const on = random.pick([...momentous, "write", "name", "sync"] as const);
+    const nth = random.between(1, mostCalls[on]);
+    const killed: Mishap = { on, nth, isAfter: random.next() < 0.5, what: "killed", ms: 0 };
+    const command: GenerateCommand = { ...first.command, earlier: "resume", project: "ink" };
+    const changed: GenerateCommand = { ...command, project: "oil" };
+    const next = { ...first, gapMs: random.pick([1_000, 40 * 24 * hourMs]), waits: true, starts: [], mishaps: [] };
+    const isOld = random.next() < 0.3;
+    return [
+      { ...first, command, mishaps: [killed] },
+      { ...next, name: `${first.name}'`, command: changed },
+      { ...next, name: `${first.name}"`, command: isOld ? command : { ...changed, earlier: "again" } },
+      { ...next, name: `${first.name}+`, command: changed },
     ];
   },
   // A lock or a lease that cannot be removed, and the same again.

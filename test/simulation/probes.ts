@@ -54,6 +54,7 @@ export const probeNames = [
   "a lock or a lease cannot be removed",
   "a rename crosses devices",
   "a row is made again",
+  "a changed vidgen.json stops a start",
 ] as const;
 
 export type Probe = (typeof probeNames)[number];

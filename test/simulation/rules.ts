@@ -94,7 +94,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         earlier: run.earlier,
         isNamed: line.key !== undefined,
         place: attempts.length,
-        prompt: (line.request as { prompt: string }).prompt,
+        ...readStyle((line.request as { prompt: string }).prompt),
         model: (line.request as { model: string }).model,
         output: plainPath(line.place as string | undefined),
         typed: line.place as string | undefined,
@@ -150,6 +150,11 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     if (kind === "removed") for (const each of byId(String(id))) each.isDeleted = true;
     if (kind === "delivered" && typeof id === "string" && line.file !== undefined && line.file !== "-")
       onSaved(id, String(line.file));
+  }
+
+  function readStyle(prompt: string): Pick<Attempt, "prompt" | "style"> {
+    const [, bare = prompt, style] = /^(.*), (\w+)$/.exec(prompt) ?? [];
+    return { prompt: bare, style };
   }
 
   function takeOf({ run, position, count }: Record<string, unknown>): Attempt["take"] {
@@ -417,6 +422,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         checkDryOnly(run, mine);
         return;
       }
+      if (command.type === "generate" && /with another prompt .*nothing was sent now/.test(text))
+        reach("a changed vidgen.json stops a start");
       if (text.includes("the program's listener throws")) reach("a program's listener throws");
       if (said.code === 5) reach("a command runs out of time");
       if (said.code === exits.interrupted.exit) reach("a command is interrupted");

@@ -4,7 +4,7 @@ import { createRandom } from "../faults/random.ts";
 import { type Change, createDisk } from "./disk.ts";
 import { edit, videoEditNames } from "./edits.ts";
 import { type CallKind, type Computer, createProcess, kindOfWrite } from "./machine.ts";
-import { type Command, leaveAtOnce, type Run, type, work } from "./people.ts";
+import { type Command, leaveAtOnce, projectFolder, type Run, type, work } from "./people.ts";
 import type { Act, Plan } from "./plan.ts";
 import type { Probe } from "./probes.ts";
 import { Broken, createRules } from "./rules.ts";
@@ -51,6 +51,8 @@ async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Pla
   );
   for (const path of journals) disk.mkdir(dirname(path), { recursive: true });
   disk.mkdir(work, { recursive: true });
+  disk.mkdir(projectFolder, { recursive: true });
+  disk.close(disk.open(`${projectFolder}/vidgen.json`, "w"));
   disk.close(disk.open(`${work}/shots.csv`, "w"));
   disk.symlink(`${work}/shots.csv`, `${work}/link.csv`);
   disk.link(`${work}/shots.csv`, `${work}/hard.csv`, { name: "somebody", computer: { name: "elsewhere" } });

@@ -7,7 +7,7 @@ export function commandWords(command: Command): string {
   switch (command.type) {
     case "generate": {
       const { prompt, place, earlier, noWait, overwrite, timeoutMs, isDryFirst, isDryOnly, isFull } = command;
-      const { again, keepsPrompt, count, models } = command;
+      const { again, keepsPrompt, count, models, project } = command;
       const typed =
         again === undefined ? "generate" : `again ${again === "id" ? "<the newest id that repeats none>" : again}`;
       return [
@@ -23,6 +23,7 @@ export function commandWords(command: Command): string {
         ...printWords(command),
         ...(isDryOnly ? ["--dry-run"] : []),
         ...(isFull ? ["> /dev/full"] : []),
+        ...(project === undefined ? [] : [`where vidgen.json has the style ${project}`]),
       ].join(" ");
     }
     case "wait":
