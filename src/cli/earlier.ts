@@ -39,8 +39,8 @@ export async function resolveLast(own: Entry, id: string | undefined, journal: J
   return findStarted(id, journal).catch((error) => {
     const way =
       own.id === undefined
-        ? `\`vidgen list --dismiss ${own.attempt}\` closes that`
-        : `\`vidgen wait ${own.id}\` takes its video`;
+        ? `\`vidgen list --dismiss ${own.attempt}\` closes it`
+        : `\`vidgen wait ${own.id}\` gets its video`;
     const hint = `The same command has an attempt that is ${own.status}: ${way}.`;
     throw asVidgenError(error).with({ hint });
   });

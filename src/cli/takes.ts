@@ -102,7 +102,7 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
     }
   };
   let hasFailed = false;
-  /** What the service refuses for one model may work with another. */
+  /** Models whose request the service refused. Other models may still be accepted. */
   const refusedModels = new Set<string>();
   let budgetError: VidgenError | undefined;
   let left = 0;
@@ -123,8 +123,8 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
   // The same command would stop at an unclear or lost attempt.
   const isStopped = ({ error: { code } }: { error: VidgenError }) => code === "unknown" || code === "not_found";
   const ended = await Promise.all(outcomes);
-  // The same command with --again would pay for all generations again. Without --again, it resumes this run, or an older run if this one has started
-  // nothing.
+  // The same command with --again would pay for all generations again. Without --again, it resumes this run, or an older run if this run has
+  // started nothing.
   const hasBegun = ended.some(({ id }) => id !== undefined);
   const same = how.earlier === "again" && hasBegun ? "the same command without --again" : "the same command";
   const findNextSteps = (failed: readonly { error: VidgenError }[]) => {
@@ -138,7 +138,7 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
   await endAll(ended, output, findNextSteps);
 }
 
-/** Asks once for all starts. */
+/** Asks one question for all starts. */
 async function confirmTakes(
   news: readonly StartRequest[],
   { session, isConfirmed }: Takes,
@@ -157,11 +157,11 @@ function flagsOf({ maxCredits, maxCost }: Budget): string {
     .join(" or ");
 }
 
-/** The error if the price of a start stays unknown, because this command does not wait for the generation that would show it. */
+/** The error if the price of a start stays unknown because this command does not wait for the generation that would show the price. */
 function unpricedError({ model }: StartRequest): VidgenError {
   return new VidgenError(
     "credits",
-    `The price of ${model}, or of one that still runs, is unknown: nothing more is started before that has ended.`,
+    `The price of ${model}, or of a generation that is still running, is unknown. Nothing more is started until the running generation has ended.`,
     { hint: "Wait for it with `vidgen wait --all`, then run the same command to get the rest." },
   );
 }

@@ -45,7 +45,7 @@ export function addList(program: CommandUnknownOpts, context: Context): void {
 function declare(program: CommandUnknownOpts) {
   const command = program
     .command("list")
-    .helpGroup("Look:")
+    .helpGroup("Get information:")
     .summary("list the generations started on this machine")
     .description(
       "Lists the generations started on this machine, newest first, from its journal: id, status, model, age, cost, the file or the reason why it was not saved, the service if there are several, and the prompt.",

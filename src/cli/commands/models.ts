@@ -29,7 +29,7 @@ export function addModels(program: CommandUnknownOpts, context: Context): void {
 function declare(program: CommandUnknownOpts) {
   const command = program
     .command("models")
-    .helpGroup("Look:")
+    .helpGroup("Get information:")
     .summary("list the models")
     .description(
       "Lists the models and what each is good at, with its price if that is known: a `vidgen serve` that you are logged in to states it, and other services did for earlier videos. With --engine, lists the models of a provider or of your own server, with prices and limits if the server publishes them. This is free, and a provider needs no key for it.",

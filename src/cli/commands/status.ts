@@ -23,7 +23,7 @@ export function addStatus(program: CommandUnknownOpts, context: Context): void {
 function declare(program: CommandUnknownOpts) {
   const command = program
     .command("status")
-    .helpGroup("Look:")
+    .helpGroup("Get information:")
     .summary("show the status of a generation")
     .description(
       "Prints the id, the status and, once there is one, the URL of a generation: a sentence at a terminal, tab-separated otherwise.",

@@ -55,7 +55,7 @@ export function formatOverview(program: CommandUnknownOpts, helper: Help): strin
 
 const overview = {
   "Make videos:": ["generate", "again", "batch", "wait"],
-  "Look:": ["list", "status", "models"],
+  "Get information:": ["list", "status", "models"],
   "Set up:": ["login"],
 };
 

@@ -72,7 +72,7 @@ export type Batch = {
   /** The rows with their states. */
   rows: PlannedRow[];
   costs: Costs;
-  /** The keys of rows whose first frame is from an older video than the one that `from` names now. */
+  /** The keys of rows whose first frame is from an older video of the row that they begin from. */
   oldFrames: ReadonlySet<string>;
   /** The rows that are not made again because a redo has already done so. */
   upToDate: readonly PlannedRow[];
@@ -85,7 +85,7 @@ export type Batch = {
   findFilm(path: string): Promise<FilmLine | undefined>;
   /** Records a film just before it is renamed to its final path. Throws `output`. */
   recordFilm(film: Omit<FilmLine, "kind">): Promise<void>;
-  /** Throws for a path that vidgen or this batch must not overwrite: see `ProtectedCheck`. */
+  /** Throws for a path that vidgen or this batch must not overwrite (see `ProtectedCheck`). */
   checkKept: Service["checkProtected"];
   /** Ends the lease of the results file. */
   close(): Promise<void>;
@@ -98,8 +98,8 @@ type BatchDependencies = {
 
 /**
  * Plans a batch, and holds the lease of its results file until `close`. Throws `usage` for rows that contradict an earlier run, or whose output exists,
- * for a file that is not a results file or has an unreadable line, and while another process runs the same rows; `output` when it
- * cannot be read or written.
+ * for a file that is not a results file or has an unreadable line, and while another process runs the same rows; `output` when the
+ * results file cannot be read or written.
  */
 export async function openBatch(
   rows: readonly KeyedRow[],
@@ -307,7 +307,7 @@ function findAttempts(files: readonly Results[], { keys, names, others, journale
   return mergeAttempts([...found, ...journaled.filter(isOurs).reverse()]);
 }
 
-/** The line about the rows that are made again from now on: one for all, so that none of them is forgotten if the process is killed. */
+/** The line that records the rows to make again. It is one line for all of them, so that a killed process leaves none out. */
 function redoLinesOf(rows: readonly PlannedRow[], io: Pick<Machine, "date">): DatedLine[] {
   const redone = rows.flatMap(({ state }) => (state.kind === "new" && state.redone ? state : []));
   const [first] = redone;
@@ -316,7 +316,7 @@ function redoLinesOf(rows: readonly PlannedRow[], io: Pick<Machine, "date">): Da
   return [{ at, kind: "redo", redo: first.redo, rows: redone.flatMap((state) => state.redone ?? []) }];
 }
 
-/** The row as it is written to the results file and the journal: without API keys. */
+/** The row without API keys, for the results file and the journal. */
 function redactRow(row: KeyedRow, redact: Service["redact"]): KeyedRow {
   const { key, source, record, from } = row;
   const hash = hashRow(redactValue(record, redact), from !== undefined);
@@ -385,7 +385,7 @@ function noteOrphans(rows: PlannedRow[], attempts: readonly Entry[], onNote: Ope
   );
 }
 
-/** The rows whose first frame is from an older video than the one that `from` names now. */
+/** The rows whose first frame is from an older video of the row that they begin from. */
 function findOldFrames(rows: readonly PlannedRow[], attempts: readonly Entry[]): PlannedRow[] {
   if (rows.every(({ source }) => source === undefined)) return [];
   const froms = new Map(attempts.map(({ id, from }) => [id, from]));
@@ -396,7 +396,7 @@ function findOldFrames(rows: readonly PlannedRow[], attempts: readonly Entry[]):
   });
 }
 
-/** They are not started again, since that would be charged. */
+/** Notes the rows with old frames. They are not started again, because that would be charged. */
 function noteOldFrames(rows: readonly PlannedRow[], onNote: OpenBatchOptions["onNote"]): void {
   const lines = rows.map(({ line }) => line);
   if (lines.length === 0) return;
@@ -413,7 +413,7 @@ function idOf(state: PlannedRow["state"]): string | undefined {
   return state.kind === "done" ? state.id : undefined;
 }
 
-/** Notes running rows of another key: the service answers 404 for them, which does not mean that they are lost. */
+/** Notes running rows of another key. The service answers 404 for them although they are not lost. */
 function noteOtherAccounts(rows: PlannedRow[], account: string, onNote: OpenBatchOptions["onNote"]): void {
   const isOther = (own: string | undefined) => own !== undefined && own !== account;
   const found = rows.flatMap(({ state }) =>
@@ -427,7 +427,7 @@ function noteOtherAccounts(rows: PlannedRow[], account: string, onNote: OpenBatc
   );
 }
 
-/** Notes what is probably wrong in the new rows; the same warning once for all of them. */
+/** Notes what is probably wrong in the new rows. A warning about several rows is one note. */
 function noteWarnings(
   rows: readonly PlannedRow[],
   onNote: OpenBatchOptions["onNote"],

@@ -14,8 +14,8 @@ import type { Faults } from "./rows/faults.ts";
 type CheckDependencies = { service: Service; io: Pick<Io, "date" | "disk"> };
 
 /**
- * Throws `usage` for rows whose output file exists, unless it is the row's own video. The video of a row that is made again is to be renamed,
- * also with `overwrite`.
+ * Throws `usage` for rows whose output file exists, unless it is the row's own video. The old video of a row that is made again will be renamed,
+ * even with `overwrite`.
  */
 export async function checkOutputs(
   rows: PlannedRow[],

@@ -19,7 +19,7 @@ export type Budget = {
 type KindCosts = {
   /** In credits: the newest price that the service stated. */
   price?: number;
-  /** The largest drop of the balance at such a start, which is the expected maximum cost of the next one. */
+  /** The largest drop of the balance at a start, which is the expected maximum cost of the next start. */
   maxDrop?: number;
   /** The smallest drop since an earlier run; used only if no other price is known, since other users may have spent too. */
   minDropBetweenRuns?: number;
@@ -36,7 +36,7 @@ type KindCosts = {
   running: number;
 };
 
-/** What a reply says about the cost. Without a stated cost there is only the drop of the balance, which other users change too. */
+/** What a reply says about the cost. Without a stated cost there is only the drop of the balance, which includes what other users spent. */
 type StatedCost = Pick<Entry, "credits" | "balance_fell" | "remaining_credits">;
 
 export type Costs = ReturnType<typeof createCosts>;
@@ -75,11 +75,11 @@ export function createCosts(
   /** Counts a start that was, or may have been, charged. */
   function charge(
     request: StartRequest,
-    { credits, balance_fell: fall, remaining_credits: told }: StatedCost,
+    { credits, balance_fell: drop, remaining_credits: remaining }: StatedCost,
   ): KindCosts {
     const kind = kindOf(request);
-    const since = previous === undefined || told === undefined ? 0 : previous - told;
-    previous = told ?? previous;
+    const dropSince = previous === undefined || remaining === undefined ? 0 : previous - remaining;
+    previous = remaining ?? previous;
     charged++;
     kind.running++;
     if (credits !== undefined) {
@@ -88,13 +88,14 @@ export function createCosts(
       return kind;
     }
     kind.unstated++;
-    if (fall !== undefined && fall > 0) {
-      kind.dropped += fall;
-      kind.maxDrop = Math.max(kind.maxDrop ?? 0, fall);
+    if (drop !== undefined && drop > 0) {
+      kind.dropped += drop;
+      kind.maxDrop = Math.max(kind.maxDrop ?? 0, drop);
       return kind;
     }
     kind.withoutDrop++;
-    if (fall === undefined && since > 0) kind.minDropBetweenRuns = Math.min(kind.minDropBetweenRuns ?? since, since);
+    if (drop === undefined && dropSince > 0)
+      kind.minDropBetweenRuns = Math.min(kind.minDropBetweenRuns ?? dropSince, dropSince);
     return kind;
   }
 
@@ -137,8 +138,8 @@ export function createCosts(
 
   return {
     /** Counts an accepted start. */
-    started(request: StartRequest, told: Omit<AcceptedStart, "generation">): void {
-      const { credits_charged: credits, balance_fell, remaining_credits } = told;
+    started(request: StartRequest, reply: Omit<AcceptedStart, "generation">): void {
+      const { credits_charged: credits, balance_fell, remaining_credits } = reply;
       const kind = charge(request, { credits, balance_fell, remaining_credits });
       accepted++;
       if (credits === undefined && (remaining_credits === undefined || (balance_fell ?? 1) <= 0))
@@ -160,13 +161,13 @@ export function createCosts(
     spent: () => [...kinds.values()].reduce((sum, kind) => sum + spentOn(kind), stated),
     /** Whether `spent` is exact. */
     isExact: () => [...kinds.values()].every(({ unstated }) => unstated === 0),
-    /** Whether it is a free preview, which no budget stops. */
+    /** Whether a request is for a free preview, which no budget stops. */
     isFree: ({ model }: StartRequest) => isFree(model),
     /** The stated price of this kind of request, in credits. */
     price: priceOf,
     /** The expected maximum cost of the next start in credits: the stated price, else the largest drop of the balance. */
     bound: (request: StartRequest) => priceOf(request) ?? boundOf(kindOf(request)),
-    /** Whether starts were accepted and none had a stated cost: then waiting for a price is useless. */
+    /** Whether starts were accepted and none had a stated cost, so that waiting for a price is useless. */
     statesNoCredits: () => accepted > 0 && [...kinds.values()].every(({ price }) => price === undefined),
     /** The last known balance, less what may have been charged since. */
     remaining: () => left && since.reduce((sum, kind) => sum - (boundOf(kind) ?? 0), left),
@@ -189,13 +190,13 @@ export function createCosts(
 
 /** The cost of the starts without a stated cost: by the price that other starts stated, else by the drops of the balance. */
 function spentOn(kind: KindCosts): number {
-  const { price, unstated, dropped: fell, withoutDrop: unseen } = kind;
-  return price === undefined ? fell + unseen * (boundOf(kind) ?? 0) : unstated * price;
+  const { price, unstated, dropped, withoutDrop } = kind;
+  return price === undefined ? dropped + withoutDrop * (boundOf(kind) ?? 0) : unstated * price;
 }
 
 /** The expected maximum cost of a start. */
-function boundOf({ price, maxDrop: maxFall, minDropBetweenRuns: minFallBetweenRuns }: KindCosts): number | undefined {
-  return price ?? maxFall ?? minFallBetweenRuns;
+function boundOf({ price, maxDrop, minDropBetweenRuns }: KindCosts): number | undefined {
+  return price ?? maxDrop ?? minDropBetweenRuns;
 }
 
 /** The cost of a completed generation in USD. A preview is free. */
@@ -204,8 +205,8 @@ export function costOf({ cost, is_preview }: Entry): number | undefined {
 }
 
 /**
- * Whether a start must wait until nothing else runs: its price, or that of a running one, is unknown, so that a budget could be exceeded.
- * If the service never states credits, there is nothing to wait for.
+ * Whether a start must wait until nothing else runs, because its price, or that of a running generation, is unknown and the budget could be
+ * exceeded. If the service never states credits, there is nothing to wait for.
  */
 export function mustRunAlone(
   request: StartRequest,
@@ -219,7 +220,7 @@ export function mustRunAlone(
   return maxCost !== undefined && requests.some((each) => costs.priceUsd(each) === undefined);
 }
 
-/** The error if a start would exceed the budget. A request without a known price is started to learn it. */
+/** The error if a start would exceed the budget. A request without a known price is started: its reply states the price. */
 export function checkBudget(request: StartRequest, budget: Budget, costs: Costs): VidgenError | undefined {
   if (costs.isFree(request)) return undefined;
   const { maxCredits, keepCredits, maxCost } = budget;

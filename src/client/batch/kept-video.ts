@@ -10,7 +10,7 @@ import { infoPath } from "../save/output-path.ts";
 /** The old video of a row, and the free path where it is kept. */
 export type KeptVideo = { id: string; content: Content; from: string; to: string };
 
-/** Where to keep the video of an earlier attempt; `undefined` if the file is another one. `taken` are the output paths of rows. */
+/** Where to keep the video of an earlier attempt; `undefined` if the file has another content. `taken` are the output paths of rows. */
 export async function findKeptVideo(
   file: string,
   { id, content }: Pick<Entry, "id" | "content">,

@@ -33,7 +33,7 @@ function byTime(one: DatedLine, other: DatedLine): number {
   return one.at.localeCompare(other.at);
 }
 
-/** The lines about these rows that are missing in the results file: they are in another file, or a process was killed before it wrote them. */
+/** The lines about these rows that are missing in the results file: another file has them, or a process was killed before it wrote them. */
 export function findUnwritten(
   attempts: readonly AttemptLines[],
   own: readonly AttemptLines[],
@@ -86,7 +86,7 @@ export function createLedger(
     return entry;
   }
 
-  /** Remembers that the results file could not be written. An intent is not sent then; other events are at least in the journal. */
+  /** Remembers that the results file could not be written. Throws for an intent, so that nothing is sent; the journal has the other lines. */
   function recordFailure(line: JournalLine, { attempt }: Entry, error: VidgenError) {
     failures.set(attempt, error);
     if (line.kind === "intent") throw error;
@@ -96,7 +96,7 @@ export function createLedger(
     mirror: (journal) => ({
       ...journal,
       async append(line) {
-        // With its attempt, a line can be assigned to a row even if an earlier line is missing.
+        // The attempt assigns the line to a row even if an earlier line is missing.
         const known = find(line);
         const dated = { at: io.date().toISOString(), ...line, ...(known && { attempt: known.attempt }) };
         const failure = await journal.append(dated).then(() => undefined, asVidgenError);
@@ -108,7 +108,7 @@ export function createLedger(
       },
       async withdraw(line) {
         const dated = { at: io.date().toISOString(), ...line };
-        // Without an entry, the results file has no intent of it.
+        // Without an entry, the results file has no intent to withdraw.
         const entry = take(dated);
         const written = await Promise.allSettled([journal.withdraw(dated), entry && results?.withdraw(dated)]);
         for (const each of written) if (each.status === "rejected") throw each.reason;

@@ -19,7 +19,7 @@ export type PlanOptions = {
   redo?: RedoOptions | undefined;
 };
 
-/** The rows with their states, and those that `redo` names although a redo has already made them. */
+/** The rows with their states, and the rows that `redo` names although a redo has already made them. */
 export type RowsPlan = { rows: PlannedRow[]; upToDate: PlannedRow[] };
 
 /**
@@ -72,8 +72,8 @@ export async function planRows(
 }
 
 /**
- * Stops a row without an id that has an unfinished attempt with other values of vidgen.json: it would be paid for again by accident. With
- * `retryUnknown` those that may have been charged are dismissed. Throws `usage`, and `unknown` for an attempt without an id.
+ * Refuses a row without an id that has an unfinished attempt with other values of vidgen.json, because the row would be paid for twice by accident.
+ * With `retryUnknown`, attempts that may have been charged are dismissed instead. Throws `usage`, and `unknown` for an attempt without an id.
  */
 export function checkChanged(
   rows: readonly PlannedRow[],
@@ -98,7 +98,7 @@ export function checkChanged(
 function isChanged({ record, from, untyped = [] }: KeyedRow, entry: Entry, redact: (text: string) => string): boolean {
   const names = new Set([...untyped, ...(entry.untyped ?? [])]);
   if (names.size === 0) return false;
-  // The frame of another row.
+  // The first frame is that of another row, which the typed line does not determine.
   for (const name of from === undefined ? [] : ["imageUrl", "imageUrls"]) names.add(name);
   return isSameExcept(names, redactValue(record, redact), entry.request);
 }
@@ -146,7 +146,7 @@ async function decideState(row: KeyedRow, known: Entry[], options: PlanOptions, 
   if (kind === "failed") {
     return isSame(row, attempt) && !options.retryFailed ? { kind, attempt } : { kind: "new", dismissed: [] };
   }
-  // A running attempt without an id: somebody edited the line.
+  // A running attempt has no id if somebody edited its line.
   if (kind === "unknown" || kind === "lost" || !isStarted(attempt)) {
     if (!options.retryUnknown) return { kind: kind === "lost" ? kind : "unknown", attempt };
     return { kind: "new", dismissed: known.filter(({ state }) => stopsOthers(state)) };
@@ -173,5 +173,5 @@ function changedFault({ id = "" }: KeyedRow, earlier: Entry): string {
 }
 
 function editedFault({ id = "" }: KeyedRow, { at }: RowRedo): string {
-  return `"${shorten(id)}" is a different request from the one that is being made again since ${at.slice(0, 16)}Z; change it back until that has ended`;
+  return `"${shorten(id)}" is a different request from the one that --redo started at ${at.slice(0, 16)}Z; change it back until that redo has ended`;
 }

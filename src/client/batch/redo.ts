@@ -39,20 +39,20 @@ export function checkNames({ rows: names }: Pick<RedoOptions, "rows">, rows: rea
   }
 }
 
-/** The attempts at a row: the one that decides its state, and all, with those that a redo has replaced. */
+/** The attempts at a row. `current` decides the state of the row; `all` includes the attempts that a redo has replaced. */
 export type RowAttempts = { current: Entry | undefined; all: readonly Entry[] };
 
 type RedoDependencies = {
   redos: Redos;
   attemptsOf(row: KeyedRow): RowAttempts;
-  /** Whether an attempt is at another request than the row has now. */
+  /** Whether the row's request differs from that of an attempt. */
   isEdited(row: KeyedRow, attempt: Entry): boolean;
   faults: Faults;
 };
 
 /**
- * Marks the rows that a redo makes again: those it names, and all that begin with the frame of such a row. A row is made again only once it has
- * a video, and not while an earlier redo of it has not ended: that one is continued. Returns the named rows that a redo has already made. What
+ * Marks the rows that a redo makes again: the named rows, and all rows that begin with the frame of a marked row. A row must have a video to be made
+ * again. An earlier redo that has not ended is continued instead. Returns the named rows that a redo has already made. A row that
  * cannot be made again now becomes a fault.
  */
 export function markRedone(

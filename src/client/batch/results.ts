@@ -20,11 +20,11 @@ import { kindOf } from "../save/files.ts";
 
 /** The content of a results file. It has the same lines as a journal, a line at the start of each run, and relative paths. */
 export type Results = {
-  /** Of the last run. */
+  /** The line of the last run. */
   source: RunLine | undefined;
   /** Every path of the file in earlier runs: it may have been renamed, or be a hard link. */
   names: ReadonlySet<string>;
-  /** The oldest first. */
+  /** Oldest first. */
   attempts: AttemptLines[];
   /** The films that were joined from its videos, oldest first. */
   films: FilmLine[];
@@ -37,7 +37,7 @@ export type ResultsFile = {
   path: string;
   /** Resolves when the line is on the disk. Throws `output`. */
   append(line: DatedLine): Promise<void>;
-  /** As that of a journal. Throws `output`. */
+  /** Withdraws an intent, as a journal does. Throws `output`. */
   withdraw(line: WithdrawnLine & DatedLine): Promise<void>;
   /** Records the start of a run. Throws `output`. */
   begin(): Promise<void>;
@@ -108,7 +108,7 @@ function hasFile(line: DatedLine): line is DatedLine & { kind: "delivered" | "fi
   return line.kind === "film" || (line.kind === "delivered" && line.file !== undefined);
 }
 
-/** The error for a file or folder that cannot be read although its rows could be paid for twice without it. */
+/** The error for an unreadable file or folder. It may list rows that would otherwise be paid for twice. */
 export function readError(path: string, cause: unknown): VidgenError {
   return new VidgenError("output", `Cannot read ${path}: ${systemReason(cause)}.`, { hint: systemHint(cause), cause });
 }
@@ -225,7 +225,7 @@ export async function readRowsFile(path: string, disk: Disk): Promise<FileIdenti
 /** How each line begins. */
 const lineStart = '{"at":';
 
-/** Whether this may be a line that a crash cut off. A power failure may leave zeros, too. */
+/** Whether a crash may have cut off this line. After a power failure, the rest of a line may be zeros. */
 function isTorn(text: string): boolean {
   if (parseJson(text.replace(/^\ufeff/, "")) !== undefined) return false;
   const begin = text.replace(/^\ufeff/, "").replace(/[\0\r]+$/, "");

@@ -23,7 +23,7 @@ export type NewState = {
   /** The redo that makes the row again: see `RedoLine`. `redone` is set if it begins in this run: it is written to the results file first. */
   redo?: string | undefined;
   redone?: RedoneRow;
-  /** The attempt at the row that the redo replaces, and its video if that is in the way of the new one. */
+  /** The attempt at the row that the redo replaces, and its video if the new video would overwrite it. */
   old?: Entry | undefined;
   kept?: KeptVideo | undefined;
 };

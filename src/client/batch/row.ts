@@ -53,7 +53,7 @@ export function hashRow(record: StartRequest, hasFrame: boolean): string {
   return hashRequest(hasFrame ? { ...record, imageUrl: "the last frame of a row" } : record);
 }
 
-/** The same for requests with the same fields, in any order. */
+/** Does not depend on the order of the fields. */
 function hashRequest(record: StartRequest): string {
   const sorted = (_: string, value: unknown) =>
     typeof value === "object" && value !== null && !Array.isArray(value)

@@ -12,7 +12,7 @@ export type RowsFile = {
   typed: string;
 };
 
-/** `undefined` for stdin ("-"), for the library (""), and for a missing file. Throws `output` when it cannot be read. */
+/** Finds the rows file; `undefined` for stdin ("-"), for the library (""), and for a missing file. Throws `output` when it cannot be read. */
 export async function findRowsFile(file: string, disk: Disk): Promise<RowsFile | undefined> {
   if (file === "" || file === "-") return undefined;
   const typed = join(await findRealPath(dirname(resolve(file)), disk), basename(file));
@@ -42,9 +42,9 @@ export async function findResultsOf(path: string, entries: readonly Entry[], dis
 
 /**
  * The real paths of the other results files of a rows file:
- * - files in its folder with the default name, as without `--results`;
- * - any other `.jsonl` file in its folder, or in that of this results file, whose first run used it, also under an earlier name;
- * - files that the journal names for attempts at its rows, also if they are gone.
+ * - files in its folder that have the default name of a results file;
+ * - any other `.jsonl` file in its folder, or in that of this results file, whose first run used the rows file, also under an earlier name;
+ * - files that the journal names for attempts at its rows, even if they are gone.
  *
  * Throws `output` for a folder that cannot be read: rows in its files could be paid for twice.
  */

@@ -16,7 +16,7 @@ export type RunOptions = Budget & {
 
 /** The result of a run. */
 export type RunEnd = {
-  /** Why not all rows were started, if that is the case. */
+  /** Why rows were left unstarted, if any. */
   stopped: VidgenError | undefined;
   /** The rows that are not done, except those that were not started because a row that they depend on failed. */
   failures: { row: PlannedRow; ended: RowEnd }[];

@@ -9,7 +9,7 @@ import { type Budget, type Costs, checkBudget, costOf, createCosts, mustRunAlone
 
 /** The budget of starts that are followed elsewhere: a run of several generations, or the session of an agent. */
 export type Spending = {
-  /** Reads from the journal what has ended since, and returns whether a start must wait until nothing else of the budget runs. */
+  /** Reads from the journal which generations have ended, and returns whether a start must wait until nothing else of the budget runs. */
   mustWait(request: StartRequest): Promise<boolean>;
   /** The error if a start would exceed the budget. */
   check(request: StartRequest): VidgenError | undefined;
@@ -56,7 +56,7 @@ export async function openSpending(
 }
 
 /**
- * The error if the start of a single generation would exceed the budget, or if its price is unknown: no other start can make it known first.
+ * The error if the start of a single generation would exceed the budget, or if its price is unknown, since no earlier start can show it.
  * With `signal`, the service is asked for its prices first.
  */
 export async function checkSingle(
@@ -87,9 +87,9 @@ function findUnpriced(
         hint,
       },
     );
-  const learn = "Start one without the limit, or several (-n 2) with it: of these the first runs alone.";
+  const learn = "Start one without the limit, or several (-n 2) with it, of which the first runs alone.";
   if (maxCredits !== undefined && !countsCredits(service, model))
-    return refuse("credits", `--max-credits ${maxCredits}`, "An engine costs US dollars, or nothing: use --max-cost.");
+    return refuse("credits", `--max-credits ${maxCredits}`, "Engines charge US dollars, or nothing. Use --max-cost.");
   if (maxCredits !== undefined && costs.price(request) === undefined)
     return refuse(
       "credits",

@@ -93,8 +93,8 @@ export function groupByRow(attempts: readonly Entry[]): Map<string, Entry[]> {
 }
 
 /**
- * The attempt that decides a row's state: one that was paid for, else one that may have been paid for or is lost, else the last. Not simply
- * the last: with wrong clocks, a refused attempt may come after one that was paid for.
+ * The attempt that decides a row's state: a paid attempt, else an attempt that may have been paid for or is lost, else the last attempt. The last
+ * is not enough, because with wrong clocks a refused attempt may come after a paid one.
  */
 export function findDeciding(attempts: readonly Entry[]): Entry | undefined {
   return attempts.findLast(isPaid) ?? attempts.findLast(({ state }) => stopsOthers(state)) ?? attempts.at(-1);

@@ -116,7 +116,7 @@ function readFrames(packets: Fields[], picture: Fields | undefined): Frames | un
   };
 }
 
-/** A variable rate is replaced by one that keeps all frames, up to this maximum. */
+/** A variable rate is replaced by a constant rate that keeps all frames, up to this maximum. */
 const maxRate = 60;
 
 function rateOf({ r_frame_rate: rate }: Fields, { count, seconds }: Frames): string {

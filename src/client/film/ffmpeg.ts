@@ -19,7 +19,7 @@ export type RunIo = Pick<Io, "env" | "run" | "limit"> & { disk: Pick<Io["disk"],
 
 export type FfmpegIo = RunIo & { disk: Pick<Io["disk"], "stat" | "lstat"> };
 
-/** How to install it. */
+/** The commands that install ffmpeg. */
 export const ffmpegInstallHint = "apt install ffmpeg, brew install ffmpeg, winget install ffmpeg";
 
 /** Finds ffmpeg and ffprobe by FFMPEG_PATH, which names the program or its folder, else on the PATH. Rejects only when aborted. */
@@ -28,7 +28,7 @@ export async function findFfmpeg(
   signal: AbortSignal,
 ): Promise<{ kind: "found"; ffmpeg: Ffmpeg } | { kind: "missing"; reason: string }> {
   const ffmpeg = await findProgram(io);
-  // A name without a folder is looked up on the PATH.
+  // The PATH is searched for a name without a folder.
   const name = basename(ffmpeg).replace(/ffmpeg/i, "ffprobe");
   const sibling = dirname(ffmpeg) === "." ? name : join(dirname(ffmpeg), name);
   try {
@@ -76,7 +76,7 @@ export async function requireFfmpeg(
 ): Promise<Ffmpeg> {
   const found = await findFfmpeg(io, signal);
   if (found.kind === "missing") {
-    const hint = `Looked for it: ${found.reason}. FFMPEG_PATH may name the program or its folder.`;
+    const hint = `The reason: ${found.reason}. FFMPEG_PATH may name the program or its folder.`;
     throw new VidgenError("usage", `${feature} needs ffmpeg: ${ffmpegInstallHint}. ${nothingSent}`, { hint });
   }
   if (encodes && !found.ffmpeg.hasX264) {
@@ -109,7 +109,7 @@ export const listArgs = [
 export const commonArgs = ["-nostdin", "-hide_banner", "-v", "error", "-y"];
 
 type ProgramOptions = Omit<RunProgramOptions, "env" | "onStderr"> & {
-  /** The file that it writes. */
+  /** The file that the program writes. */
   output?: string;
 };
 
@@ -200,7 +200,7 @@ async function stampOf(path: string | undefined, { disk }: RunIo): Promise<strin
   return `${size} ${mtimeMs}`;
 }
 
-/** Reads the progress of a program. If it hangs, it may repeat the lines of `-progress` with other rates, so those do not count. */
+/** Reads the progress of a program. A program that hangs may repeat the lines of `-progress` with other rates, so rates are ignored. */
 function createProgressReader() {
   const values = new Map<string, string>();
   let [rest, others] = ["", 0];
@@ -218,7 +218,7 @@ function createProgressReader() {
   };
 }
 
-/** Removes keys and URLs from the environment, and FFREPORT, for which ffmpeg would write a file into the current folder. */
+/** The environment without keys, URLs and FFREPORT, which makes ffmpeg write a log into the current folder. */
 function programEnv(env: Io["env"]): Io["env"] {
   const isKept = (name: string) => !/^(FFREPORT$|VIDGEN_)|KEY|TOKEN|SECRET|PASSWORD|_URL$|_PROXY$/i.test(name);
   return Object.fromEntries(Object.entries(env).filter(([name]) => isKept(name)));

@@ -45,7 +45,7 @@ export type Replacing = { overwrite?: boolean | undefined; earlier?: FilmLine | 
 
 type JoinIo = LeaseIo & Pick<Io, "env" | "run" | "limit" | "platform">;
 
-/** Limited because all clips are open at the same time, and the command line lists them. */
+/** Limited because ffmpeg opens all clips at the same time, and its command line lists them. */
 export const maxFilmClips = 200;
 
 /**
@@ -61,7 +61,7 @@ export async function joinClips(
 ): Promise<Film> {
   const { overwrite, earlier, signal } = options;
   if (clips.length === 0) throw usage("There are no clips to join.");
-  if (clips.length > maxFilmClips) throw usage(`${clips.length} clips are more than the ${maxFilmClips} of a film.`);
+  if (clips.length > maxFilmClips) throw usage(`A film can have at most ${maxFilmClips} clips, not ${clips.length}.`);
   // Compared by identity: the path may go through a linked folder.
   const existing = await identify(outputPath, io.disk).catch(() => undefined);
   for (const { file } of clips) {
@@ -229,7 +229,7 @@ async function checkFilm(part: string, plan: FilmPlan, options: JoinOptions, io:
 }
 
 function notWhole(reason: string, cause?: unknown): VidgenError {
-  return new VidgenError("output", `ffmpeg wrote a film that is not whole: ${reason}. The clips are unchanged.`, {
+  return new VidgenError("output", `ffmpeg wrote an incomplete film: ${reason}. The clips are unchanged.`, {
     cause,
   });
 }

@@ -17,7 +17,7 @@ export type FilmPlan = {
   stdin?: string;
 };
 
-/** `undefined` if the pictures cannot be copied: ffmpeg would exit with 0 and write a broken film. */
+/** Plans a film with copied pictures; `undefined` if they cannot be copied, since ffmpeg would exit with 0 and write a broken film. */
 export function planCopy(clips: readonly ClipFacts[]): FilmPlan | undefined {
   const [first] = clips;
   // The list of files has one name per line.
@@ -56,7 +56,7 @@ function concatList(clips: readonly ClipFacts[]): string {
   return `ffconcat version 1.0\n${entries.join("")}`;
 }
 
-/** Scales all pictures to the largest size, with bars if the aspect ratio differs, and to the highest rate. */
+/** Plans a film with all pictures at the largest size, with bars if the aspect ratio differs, and at the highest rate. */
 export function planEncoding(clips: readonly { clip: ClipFacts; isContinued: boolean }[]): FilmPlan {
   const largest = clips.map(({ clip }) => clip).reduce((a, b) => (b.width * b.height > a.width * a.height ? b : a));
   const rates = clips.map(({ clip }) => clip.rate);

@@ -112,8 +112,8 @@ export type IntentLine = Partial<Take> & {
   /** The hash of the typed command line. */
   typed?: string | undefined;
   /**
-   * The fields of the request that the typed line does not determine, and "output" for such a path: values of vidgen.json, or an image on
-   * stdin. When the same line is typed again, they may be others.
+   * The fields of the request that the typed line does not determine, and "output" if it does not determine the output path. Their values are from
+   * vidgen.json or an image on stdin, and may differ when the same line is typed again.
    */
   untyped?: readonly string[] | undefined;
 };
@@ -212,7 +212,7 @@ const requiredFields: Record<JournalLine["kind"], readonly string[]> = {
 };
 
 /**
- * Returns `undefined` for an unreadable line, such as one that a crash has torn. A line of a newer version about an attempt is `newer`. Does not use
+ * Returns `undefined` for an unreadable line, such as a line that a crash cut off. A line of a newer version about an attempt is `newer`. Does not use
  * zod, because a long journal has 400,000 lines.
  */
 export function parseLine(text: string): DatedLine | undefined {

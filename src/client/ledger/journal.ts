@@ -27,7 +27,7 @@ export type Journal = {
   lock<Result>(work: (lock: Lock) => Promise<Result>, signal?: AbortSignal): Promise<Result>;
   /** Whether a live process has a lease; "unsure" for a process on another machine, until later calls within a minute decide. Changes nothing. */
   leaseOf(name: string): Promise<LeaseState>;
-  /** Acquires the lease of an attempt: until it is released, other processes see that a live process has it. `undefined` while another process has it. */
+  /** Acquires the lease of an attempt, by which other processes see that a live process works on it. `undefined` while another process holds it. */
   acquire(attempt: string): Promise<AttemptLease | undefined>;
   /**
    * Records that an attempt was not sent, or was refused; if that fails, overwrites its lines with spaces. Throws `output` if neither

@@ -328,9 +328,9 @@ async function actionFor(
 }
 
 /**
- * Considers a new start of a typed line that has unfinished attempts with other values, from an earlier vidgen.json or stdin. Such a start could pay
- * again by accident. `again` dismisses the attempts. Otherwise the start is refused because of the first attempt that a start with the same values
- * would not ignore; attempts with an id come first.
+ * Considers a new start of a typed line that has unfinished attempts with other values, from an earlier vidgen.json or stdin. The new start could be
+ * a second charge by accident. `again` dismisses the attempts. Otherwise the start is refused because of the first attempt that a start with the same
+ * values would not ignore; attempts with an id come first.
  */
 async function considerChanged(
   choice: Choice & { kind: "new" },
@@ -474,8 +474,8 @@ type WantedLine = Pick<Wanted, "earlier" | "now"> & {
 };
 
 /**
- * From the attempts of one typed command, newest first, returns the one that the same command would resume, or be stopped by; `undefined` if it
- * would start a new generation. Follows the rules of a start: the oldest candidate first, and a completed video may be saved to any path.
+ * From the attempts of one typed command, newest first, returns the attempt that the same command would resume or be stopped by; `undefined` if the
+ * command would start a new generation. Follows the rules of a start: the oldest candidate first, and a completed video may be saved to any path.
  */
 export function findResumable(entries: readonly Entry[], { earlier, now, isOutputOf }: WantedLine): Entry | undefined {
   const isOwn = ({ entry, ageMs }: DatedEntry) => {

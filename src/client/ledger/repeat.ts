@@ -20,8 +20,8 @@ export type Changes = { texts: FieldTexts; images: Images; set: readonly string[
 type RepeatedGeneration = { id: string; request: StartRequest; isLocal: boolean };
 
 /**
- * A recorded request in the form of command-line input, with changes. Throws `usage` for a field of which the journal has only a hash and that is not
- * among the changes.
+ * A recorded request in the form of command-line input, with changes. Throws `usage` for a field that is not changed and whose value the journal has
+ * only as a hash.
  */
 export function repeatRequest({ id, request, isLocal }: RepeatedGeneration, changes: Changes): RequestInput {
   const earlier = readRecord(request, isLocal);

@@ -36,7 +36,7 @@ export function addConfirmed({ app, options, send, fromPage }: PageParts): void 
       const failed = await Promise.all(able.map((generation) => change(act, generation, options)));
       const done = able.filter((_, index) => failed[index] === undefined);
       const all = [...faults, ...failed.filter((fault) => fault !== undefined)];
-      return send(c, <Outcome act={act} done={done} faults={all} />);
+      return send(c, <ActResult act={act} done={done} faults={all} />);
     });
   }
 }
@@ -192,8 +192,12 @@ function accountText(account: string, visitor: string): string {
   return account === localAccount ? "the owner" : `the account ${account}`;
 }
 
-/** What was done, and what was left as it was, with the reasons. */
-function Outcome({ act, done, faults }: Pick<QuestionProps, "act" | "faults"> & { done: readonly StoredGeneration[] }) {
+/** The generations that were changed, and those that were not, with the reasons. */
+function ActResult({
+  act,
+  done,
+  faults,
+}: Pick<QuestionProps, "act" | "faults"> & { done: readonly StoredGeneration[] }) {
   const { past } = words[act];
   const title = done.length === 0 ? `Nothing was ${past.toLowerCase()}` : `${past} ${generationsText(done.length)}`;
   return <Result title={title} done={done} faults={faults} />;

@@ -70,7 +70,7 @@ export type Accounts = {
   addAccount(account: NewAccount): Promise<AddedKey>;
   /** The keys of an account, the oldest first; `undefined` when there is no such account. */
   keys(account: string): Promise<KeyRecord[] | undefined>;
-  /** Records that a key is used now. Does not wait for the write, of which there is at most one a minute for each key. */
+  /** Records that a key is used now, at most once a minute. Does not wait for the write. */
   recordKeyUse(keyHash: string, date: Date): void;
   /** Removes an account's keys, or one of them. Resolves with their number. */
   removeKeys(keys: Revoked): Promise<number>;

@@ -2,7 +2,7 @@ import type { StoredCheckpoint } from "./generations.ts";
 
 /** Which generations an engine can make. */
 export type Capabilities = {
-  /** Whether it stands in for a real model: directives in prompts and the pace apply to it alone. */
+  /** Whether the engine only simulates a model. Directives in prompts and the pace apply to no other engine. */
   isSimulation: boolean;
   /** The models that it serves: identifiers of the interface, or names of the owner's own. */
   models: readonly string[];

@@ -7,7 +7,7 @@ const reportMs = 60_000;
 
 /**
  * Wraps a store, and reports calls that take longer than a second to the operator, at most once a minute for each method. Other requests may have
- * waited for such a call.
+ * waited for the call.
  */
 export function watchStore(
   store: Store,

@@ -110,7 +110,7 @@ test("several that are not waited for stop after the first of an unknown price",
   const run = await world.vidgen("generate", "a fox", "-n", "3", "--no-wait", "--max-cost", "5");
   expect(run).toMatchObject({
     code: 7,
-    stderr: expect.stringContaining("nothing more is started before that has ended"),
+    stderr: expect.stringContaining("Nothing more is started until the running generation has ended"),
   });
   expect([run.stdout.trim().split("\n").length, starts(world).length]).toEqual([1, 1]);
 });

@@ -265,7 +265,7 @@ test("--help has the commands and the flags in groups, and each is in one of the
   const world = await createWorld();
   const headings = async (...argv: string[]) => (await world.vidgen(...argv)).stdout.match(/^[A-Z][a-z ]+:$/gm);
   const every = "Flags of every command:";
-  const making = ["Make videos:", "Look:", "Set up:", "Run a service:"];
+  const making = ["Make videos:", "Get information:", "Set up:", "Run a service:"];
   expect(await headings("--help")).toEqual(["Examples:", ...making, every]);
   const starting = ["Request:", "Output:", "Money:", "Waiting:", "Service:"];
   for (const command of ["generate", "again"])

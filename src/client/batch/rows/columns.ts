@@ -34,7 +34,7 @@ export function columnName(typed: string): string {
   return column !== undefined && unit !== undefined && units?.includes(unit) ? column : name;
 }
 
-/** Units of time that no field uses: a number in one of them would mean another length. */
+/** Units of time that no field uses. A number in such a column would be read as seconds. */
 const otherUnits = ["ms", "msec", "millis", "milliseconds", "min", "mins", "minute", "minutes", "h", "hours", "frames"];
 
 /** The known column and the unit of a header: the unit is in brackets, or the last word. */

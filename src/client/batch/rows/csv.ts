@@ -11,7 +11,7 @@ export async function* readCsv(bytes: Buffer, format: CsvFormat, faults: Faults)
   const { parse } = await import("csv-parse");
   const named = format === "csv" ? findNamedSeparator(bytes) : undefined;
   let isNaming = named !== undefined;
-  // The parser reports skipped records ahead of the ones that are read here, so each has its own line finder.
+  // The parser reports skipped records before it returns earlier records, and a line finder cannot go back, so there are two.
   const [lineAt, skippedLineAt] = [createLineFinder(bytes), createLineFinder(bytes)];
   const parser = parse({
     bom: true,
@@ -42,7 +42,7 @@ export async function* readCsv(bytes: Buffer, format: CsvFormat, faults: Faults)
 
 type ParsedRecord = { record: string[]; info: { bytes: number } };
 
-/** In chunks, since the parser returns all records of a chunk at once. */
+/** Splits the file into chunks, since the parser returns all records of a chunk at once. */
 function* split(bytes: Buffer): Generator<Buffer> {
   const size = 2 ** 16;
   for (let start = 0; start < bytes.length; start += size) yield bytes.subarray(start, start + size);

@@ -7,7 +7,7 @@ import { readImages } from "../../request/images.ts";
 export type CheckedImages = { field: ImageName; fault: string } | { recorded: Images; isFile: boolean };
 
 export type ImageCheck = {
-  /** Reads the images of a row, the same images once. */
+  /** Reads the images of a row. Equal lists of images are read once. */
   check(images: Images): Promise<CheckedImages>;
   /** Notes for the user about local images. */
   notes(): string[];
@@ -42,7 +42,7 @@ async function checkAll(images: Images): Promise<CheckedImages> {
   return { recorded, isFile };
 }
 
-/** The same list if none of them is a file, their hashes otherwise, or the fault. */
+/** Returns the given list if none of the images is a file, otherwise the images with hashes in place of files; or the fault. */
 async function checkList(images: readonly string[]): Promise<readonly string[] | string> {
   try {
     const sent = await readImages(images);

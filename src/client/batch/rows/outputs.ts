@@ -37,7 +37,7 @@ export function createOutputCheck({ columns }: Table, io: Pick<Io, "date" | "pla
       (io.platform === "win32" ? findWindowsFault(path) : undefined) ??
       (io.platform === "win32" && where !== undefined && isNetworkPath(path) ? networkFault : undefined);
     if (fault !== undefined) {
-      // A fault of -o itself is the same in every row, and shown once.
+      // Without a position, so that a fault of -o itself is shown once and not for every row.
       return faults.add(
         where === undefined ? `-o ${fault}` : fault,
         where === undefined ? undefined : { line: row.line, where },

@@ -82,7 +82,7 @@ export async function readRows(
   };
 }
 
-/** The note of one row is enough. */
+/** At most one note, because one row shows the problem. */
 function findOutputNotes(rows: readonly Row[]): string[] {
   return rows.flatMap(({ outputPath = "" }) => findExtensionNote(outputPath) ?? []).slice(0, 1);
 }

@@ -14,7 +14,7 @@ export type TableLine = {
   texts: Map<string, string>;
   /** The values of image columns. */
   images?: Images;
-  /** The values of the columns `set.<field>`, as they are sent. */
+  /** The values to send for the columns `set.<field>`. */
   extra?: Record<string, unknown>;
 };
 

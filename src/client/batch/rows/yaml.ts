@@ -1,18 +1,18 @@
 import { usage } from "../../../errors.ts";
 import type { Faults } from "./faults.ts";
 
-/** A parsed file needs about 50 times as much memory. */
+/** Parsing needs about 50 times as much memory as the file has bytes. */
 const maxMegabytes = 16;
 
-/** How often a row may repeat what an anchor names, with what that names in turn: a few lines could stand for gigabytes otherwise. */
+/** The maximum number of aliases in a row, counting those inside of aliases: otherwise a few lines could expand to gigabytes. */
 const maxAliasCount = 100;
 
-/** How deep a row may be nested: `yaml` calls itself for each level, and Node ends without an error once the stack is full. */
+/** The maximum depth of a row: `yaml` calls itself for each level, and Node ends without an error once the stack is full. */
 const maxDepth = 100;
 
 /**
- * The rows of a YAML file, which has a list of maps, with the lines at which they begin. What is not valid YAML becomes a fault. Throws `usage` for a
- * large file.
+ * The rows of a YAML file, which must be a list of maps, with the lines at which they begin. Invalid YAML becomes a fault. Throws `usage` for a
+ * file that is too large or nested too deeply.
  */
 export async function readYaml(bytes: Buffer, faults: Faults): Promise<{ line: number; value: unknown }[]> {
   if (bytes.length > maxMegabytes * 1_000_000)
@@ -44,13 +44,13 @@ export async function readYaml(bytes: Buffer, faults: Faults): Promise<{ line: n
     Alias(_, alias, path) {
       const named = alias.resolve(document);
       if (named && path.includes(named))
-        faults.add(`*${alias.source} is inside of what it names`, { line: lineOf(alias.range?.[0]) });
+        faults.add(`*${alias.source} is inside of the value of &${alias.source}`, { line: lineOf(alias.range?.[0]) });
     },
     Scalar(_, scalar, path) {
       const isSetting = path.some(
         (node) => isPair(node) && isScalar(node.key) && /^set(\.|$)/i.test(String(node.key.value)),
       );
-      // An id such as 007 or 1.10 stays as it was typed.
+      // Keeps an id such as 007 or 1.10 as typed.
       if (typeof scalar.value === "number" && !isSetting && scalar.source !== undefined) scalar.value = scalar.source;
     },
   });
@@ -65,7 +65,7 @@ export async function readYaml(bytes: Buffer, faults: Faults): Promise<{ line: n
   });
 }
 
-/** An alias that names nothing, or too much, is a ReferenceError. */
+/** `yaml` throws a ReferenceError for an alias without an anchor, and for too many aliases. */
 function toValue(read: () => unknown, { line, faults }: { line: number; faults: Faults }): unknown {
   try {
     return read();

@@ -5,7 +5,7 @@ import { earlierImages, lastFrameImages, lastFrameOf, listenForImages, loadFirst
 import { addStarted, showStarted } from "./made.ts";
 import { awaitEnd, listenForNotify } from "./notify.ts";
 import { listenForOffers, showOffers } from "./offers.ts";
-import { bodiesOf, type Outcome, postStart } from "./start.ts";
+import { bodiesOf, type PostedStart, postStart } from "./start.ts";
 
 /** Runs the form for new generations. A request that it sends twice is charged once. */
 export function listenForComposer(): void {
@@ -126,7 +126,7 @@ async function send(form: HTMLFormElement, draft: Draft): Promise<void> {
 function showOutcomes(
   form: HTMLFormElement,
   draft: Draft,
-  { outcomes, count, wasUnclear }: { outcomes: readonly Outcome[]; count: number; wasUnclear: boolean },
+  { outcomes, count, wasUnclear }: { outcomes: readonly PostedStart[]; count: number; wasUnclear: boolean },
 ): void {
   const started = outcomes.filter((outcome) => outcome.kind === "started");
   const part = started.length === 0 ? "" : `${started.length} of ${count} were started. `;
@@ -151,8 +151,8 @@ function showOutcomes(
 const known = "This was already started, and nothing was charged now. Press Generate again to start another take.";
 
 /** Starts one take after the other, and stops at the first that is not started. */
-async function startAll(draft: Draft, bodies: readonly object[]): Promise<Outcome[]> {
-  const outcomes: Outcome[] = [];
+async function startAll(draft: Draft, bodies: readonly object[]): Promise<PostedStart[]> {
+  const outcomes: PostedStart[] = [];
   const frame = lastFrameOf(draft);
   for (const [index, each] of bodies.entries()) {
     const body = JSON.stringify(each);

@@ -6,13 +6,13 @@ import { textOf } from "./images.ts";
 export type Fault = { field?: string | undefined; text: string };
 
 /** `isKnown` if the service had started it before. The id is then not always known. */
-export type Outcome =
+export type PostedStart =
   | { kind: "started"; id?: string; isKnown: boolean }
   | { kind: "refused"; fault: Fault }
   | { kind: "unclear" };
 
 /** Sends one start, once. */
-export async function postStart(body: string, key: string): Promise<Outcome> {
+export async function postStart(body: string, key: string): Promise<PostedStart> {
   const headers = { "Content-Type": "application/json", "Idempotency-Key": key };
   const reply = await fetch("/generations", { method: "POST", headers, body }).catch(() => undefined);
   const json = await reply?.json().catch(() => undefined);

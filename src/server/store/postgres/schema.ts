@@ -11,7 +11,7 @@ const sumColumns = `keys.by, account, keys.key, count(*) AS generations, sum(${u
 
 /**
  * The tables. A column has the same name and meaning in both databases. An account's `balance` is the sum of its rows in the ledger. `holder` is the
- * process that makes a generation, or the last one that did; its claim expires at `held_until`. `slot` names the engine whose slot the generation
+ * process that makes a generation, or the last process that did; its claim expires at `held_until`. `slot` names the engine whose slot the generation
  * occupies. A generation that `is_ready` has its images in its holder, and waits for a slot, or another process has given it one. `turns` contains
  * the order of the accounts' last turns; it has no foreign key, which would lock the accounts that starts lock. A delivery is attempted at `due_at`,
  * by the database's clock; while it is attempted, that is when another process may attempt it. Rows that depend on a generation are deleted with it;

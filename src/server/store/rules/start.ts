@@ -47,7 +47,7 @@ export function rowsAfter(
   { rows, outcome }: { rows: StartRows; outcome: StartOutcome & { kind: "started" } },
 ): StartRows {
   const { account, use } = rows;
-  // A repeated key gets the generation as it is read from the database.
+  // The images are cut because a reply to a repeated key, which is read from the database, has them cut too.
   const shown = { ...generation, request: cutImages(generation.request).request };
   return {
     account: { ...account, credits: outcome.remaining_credits },

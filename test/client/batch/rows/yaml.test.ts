@@ -47,8 +47,8 @@ test.each([
   ["- prompt: a fox\n- prompt: !!js/function an owl\n", /^line 2: Unresolved tag/],
   ["prompt: a fox\n", /^line 1: must be a list of rows/],
   ["just text\n", /^line 1: must be a list of rows/],
-  ["- &a\n  prompt: a fox\n  note: [*a]\n", /^line 3: \*a is inside of what it names/],
-  ["- &a\n  prompt: a fox\n  <<: *a\n", /^line 3: \*a is inside of what it names/],
+  ["- &a\n  prompt: a fox\n  note: [*a]\n", /^line 3: \*a is inside of the value of &a/],
+  ["- &a\n  prompt: a fox\n  <<: *a\n", /^line 3: \*a is inside of the value of &a/],
   ["- prompt: a fox\n---\n- prompt: an owl\n", /multiple documents/],
   ["- prompt: a fox\n- prompt: an owl\n  duration: -1\n", /^line 2 \(duration\): /],
 ])("%j is refused with its line", async (text, fault) => {
