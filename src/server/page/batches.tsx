@@ -71,7 +71,7 @@ function BatchesPage({ batches, now }: { batches: readonly LabelTotals[]; now: D
                 {totals.label}
               </span>
               <span class="about">
-                <OtherAccount of={totals} /> {countsText(totals)}
+                <OtherAccount name={totals.account} /> {countsText(totals)}
               </span>
               <Share totals={totals} />
               <Time at={totals.ended_at ?? totals.started_at} now={now} />
@@ -89,9 +89,9 @@ function BatchesPage({ batches, now }: { batches: readonly LabelTotals[]; now: D
 }
 
 /** Whose batch it is, if it is not the visitor's own. */
-function OtherAccount({ of: { account } }: { of: LabelTotals }) {
+export function OtherAccount({ name }: { name: string }) {
   const visitor = useContext(Visitor);
-  return account === visitor.account ? null : <span>of {account}</span>;
+  return name === visitor.account ? null : <span>of {name}</span>;
 }
 
 type BatchProps = {
@@ -123,7 +123,7 @@ function BatchPage({ totals, cells, failed, others, line, now }: BatchProps) {
         ))}
       </div>
       <p class="facts">
-        <OtherAccount of={totals} />
+        <OtherAccount name={totals.account} />
         <span>{countsText(totals)}</span>
         {credits === 0 ? null : <span>{creditsText(credits)} spent</span>}
         {usd === null ? null : <span>{usdText(usd)}</span>}

@@ -1,6 +1,6 @@
 import type { LedgerEntry } from "../store/accounts.ts";
 import type { Spending, SpendingKey, Spent } from "../store/reports.ts";
-import { batchAddress } from "./batches.tsx";
+import { batchAddress, OtherAccount } from "./batches.tsx";
 import { shortText, usdText } from "./formatting.ts";
 import { Older } from "./gallery.tsx";
 import { Layout, Time } from "./layout.tsx";
@@ -42,9 +42,10 @@ const spendingWords: Record<SpendingKey, { heading: string; key: string }> = {
   day: { heading: "By day (UTC)", key: "Day" },
   model: { heading: "By model", key: "Model" },
   label: { heading: "By batch", key: "Batch" },
+  account: { heading: "By account", key: "Account" },
 };
 
-/** The balances, the spending by day, model and batch, and the ledger, newest first. */
+/** The balances, the spending by day, model, batch and account, and the ledger, newest first. */
 function CreditsPage({ balances, spending, entries, skip, older, now }: CreditsProps) {
   const hasAccounts = balances.length > 1;
   const hasUsd = entries.some(({ cost }) => cost !== null);
@@ -64,6 +65,7 @@ function CreditsPage({ balances, spending, entries, skip, older, now }: CreditsP
           <SpendingTable by="day" rows={spending.day} />
           <SpendingTable by="model" rows={spending.model} />
           <SpendingTable by="label" rows={spending.label} />
+          {spending.account.length > 1 ? <SpendingTable by="account" rows={spending.account} /> : null}
         </div>
         <section class="changes">
           <h2>History</h2>
@@ -129,10 +131,16 @@ function SpendingTable({ by, rows }: { by: SpendingKey; rows: readonly Spent[] }
           </tr>
         </thead>
         <tbody>
-          {rows.map(({ key, generations, credits, usd, unclear }) => (
+          {rows.map(({ key, account, generations, credits, usd, unclear }) => (
             <tr>
               <th scope="row" dir="auto">
-                {by === "label" ? <a href={batchAddress(key)}>{shortText(key, 60)}</a> : key}
+                {account === undefined ? (
+                  key
+                ) : (
+                  <>
+                    <a href={batchAddress(key, account)}>{shortText(key, 60)}</a> <OtherAccount name={account} />
+                  </>
+                )}
                 <svg width="100%" height="4" aria-hidden="true">
                   <rect width={`${(Math.max(0, credits) / most) * 100}%`} height="100%" rx="2" />
                 </svg>

@@ -63,17 +63,25 @@ export type LabelTotals = {
   ended_at: string | null;
 };
 
-/** What spending is grouped by: the day of the start (UTC), the model, or the label. */
-export type SpendingKey = "day" | "model" | "label";
+/** What spending is grouped by: the day of the start (UTC), the model, the label of an account, or the account. */
+export type SpendingKey = "day" | "model" | "label" | "account";
 
 /** `limit` is for each key. */
 export type SpendingQuery = { account?: string | undefined; limit: number };
 
 /**
- * What the generations of a day, a model or a label have cost: credits, except returned ones, and USD if the engines report it. `unclear` of them,
- * which are not deleted, may have been charged by their engine's provider at a cost that nobody knows.
+ * What the generations of one key have cost: credits, except returned ones, and USD if the engines report it. `unclear` of them, which are not
+ * deleted, may have been charged by their engine's provider at a cost that nobody knows.
  */
-export type Spent = { key: string; generations: number; credits: number; usd: number | null; unclear: number };
+export type Spent = {
+  key: string;
+  /** The account of a label. */
+  account: string | undefined;
+  generations: number;
+  credits: number;
+  usd: number | null;
+  unclear: number;
+};
 
 export type Spending = Record<SpendingKey, Spent[]>;
 
@@ -93,6 +101,6 @@ export type Reports = {
   /** The labels of each account, most recently used first. */
   labels(query: LabelQuery): Promise<LabelTotals[]>;
   kindsOf(account: string): Promise<Kinds>;
-  /** The newest days, and the models and labels that have cost most. */
+  /** The newest days, and the models, labels and accounts that have cost most. */
   spending(query: SpendingQuery): Promise<Spending>;
 };

@@ -49,3 +49,23 @@ test("batches of two accounts with the same label are two; only the owner's own 
   expect(others).not.toContain("mine");
   expect(others).not.toContain("vidgen batch");
 });
+
+test("the owner's credits show what each account has cost, and link each batch to its account", async () => {
+  const { make, get } = await openWithGuest();
+  await make({ prompt: "mine" }, undefined, labelled("shots.csv", 1));
+  await make({ prompt: "theirs" }, guestKey, labelled("shots.csv", 1));
+  await make({ prompt: "theirs" }, guestKey);
+  const html = await get("/credits");
+  const table = /<h2>By account<\/h2>.*?<\/table>/s.exec(html)?.[0] ?? "";
+  const rows = [...table.matchAll(/<th scope="row"[^>]*>(\w+).*?<\/tr>/gs)];
+  const numbers = rows.map(([row, account]) => [account, ...[...row.matchAll(/<td.*?>(.*?)<\/td>/g)].map((m) => m[1])]);
+  expect(numbers).toEqual([
+    ["guest", "2", "20"],
+    ["local", "1", "10"],
+  ]);
+  const links = [...html.matchAll(/href="(\/batches.*?)"[^>]*>.*?<\/a>(.*?)<svg/gs)];
+  expect(links.map(([, address, after]) => [address, after?.includes("of guest")])).toEqual([
+    ["/batches/shots.csv?account=guest", true],
+    ["/batches/shots.csv?account=local", false],
+  ]);
+});

@@ -4,6 +4,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { systemClock } from "../../../src/io.ts";
 import type { Change } from "../../../src/server/store/change.ts";
 import type { StoredGeneration } from "../../../src/server/store/generations.ts";
+import type { SpendingKey, Spent } from "../../../src/server/store/reports.ts";
 import type { Store } from "../../../src/server/store/store.ts";
 import { createRandom } from "../../faults/random.ts";
 import {
@@ -798,7 +799,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.resendGivenUp({}, at)).toBe(0);
   });
 
-  it("spent credits are summed by day and by model, without refunds", async () => {
+  it("spent credits are summed by day, model and account, without refunds", async () => {
     const store = await openWith(1_000);
     await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 100 });
     const start = async (fields: Partial<StoredGeneration>, model: string, paid: number) => {
@@ -821,12 +822,17 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
         { key: "sora-2", generations: 3, credits: 20, usd: 0.4, unclear: 0 },
       ],
       label: [],
+      account: [
+        { key: "local", generations: 3, credits: 40, usd: 0.4 + 1.25e-7, unclear: 0 },
+        { key: "other", generations: 1, credits: 10, usd: null, unclear: 0 },
+      ],
     });
     const own = { generations: 1, credits: 10, usd: null, unclear: 0 };
     expect(await store.spending({ account: "other", limit: 9 })).toEqual({
       day: [{ key: "2026-01-02", ...own }],
       model: [{ key: "sora-2", ...own }],
       label: [],
+      account: [{ key: "other", ...own }],
     });
     const short = await store.spending({ limit: 1 });
     expect([short.day.length, short.model.length]).toEqual([1, 1]);
@@ -894,9 +900,17 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
       ...Array(4).fill("foxes.csv"),
     ]);
     expect((await store.totals({ label: "foxes.csv" })).counts).toEqual({ queued: 1, completed: 1, failed: 2 });
-    expect((await store.spending({ limit: 9 })).label).toEqual([
-      { key: "foxes.csv", generations: 4, credits: 30, usd: 0.4, unclear: 1 },
-      { key: ofBears.label, generations: 1, credits: 10, usd: null, unclear: 0 },
+    await start(foxes, { account: "other" });
+    const { label, account } = await store.spending({ limit: 9 });
+    const one = { account: "other", generations: 1, credits: 10, usd: null, unclear: 0 };
+    expect(label).toEqual([
+      { key: "foxes.csv", account: "local", generations: 4, credits: 30, usd: 0.4, unclear: 1 },
+      { ...one, key: "foxes.csv" },
+      { ...one, key: ofBears.label },
+    ]);
+    expect(account).toEqual([
+      { key: "local", generations: 5, credits: 40, usd: 0.4, unclear: 1 },
+      { key: "other", generations: 2, credits: 20, usd: null, unclear: 0 },
     ]);
     expect((await store.generation(done))?.request.label).toEqual(foxes);
   });
@@ -967,11 +981,13 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
 
     for (const account of [undefined, ...accounts]) {
       const own = started.filter(({ generation }) => account === undefined || generation.account === account);
-      const spent = (by: "day" | "model" | "label", key: string) => {
-        const of = own.filter(
-          ({ generation: { created_at, request } }) =>
-            ({ day: created_at.slice(0, 10), model: request.model, label: request.label?.name })[by] === key,
-        );
+      const spent = (by: SpendingKey, { key, account }: Spent) => {
+        const of = own.filter(({ generation }) => {
+          const { created_at, request } = generation;
+          const label = generation.account === account ? request.label?.name : undefined;
+          const keys = { day: created_at.slice(0, 10), model: request.model, label, account: generation.account };
+          return keys[by] === key;
+        });
         const known = of.flatMap(({ usd }) => usd ?? []);
         return {
           key,
@@ -981,9 +997,9 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
         };
       };
       const spending = await store.spending({ account, limit: 9 });
-      for (const by of ["day", "model", "label"] as const)
-        expect(spending[by]).toMatchObject(spending[by].map(({ key }) => spent(by, key)));
-      for (const by of ["day", "model"] as const)
+      for (const by of ["day", "model", "label", "account"] as const)
+        expect(spending[by]).toMatchObject(spending[by].map((each) => spent(by, each)));
+      for (const by of ["day", "model", "account"] as const)
         expect(spending[by].reduce((sum, each) => sum + each.generations, 0)).toBe(own.length);
       const left = await store.list({ account, limit: 1_000 });
       const countsOf = (rows: typeof left) => {

@@ -18,12 +18,16 @@ export const labelTotals = (sums: string, condition: string, limit: number) =>
    FROM ${sums} ${condition} GROUP BY key, account HAVING sum(queued + running + completed + failed) > 0
    ORDER BY max(newest) DESC LIMIT ${limit}`;
 
-/** The newest days, and the models and labels that have cost most. */
+/** The newest days, and the models, labels and accounts that have cost most. What an account has cost is the sum of its days. */
 export const spentByEach = (sums: string, condition: string, limit: number) =>
-  `SELECT * FROM (
-     SELECT by, key, sum(generations) AS generations, sum(credits) AS credits, sum(usd) AS usd, sum(unclear) AS unclear, row_number() OVER (
-       PARTITION BY by ORDER BY CASE by WHEN 'day' THEN key END DESC, sum(credits) DESC, key) AS place
-     FROM ${sums} ${condition} GROUP BY by, key
+  `WITH own AS (SELECT by, account, key, generations, credits, usd, unclear FROM ${sums} ${condition})
+   SELECT * FROM (
+     SELECT by, key, labeller, sum(generations) AS generations, sum(credits) AS credits, sum(usd) AS usd, sum(unclear) AS unclear,
+       row_number() OVER (PARTITION BY by ORDER BY CASE by WHEN 'day' THEN key END DESC, sum(credits) DESC, key, labeller) AS place
+     FROM (
+       SELECT by, key, CASE by WHEN 'label' THEN account END AS labeller, generations, credits, usd, unclear FROM own
+       UNION ALL SELECT 'account', account, NULL, generations, credits, usd, unclear FROM own WHERE by = 'day'
+     ) AS counted GROUP BY by, key, labeller
    ) AS placed WHERE place <= ${limit} ORDER BY place`;
 
 /** Returns which sums contain the counts for a filter; `undefined` if rows must be counted. */
@@ -62,10 +66,11 @@ export function readLabels(rows: Rows): LabelTotals[] {
 }
 
 export function readSpending(rows: Rows): Spending {
-  const spending: Spending = { day: [], model: [], label: [] };
-  for (const { by, key, generations, usd, credits, unclear } of rows)
+  const spending: Spending = { day: [], model: [], label: [], account: [] };
+  for (const { by, key, labeller, generations, usd, credits, unclear } of rows)
     spending[by as SpendingKey].push({
       key: String(key),
+      account: labeller === null ? undefined : String(labeller),
       generations: Number(generations),
       credits: Number(credits),
       usd: usd === null ? null : Number(usd),
