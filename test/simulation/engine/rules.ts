@@ -16,7 +16,7 @@ type Tracked = {
   account: string;
   cost: number;
   generation: Generation;
-  ended: { end: GenerationEnd; isCancelled: boolean; isRefunded: boolean } | undefined;
+  ended: { at: number; end: GenerationEnd; isCancelled: boolean; isRefunded: boolean } | undefined;
   /** The processes that have written that they submit it. */
   submitting: Process[];
   /** It had not ended in a copy that was restored: its provider may have made and deleted it since, and it may fail. */
@@ -38,6 +38,7 @@ export type RulesOptions = {
 
 /** What a process had claimed before a reload may still be submitted after it. */
 const drainMs = 5_000;
+const endMs = 10_000;
 
 export type EngineRules = ReturnType<typeof createEngineRules>;
 
@@ -158,6 +159,14 @@ export function createEngineRules(options: RulesOptions) {
     if (ended || isRestored || last?.engine !== engine || isSurelyNotTaken(last)) return false;
     return last.job === undefined || last.job.end === "never ends" || !provider().hasEnded(last.job);
   };
+  const crowded: { said: string; at: number; busy: Tracked[]; most: number }[] = [];
+  /** A place is free a moment before the end of what it was for is stored. */
+  const checkCrowded = () => {
+    for (const { said, at, busy, most } of crowded) {
+      const still = busy.filter(({ ended }) => !ended || ended.at > at + endMs);
+      if (still.length >= most) fail(10, `${said}, which has ${still.length} jobs of ${most}`);
+    }
+  };
   const checkPlaces = (create: Create, tracked: Tracked | undefined) => {
     const { engine, process, at } = create;
     const said = `a create of ${create.generation.name} is sent to the engine ${engine + 1}`;
@@ -165,7 +174,7 @@ export function createEngineRules(options: RulesOptions) {
     const most = plan.engines[engine] ?? 0;
     if (busy.length + 1 === most) reach("an engine has all its jobs");
     // A command follows only what it is asked for.
-    if (busy.length >= most && !plan.isCommand) fail(10, `${said}, which has ${busy.length} jobs of ${most}`);
+    if (busy.length >= most && !plan.isCommand) crowded.push({ said, at, busy, most });
     const { engines, since } = used.get(process) ?? { engines: [], since: 0 };
     if (!engines.includes(engine) && at - since > drainMs)
       fail(10, `${said} by ${process.name}, which uses it no more`);
@@ -219,7 +228,7 @@ export function createEngineRules(options: RulesOptions) {
         return;
       }
       const isRefunded = checkEnd(tracked, end, isCancelled);
-      tracked.ended = { end, isCancelled, isRefunded };
+      tracked.ended = { at: options.now(), end, isCancelled, isRefunded };
       if (end.error_code === "unclear") reach("a create is unclear");
       if (isCancelled) reach("a cancel stops a generation");
       if (isRefunded) reach("credits are given back");
@@ -274,7 +283,8 @@ export function createEngineRules(options: RulesOptions) {
     ): void {
       const ended = byName.get(name)?.ended;
       if (!ended) return;
-      const code = ended.isCancelled ? "cancelled" : (ended.end.error_code ?? ended.end.engine_code ?? "failed");
+      const { error_code, engine_code } = ended.end;
+      const code = error_code ?? (ended.isCancelled ? "cancelled" : (engine_code ?? "failed"));
       const isSame =
         status === ended.end.status &&
         (status === "completed" ? !error : error?.code === code && error.message === ended.end.error);
@@ -290,6 +300,7 @@ export function createEngineRules(options: RulesOptions) {
     onTheEnd(entries: readonly LedgerEntry[], spentBy: ReadonlyMap<string, number>): void {
       // A copy has neither the debits nor the refunds since.
       if (!isAnyRestored) checkBalances(spentBy);
+      checkCrowded();
       for (const { id, generation, cost, account, ended, isRestored, callbacks } of byName.values()) {
         const { name, hasCallback } = generation;
         if (!ended) fail(7, `${name} never ends`);
