@@ -25,7 +25,7 @@ type Tracked = {
 };
 
 export type RulesOptions = {
-  plan: Pick<EnginePlan, "hasRefunds" | "store" | "diskTroubles" | "engines" | "used" | "isCommand">;
+  plan: Pick<EnginePlan, "hasRefunds" | "store" | "diskTroubles" | "troubles" | "engines" | "used" | "isCommand">;
   now(): number;
   generationOf(prompt: string): Generation;
   provider(): Provider;
@@ -162,6 +162,8 @@ export function createEngineRules(options: RulesOptions) {
   const crowded: { said: string; at: number; busy: Tracked[]; most: number }[] = [];
   /** A place is free a moment before the end of what it was for is stored. */
   const checkCrowded = () => {
+    // A job of which the server has nothing but errors holds no place for long, and may be made all the same.
+    if (plan.troubles.some(({ kind }) => kind === "an error of the upstream")) return;
     for (const { said, at, busy, most } of crowded) {
       const still = busy.filter(({ ended }) => !ended || ended.at > at + endMs);
       if (still.length >= most) fail(10, `${said}, which has ${still.length} jobs of ${most}`);
