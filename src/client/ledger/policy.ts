@@ -17,7 +17,7 @@ import {
 } from "./history.ts";
 import type { RecordedOutput } from "./identity.ts";
 import type { Journal, LeaseState, Lock } from "./journal.ts";
-import { findByKey, findByPrompt } from "./search.ts";
+import { findByKey, findByPrompt, findByTypedLine } from "./search.ts";
 
 /**
  * What a start does about earlier attempts at the same request: `resume` continues an interrupted attempt; `reuse` takes any generation of the same
@@ -110,11 +110,13 @@ type Stop =
   | { kind: "refuse"; entry: Entry; because: "unknown" | "lost" | "removed"; key?: string | undefined }
   | ChangedLine;
 
-/** The same typed line has an unfinished attempt, with other values than it has now: see `IntentLine.untyped`. */
+/** The same typed line has an unfinished attempt or run, with other values than it has now: see `IntentLine.untyped`. */
 export type ChangedLine = {
   kind: "refuse";
   entry: Entry;
   because: "changed";
+  /** The ids of its run, if the attempt is done and another position of the run is not. */
+  runIds?: readonly string[] | undefined;
   /** The names of these values. */
   differing: readonly string[];
   key?: undefined;
@@ -167,8 +169,8 @@ export async function choose(wanted: Wanted, journal: PolicyJournal, lock?: Lock
     const choice = await chooseOnce(here, context);
     // The run that a take belongs to was chosen by `chooseRun`.
     const isChosen = choice.kind !== "new" || (wanted.take !== undefined && wanted.earlier !== "again");
-    const unfinished = async () => (wanted.take === undefined ? here : readCandidates(journal, wanted.now));
-    const decided = isChosen ? choice : await considerChanged(choice, await unfinished(), context);
+    const ofLine = async () => (wanted.take === undefined ? here : findOfLine(journal, wanted));
+    const decided = isChosen ? choice : await considerChanged(choice, await ofLine(), context);
     if (ended.size === before) return decided;
   }
 }
@@ -327,10 +329,15 @@ async function actionFor(
   return decide({ state, lease, isIdHandedOver: isIdHandedOver(entry) }, key === undefined ? earlier : "key");
 }
 
+/** All attempts of a typed line, so that the positions of its runs can be counted at any age. */
+async function findOfLine(journal: PolicyJournal, { typed }: Pick<Wanted, "typed">): Promise<Entry[]> {
+  return typed === undefined ? [] : findByTypedLine(journal, typed);
+}
+
 /**
- * Considers a new start of a typed line that has unfinished attempts with other values, from an earlier vidgen.json or stdin. The new start could be
- * a second charge by accident. `again` dismisses the attempts. Otherwise the start is refused because of the first attempt that a start with the same
- * values would not ignore; attempts with an id come first.
+ * Considers a new start of a typed line that has unfinished attempts or runs with other values, from an earlier vidgen.json or stdin. The new start
+ * could be a second charge by accident. `again` dismisses the attempts. Otherwise the start is refused because of the first attempt that a start with
+ * the same values would not ignore; attempts with an id come first.
  */
 async function considerChanged(
   choice: Choice & { kind: "new" },
@@ -343,14 +350,17 @@ async function considerChanged(
   const dismissed = [...choice.dismissed];
   for (const { entry } of changed) {
     const isKnown = dismissed.some(({ attempt }) => attempt === entry.attempt);
-    if (!isKnown && (await actionFor(entry, wanted)) === "dismiss") dismissed.push(entry);
+    if (!isKnown && (await actionForChanged(entry, wanted)) === "dismiss") dismissed.push(entry);
   }
   return { ...choice, dismissed };
 }
 
 type Changed = { entry: Entry; differing: readonly string[] };
 
-/** The unfinished attempts of a typed line that differ from one of these requests only in what the line does not determine, oldest first. */
+/**
+ * The attempts of a typed line that are unfinished, or belong to an unfinished run, and differ from one of these requests only in what the line does
+ * not determine. Unfinished attempts come first, then the oldest.
+ */
 function findChanged(
   entries: readonly Entry[],
   wanted: Omit<Wanted, "request">,
@@ -360,11 +370,12 @@ function findChanged(
   if (typed === undefined) return [];
   const isOfLine = (entry: Entry) =>
     entry.typed === typed &&
-    isUnfinished(entry) &&
+    (isUnfinished(entry) || isOfUnfinishedRun(entry, entries)) &&
     isSameService(entry.base_url, service) &&
     entry.parent === parent &&
     !differsInPreview(entry.is_preview, isPreview);
   const ofLine = entries.filter(isOfLine).reverse();
+  ofLine.sort((one, other) => Number(isUnfinished(other)) - Number(isUnfinished(one)));
   return ofLine.flatMap((entry) => {
     const open = new Set([...untyped, ...(entry.untyped ?? [])]);
     const isHere = isSameOutput(entry, wanted);
@@ -393,11 +404,23 @@ async function findChangedStop(
 ): Promise<(Stop & { kind: "wait" }) | ChangedLine | undefined> {
   const stops: ((Stop & { kind: "wait" }) | ChangedLine)[] = [];
   for (const { entry, differing } of changed) {
-    const action = await actionFor(entry, { key: undefined, earlier: "resume", leaseOf });
+    const action = await actionForChanged(entry, { earlier: "resume", leaseOf });
+    const ids = changed.flatMap(({ entry: { run, id } }) => (run === entry.run && id !== undefined ? [id] : []));
+    const runIds = isUnfinished(entry) ? undefined : ids;
     if (action === "wait") stops.push({ kind: "wait", entry });
-    else if (action !== "pass") stops.push({ kind: "refuse", entry, because: "changed", differing });
+    else if (action !== "pass") stops.push({ kind: "refuse", entry, because: "changed", runIds, differing });
   }
-  return stops.find((stop) => stop.kind === "refuse" && isStarted(stop.entry)) ?? stops[0];
+  const isFollowable = ({ kind, entry }: Stop) => kind === "refuse" && isStarted(entry) && isUnfinished(entry);
+  return stops.find(isFollowable) ?? stops[0];
+}
+
+/** An attempt that is done counts as running while its run is unfinished. */
+async function actionForChanged(
+  entry: Entry,
+  { earlier, leaseOf }: Pick<ChooseContext, "earlier" | "leaseOf">,
+): Promise<Action> {
+  if (isUnfinished(entry) || entry.run === undefined) return actionFor(entry, { key: undefined, earlier, leaseOf });
+  return decide({ state: "running", lease: await leaseOf(entry.run) }, earlier);
 }
 
 /** The generations of one command: one for each request. */
@@ -459,8 +482,8 @@ export async function chooseRun(wanted: WantedRun, journal: PolicyJournal): Prom
     if (lease === "unsure" && entry) return { kind: "wait", entry };
     if (lease === "dead") return { kind: "run", name, positions: found };
   }
-  if (earlier !== "again" && wanted.typed !== undefined) {
-    const changed = findChanged(await readCandidates(journal, wanted.now), wanted, requests);
+  if (earlier !== "again") {
+    const changed = findChanged(await findOfLine(journal, wanted), wanted, requests);
     const stop = await findChangedStop(changed, journal.leaseOf);
     if (stop) return stop;
   }
@@ -478,9 +501,10 @@ type WantedLine = Pick<Wanted, "earlier" | "now"> & {
  * command would start a new generation. Follows the rules of a start: the oldest candidate first, and a completed video may be saved to any path.
  */
 export function findResumable(entries: readonly Entry[], { earlier, now, isOutputOf }: WantedLine): Entry | undefined {
+  const considered = entries.filter((entry) => !isClosed(entry));
   const isOwn = ({ entry, ageMs }: DatedEntry) => {
     if (isClosed(entry)) return false;
-    if (entry.run !== undefined) return isOutputOf(entry) && !isRunDone(entry, entries);
+    if (entry.run !== undefined) return isOutputOf(entry) && !isRunDone(entry, considered);
     if (earlier === "reuse" && (isIdHandedOver(entry) || (entry.state === "delivered" && ageMs < reusableMs)))
       return true;
     return isUnfinished(entry) && (earlier === "reuse" || isSameRunAt(isOutputOf(entry), entry, earlier));
@@ -491,8 +515,13 @@ export function findResumable(entries: readonly Entry[], { earlier, now, isOutpu
 
 /** Whether all positions of an attempt's run are done. */
 function isRunDone({ run, count = 0 }: Entry, entries: readonly Entry[]): boolean {
-  const done = entries.filter((each) => each.run === run && !isClosed(each) && isTakeDone(each));
+  const done = entries.filter((each) => each.run === run && isTakeDone(each));
   return new Set(done.map(({ position }) => position)).size >= count;
+}
+
+/** Whether an attempt is done, and another position of its run is not. A deleted video was made. */
+function isOfUnfinishedRun(entry: Entry, entries: readonly Entry[]): boolean {
+  return entry.run !== undefined && !isClosed(entry) && isTakeDone(entry) && !isRunDone(entry, entries);
 }
 
 function isMade(state: AttemptState): boolean {
@@ -530,7 +559,7 @@ export function differsInPreview(one: boolean | null | undefined, other: boolean
 
 /**
  * The error when a start sends nothing: `unknown`, `not_found` if the service has lost the generation or deleted its video, or `usage` if an
- * unfinished generation of the same line has other values.
+ * unfinished generation or run of the same line has other values.
  */
 export function refusalError(refusal: Choice & { kind: "refuse" }): VidgenError {
   const { entry, because } = refusal;
@@ -539,13 +568,23 @@ export function refusalError(refusal: Choice & { kind: "refuse" }): VidgenError 
   return because === "lost" ? lostError(entry) : unclearError(entry);
 }
 
-function changedError({ entry, differing }: ChangedLine): VidgenError {
-  const { id, attempt, at } = entry;
+function changedError({ entry, differing, runIds }: ChangedLine): VidgenError {
+  const { id, attempt, at, count } = entry;
   const values = `with another ${differing.join(", ")} (from vidgen.json or stdin)`;
   if (id === undefined) {
     const message = `The same command line was sent at ${at.slice(0, 16)}Z ${values} and got no usable response: it may have been charged (attempt ${attempt}). Nothing was sent now.`;
     return new VidgenError("unknown", message, { attempt, hint: unclearHint(attempt, undefined) });
   }
+  if (runIds)
+    return new VidgenError(
+      "usage",
+      `The same command line was typed at ${at.slice(0, 16)}Z ${values}, and has ${runIds.length} of its ${count} generations: ${runIds.join(", ")}. Nothing was sent now.`,
+      {
+        id,
+        attempt,
+        hint: `\`vidgen wait ${id}\` takes that video. --again starts ${count} new generations, and is charged.\nWith the earlier ${differing.join(", ")}, the same line starts only what is missing.`,
+      },
+    );
   return new VidgenError(
     "usage",
     `The same command line has started generation ${id} at ${at.slice(0, 16)}Z ${values}, and its video was not delivered yet. Nothing was sent now.`,

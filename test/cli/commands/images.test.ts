@@ -149,6 +149,38 @@ test("-i - with other bytes after a start that may have been charged is exit 6, 
   expect(starts(world)).toHaveLength(3);
 });
 
+test.each([
+  [["-m", "kling-2.6,ray-3"], 0],
+  [["-n", "2"], 40],
+])("-i - %j with other bytes, after the second start was refused, pays for nothing again", async (flags, days) => {
+  const { world } = await createStudio();
+  const line = ["generate", "she turns", "-i", "-", ...flags, "-o", join(world.folder, "clips/")];
+  world.stdin = Buffer.from(png);
+  world.faults.push((request) =>
+    isStart(request) && starts(world).length === 2
+      ? Response.json({ error: "no credits" }, { status: 402 })
+      : undefined,
+  );
+  expect(await world.vidgen(...line)).toMatchObject({ code: 7 });
+  world.faults.length = 0;
+  await world.io.sleep(days * 24 * 3_600_000);
+  const list: { id: string; status: string }[] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+  const id = list.find(({ status }) => status === "completed")?.id;
+  world.stdin = Buffer.from(aPng(30, 21));
+  const run = await world.vidgen(...line, "--json");
+  const { error } = JSON.parse(run.stderr.slice(run.stderr.indexOf("{")));
+  expect([run.code, run.stdout, error.id]).toEqual([2, "", id]);
+  expect(error.message).toContain(
+    `another imageUrl (from vidgen.json or stdin), and has 1 of its 2 generations: ${id}`,
+  );
+  expect(error.next.every(({ pays }: { pays: boolean }) => !pays)).toBe(true);
+  expect((await world.vidgen(...line, "--dry-run")).stdout).toContain("Would send nothing, and end with 2");
+  expect(starts(world)).toHaveLength(2);
+  world.stdin = Buffer.from(png);
+  expect(await world.vidgen(...line)).toMatchObject({ code: 0 });
+  expect(starts(world)).toHaveLength(3);
+});
+
 test.each<[string[], string | Buffer, RegExp]>([
   [["generate", "-", "-i", "-"], "a fox", /The image "-" is read from stdin, so the prompt cannot be/],
   [["generate", "-i", "-"], Buffer.from(png), /The image "-" is read from stdin, so the prompt cannot be/],

@@ -134,12 +134,76 @@ describe("an attempt that runs, and whose process has ended", () => {
     const { request, ...line } = wanted();
     const run = await chooseRun({ ...line, requests: [request, request] }, journalOf(intent, [running]));
     expect(run).toMatchObject({ kind: "refuse", because: "changed", entry: { id } });
-    const delivered: JournalLine = { kind: "delivered", id, file: "/fox.mp4" };
-    const both = { ...line, requests: [request, request] };
-    expect(await chooseRun(both, journalOf(intent, [running, delivered]))).toMatchObject({
-      kind: "run",
-      name: undefined,
-      positions: [{ attempt: undefined }, { attempt: undefined }],
+    const other = { ...line, typed: "other", requests: [request, request] };
+    expect(await chooseRun(other, journalOf(intent, [running]))).toMatchObject({ kind: "run", name: undefined });
+  });
+});
+
+describe("a run with another model from vidgen.json, 40 days later", () => {
+  const delivered: JournalLine = { kind: "delivered", id, file: "/fox.mp4" };
+  const second: JournalLine = {
+    kind: "intent",
+    attempt: "2d9b2f69-0000-4000-8000-000000000003",
+    base_url: service,
+    account: "a",
+    request: { prompt: "a fox", model: "veo-3.1" },
+    place: "fox.mp4",
+    typed: "line",
+    untyped: ["model"],
+    run: "r",
+    position: 2,
+    count: 2,
+  };
+  const secondId = "0b8a1f58-0000-4000-8000-000000000004";
+  const secondRuns: JournalLine = { kind: "accepted", attempt: second.attempt, id: secondId };
+  const { request, ...line } = wanted();
+  const first = { run: "r", position: 1, count: 2 };
+  const choiceAfter = (later: JournalLine[], lease: LeaseState = "dead", parts: IntentParts = {}) =>
+    chooseRun({ ...line, requests: [request, request] }, journalOf({ ...first, ...parts }, later, lease));
+
+  test.each<[string, JournalLine[], LeaseState, string]>([
+    ["was not started", [running, delivered], "dead", "exit 2"],
+    ["was not started yet by a live process", [running, delivered], "alive", "run"],
+    ["was not started by a process that may have ended", [running, delivered], "unsure", "wait"],
+    ["may have been charged", [running, delivered, second], "dead", "exit 6"],
+    ["runs", [running, delivered, second, secondRuns], "dead", "exit 2"],
+    [
+      "has failed",
+      [running, delivered, second, secondRuns, { kind: "failed", id: secondId, reason: "no" }],
+      "dead",
+      "exit 2",
+    ],
+    [
+      "was deleted",
+      [running, delivered, second, secondRuns, { kind: "delivered", id: secondId }, { kind: "removed", id: secondId }],
+      "dead",
+      "run",
+    ],
+    ["is delivered", [running, delivered, second, secondRuns, { kind: "delivered", id: secondId }], "dead", "run"],
+  ])("of which one is delivered and the other %s", async (_, later, lease, expected) => {
+    const choice = await choiceAfter(later, lease);
+    expect(choice.kind === "refuse" ? summaryOf(choice) : choice.kind).toBe(expected);
+  });
+
+  test("of which nothing was charged does not stop the line", async () => {
+    expect(await choiceAfter([{ kind: "refused", attempt, reason: "no" }])).toMatchObject({ kind: "run" });
+  });
+
+  test("of which one id was printed, and no other was started, stops the line", async () => {
+    const later: JournalLine[] = [running, { kind: "told", attempt }];
+    expect(await choiceAfter(later, "dead", { no_wait: true })).toMatchObject({ kind: "refuse", entry: { id } });
+  });
+
+  test("of which one is delivered is named, and dismissed by --again", async () => {
+    const choice = await choiceAfter([running, delivered]);
+    const error = choice.kind === "refuse" ? refusalError(choice) : asVidgenError("nothing is refused");
+    expect(error).toMatchObject({ code: "usage", id });
+    expect(error.message).toContain(`another model (from vidgen.json or stdin), and has 1 of its 2 generations: ${id}`);
+    expect(error.hint).toMatch(/`vidgen wait 0b8a1f58-.*--again/);
+    const take = { run: "new", position: 1, count: 2 };
+    expect(await choose(wanted({ earlier: "again", take }), journalOf(first, [running, delivered]))).toMatchObject({
+      kind: "new",
+      dismissed: [{ attempt }],
     });
   });
 });
