@@ -37,7 +37,7 @@ export function readFieldFlags(command: CommandUnknownOpts): FieldFlags {
   return { texts, images };
 }
 
-/** The models of `-m`, which may name several with commas between them; empty without `-m`. Throws `usage` for one that is empty or named twice. */
+/** The models of `-m`, which may name several with commas between them; empty without `-m`. Throws `usage` for an empty or repeated model. */
 export function readModels({ texts: { model } }: Pick<FieldFlags, "texts">): string[] {
   if (model === undefined) return [];
   if (!model.includes(",")) return [model];

@@ -32,7 +32,7 @@ export async function takeFrame(
     const frame = await findLastFrame(source, { ...times, signal: io.signal, onFetch }, io);
     if (frame.isNearlyOneColor)
       output.note(
-        `The last frame of ${sourceName(source)} has nearly one colour, as after a fade: the new video begins with that.`,
+        `The last frame of ${sourceName(source)} has nearly one colour, as after a fade: the new video begins with that frame.`,
       );
     return { path: frame.path, id: source.id };
   } catch (error) {

@@ -12,9 +12,9 @@ export type ResumeHintOptions = {
   baseUrl?: string;
   overwrite?: boolean;
   writeInfoJson?: boolean;
-  /** As it was typed. */
+  /** As typed. */
   timeout?: string;
-  /** `-o` as it was typed. */
+  /** `-o` as typed. */
   outputPath: string | undefined;
 };
 

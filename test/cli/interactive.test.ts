@@ -17,7 +17,7 @@ async function createDesk(...answers: World["answers"]): Promise<World> {
 
 const sent = (world: World) => JSON.parse(world.requests[0]?.body ?? "null");
 
-test("asks for all that is missing, shows what it comes to and the command line that says the same, and wants a yes", async () => {
+test("asks for all missing values, shows the request and the equivalent command line, and asks for a confirmation", async () => {
   const world = await createDesk(
     ["What should", `a fox's den${enter}`],
     ["Which model", enter],
@@ -92,7 +92,7 @@ test("a model that fuses images is given them, two at the least and four at the 
   expect(run.stderr).toContain(`--image ${one} --image ${two} --no-wait\n`);
 });
 
-test("a model of one's own settings that nobody knows is the one that Enter takes", async () => {
+test("Enter takes the model of the settings, even if vidgen does not know it", async () => {
   const world = await createDesk(["What should", `a fox${enter}`], ["Which model", enter], ["Which aspect", ctrlC]);
   world.env.VIDGEN_MODEL = "house-model-9";
   const run = await world.vidgen("generate", "--no-color");
@@ -181,7 +181,7 @@ test.each([
   expect(run.stderr).toContain(key === "" ? "export OPENROUTER_API_KEY='<key>'" : "--local --engine openrouter");
 });
 
-test("without a login the other answer is to log in, and it goes on with what was typed", async () => {
+test("without a login the user can log in, and the command continues with the typed values", async () => {
   const world = await createDesk(
     ["You are not logged in", enter],
     ["base URL:", `${baseUrl}${enter}`],

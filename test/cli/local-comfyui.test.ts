@@ -29,7 +29,7 @@ test("generate saves what the workflow made, run once", async () => {
   expect([saved(), fake.runs.length]).toEqual([video, 1]);
 });
 
-test("a workflow that saves a WebM alone has made a video, and the kind of the file is told", async () => {
+test("a workflow that only saves a WebM has made a video, and the format of the file is reported", async () => {
   const webm = Buffer.from("1a45dfa39f4286810142f7810142f2810442f381084282847765626d", "hex");
   const name = (id: string) => `fox_${id}.webm`;
   const { generate, saved } = await createScene({
@@ -63,7 +63,7 @@ test("what the flags ask for is in the graph, an image under its name there", as
   ]);
 });
 
-test("what one command has submitted without a reply, the next one looks up and goes on with", async () => {
+test("after a submission without a reply, the next command looks it up and resumes it", async () => {
   let submits = 0;
   const { generate, run, fake, file, saved } = await createScene({
     fault({ route, serve }) {
@@ -92,7 +92,7 @@ test("a workflow that cannot be used is a usage error, and nothing is started", 
   expect([(await world.vidgen("list")).stdout, fake.runs]).toEqual(["", []]);
 });
 
-test("an old ComfyUI is told before anything is started", async () => {
+test("an old ComfyUI is reported before anything is started", async () => {
   const { world, generate, fake } = await createScene({ version: "0.3.40", hasJobs: false });
   expect(await generate()).toMatchObject({
     code: 2,

@@ -58,7 +58,7 @@ test.each(["VIDGEN_ENGINE", "saved"])("set once by %s, no flag is needed", async
   expect(await world.vidgen("generate", "an owl", "--local", "--dry-run")).toMatchObject({ code: 0 });
 });
 
-test("what one command has started, status asks for and wait goes on with", async () => {
+test("status and wait find the generation that another command has started", async () => {
   const { fake, saved, world } = await createScene();
   const started = await world.vidgen("generate", "a red fox", "-m", "veo-3.1", "--engine", "openrouter", "--no-wait");
   const id = started.stdout.trim();
@@ -69,7 +69,7 @@ test("what one command has started, status asks for and wait goes on with", asyn
   expect([saved(), fake.creates.length]).toEqual([tinyMp4("a red fox"), 1]);
 });
 
-test("what a video cost is told, kept, and shown wherever it is looked for", async () => {
+test("the cost of a video is printed, recorded, and shown by every command that shows costs", async () => {
   const { generate, world } = await createScene();
   expect(await generate("--engine", "openrouter", "--write-info-json")).toMatchObject({
     stderr: expect.stringMatching(/^Saved \S+ \(1 kB\) in \d+ s for \$0\.40$/m),
@@ -106,7 +106,7 @@ test("--max-cost bounds what a batch costs over all its runs, also before the fi
   expect(await world.vidgen(...bounded, "free")).toMatchObject({ code: 2 });
 });
 
-test("without credits at the provider the exit code says so, nothing is charged, and a batch goes on later where it stopped", async () => {
+test("without credits at the provider the exit code is 7, nothing is charged, and the same batch resumes later", async () => {
   let hasCredits = false;
   let refused = 0;
   const noCredits = { error: { code: 402, message: "Insufficient credits" } };
@@ -305,7 +305,7 @@ describe("when it is unclear whether the provider makes a video", () => {
     expect(sent()).toBe(8);
   });
 
-  test("an agent is told so, and the same call starts nothing", async () => {
+  test("an agent gets this as an error, and the same call starts nothing", async () => {
     const { world, sent } = await createUnclear(() => "drop");
     const agent = await connectAgent(world, "--engine", "openrouter");
     const fox = { prompt: "a red fox", model: "veo-3.1" };
@@ -341,7 +341,7 @@ describe("when the provider cannot be used", () => {
   const unauthorized = () => Response.json({ error: { code: 401, message: "User not found." } }, { status: 401 });
   const address = "https://openrouter.ai/api";
 
-  test("no connection is exit 8 within a minute, says what it waits for, and the same line starts a new one", async () => {
+  test("without a connection it names what it waits for, exits with 8 within a minute, and the same line starts a new generation", async () => {
     const { world, generate, away, saved, fake } = await createAway(refuse);
     const first = await generate();
     expect(first).toMatchObject({ code: 8, stdout: "" });
@@ -439,7 +439,7 @@ describe("when the provider cannot be used", () => {
     expect(fake.creates.map(({ fields }) => fields.prompt)).toEqual(["one", "two", "three", "four", "five"]);
   });
 
-  test("an agent is told that nothing was submitted, and the same call starts a new one", async () => {
+  test("an agent reads that nothing was submitted, and the same call starts a new generation", async () => {
     const { world, away, fake } = await createAway(refuse);
     const agent = await connectAgent(world, "--engine", "openrouter");
     const fox = { prompt: "a red fox", model: "veo-3.1" };
@@ -723,7 +723,7 @@ test("VIDGEN_KEEP_UPSTREAM leaves the video on the server that made it", async (
   expect((await makeFromImages({ VIDGEN_KEEP_UPSTREAM: "1" })).deleted).toEqual([]);
 });
 
-test("a wrong key is told before anything is started", async () => {
+test("a wrong key is reported before anything is started", async () => {
   const { fake, generate, world } = await createScene();
   world.env.OPENROUTER_API_KEY = "sk-or-other-0123456789";
   const { code, stderr } = await generate("--engine", "openrouter");

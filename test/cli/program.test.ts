@@ -86,7 +86,7 @@ test("the flags of every command may stand before it", async () => {
   expect(JSON.parse((await world.vidgen("--json", "models")).stdout)).toHaveLength(models.length);
 });
 
-test("models lists each model with its price and what it is for, and marks the default", async () => {
+test("models lists each model with its price and what it is good at, and marks the default", async () => {
   const world = await createWorld();
   const { stdout } = await world.vidgen("models");
   for (const { id, characteristic } of models)

@@ -340,7 +340,7 @@ describe("a changed vidgen.json", () => {
 });
 
 describe("again", () => {
-  test("repeats what was sent: vidgen.json changes nothing of it, and the style is not joined twice", async () => {
+  test("repeats the sent request: vidgen.json does not change it, and the style is not added twice", async () => {
     const world = await createProject({ model: "veo-3.1", style: "ink", duration: 6 });
     await world.vidgen("generate", "a fox");
     const sent = lastBody(world);

@@ -51,7 +51,7 @@ test.each<[string, string[], (world: World) => void]>([
   expect((await world.vidgen(...words)).stderr).not.toContain("not saved");
 });
 
-test("not for a video that was handed over, a preview, or one that is waited for", async () => {
+test("is not printed for a video that was handed over, a preview, or a video that a command waits for", async () => {
   const world = await createWorld();
   await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"));
   await world.vidgen("generate", "an owl");

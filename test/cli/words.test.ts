@@ -65,7 +65,7 @@ test("no word has two hints, and none is a command", async () => {
   expect(words.filter((word) => names.includes(word))).toEqual([]);
 });
 
-test("what was typed after the word stands in the line where it fits", () => {
+test("the words typed after a misspelled command are in the suggested command line", () => {
   expect(hintFor("show", ["8077"])).toMatch(/: vidgen status 8077$/);
   expect(hintFor("show")).toMatch(/: vidgen status$/);
   expect(hintFor("open", ["my fox.mp4"])).toMatch(/: vidgen list --open 'my fox.mp4'$/);

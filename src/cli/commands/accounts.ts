@@ -212,7 +212,7 @@ function addDisable(accounts: CommandUnknownOpts, context: Context): void {
     .command("disable")
     .summary("disable an account for a time")
     .description(
-      "Disables an account until it is enabled: its keys, links and page sessions are refused, and it starts nothing. What it has started continues, also what waits, and its callbacks are sent.",
+      "Disables an account until it is enabled: its keys, links and page sessions are refused, and it starts nothing. Its running and waiting generations continue, and their callbacks are sent.",
     )
     .argument("<account>", "its name")
     .addOption(localOption())
@@ -272,7 +272,7 @@ async function confirmDelete(name: string, context: Context): Promise<void> {
   if (!canAsk(context, io))
     throw usage("Deleting an account needs --yes here: nobody can be asked.", `vidgen accounts delete ${name} --yes`);
   const isSure = await askWhether(
-    `Delete the account ${name}, its keys and what it has waiting? Its name cannot be used again.`,
+    `Delete the account ${name}, its keys and its waiting generations? Its name cannot be used again.`,
     false,
     io,
   );

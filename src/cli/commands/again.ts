@@ -23,7 +23,7 @@ export function addAgain(program: CommandUnknownOpts, context: Context): void {
     .helpGroup("Make videos:")
     .summary("start the same request again, with changes")
     .description(
-      "Starts a new generation with the request of an earlier one, at its service: what is typed replaces what that had. Prints and saves as generate does. Typed again after an interruption, the same line resumes it.",
+      "Starts a new generation with the request of an earlier one, at the same service. Typed values replace those of the earlier request. Prints and saves as generate does. After an interruption, the same command resumes the generation.",
     )
     .argument("<generation>", 'an id, "last", or a video that vidgen has saved')
     .argument("[prompt]", "another prompt");
@@ -54,7 +54,7 @@ export function addAgain(program: CommandUnknownOpts, context: Context): void {
   });
 }
 
-/** The generation whose request is repeated. Throws `not_found` if the journal does not have it: no other place has its request. */
+/** The generation whose request is repeated. Throws `not_found` if the journal does not have it, because nothing else records requests. */
 async function findParent(typed: string, own: Entry | undefined, journal: Journal, io: Io): Promise<StartedEntry> {
   if (typed === "") throw usage("The id is empty.");
   if (typed === last) return own ? resolveLast(own, own.parent, journal) : findLast(journal);

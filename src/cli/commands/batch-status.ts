@@ -9,7 +9,7 @@ import { correctHint } from "../terminal/batch-report.ts";
 export function addBatchStatus(batch: CommandUnknownOpts, { io, output }: Context): void {
   const command = batch
     .command("status")
-    .summary("what the results files of a batch say")
+    .summary("show the progress of a batch")
     .description(
       "Counts the rows in the results files of a batch or of its shards, and lists the rows that are not done.",
     )
@@ -27,7 +27,7 @@ export function addBatchStatus(batch: CommandUnknownOpts, { io, output }: Contex
       const error = endOf(status);
       if (error) throw error;
     });
-  // Its help would show the flags of `batch` as flags of every command.
+  // Otherwise the help of `batch status` shows the flags of `batch` as flags of every command.
   const shared = batch.createHelp().visibleGlobalOptions(batch);
   command.configureHelp({ ...batch.configureHelp(), visibleGlobalOptions: () => shared });
   withDetails(command, {
@@ -52,7 +52,7 @@ function describe({ rows, open, shards, double_rows, ...counts }: BatchStatus): 
   return [first, ...notes, ...lines].join("\n");
 }
 
-/** A finished video that is open must still be saved; a start without an answer may have been charged. */
+/** The status as one or two words. Of the rows that are not done, a finished video is not saved, and a start without an answer may be charged. */
 function wordOf(status: BatchStatus["open"][number]["status"]): string {
   if (status === "completed") return "not saved";
   if (status === "starting") return "unknown";

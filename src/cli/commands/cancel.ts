@@ -19,7 +19,7 @@ function declare(program: CommandUnknownOpts) {
       "Cancels generations that have not ended, at the service where each was started, and prints how many credits were returned. The local service can cancel, unless an engine cannot stop the generation. If a service cannot cancel, the exit code is 1 and nothing is changed.",
     )
     .argument("<id...>", 'ids of generations, or at least 8 characters of each; "last" for the newest')
-    .option("--account <name>", "as the owner of a `vidgen serve`: of this account, not your own")
+    .option("--account <name>", "for the owner of a `vidgen serve`: the account of the generations (default: your own)")
     .addOption(localOption())
     .addOption(engineOption())
     .addOption(baseUrlOption());

@@ -96,7 +96,7 @@ async function set(name: SettingName, typed: string, { io, output }: Context): P
   const path = await saveSetting(name, value, io);
   await output.result("", { ok: true, setting: name, value });
   output.note(`Saved ${name} = ${value} in ${path}.`);
-  for (const doubt of name === "model" ? findWarnings({ model: value }) : []) output.note(doubt);
+  for (const warning of name === "model" ? findWarnings({ model: value }) : []) output.note(warning);
   noteVariable(name, { io, output });
 }
 
@@ -119,7 +119,7 @@ function noteVariable(name: SettingName, { io, output }: Pick<Context, "io" | "o
 
 type ShownSetting = { setting: string; value: string | null; source: string | null };
 
-/** Each setting as the next command finds it; only the end of the key. */
+/** The settings that the next command would use, with only the end of the key. */
 async function findSettings(io: Io): Promise<ShownSetting[]> {
   const saved = await readSaved(io);
   const project = await findProject(io);
@@ -134,7 +134,7 @@ async function findSettings(io: Io): Promise<ShownSetting[]> {
   };
   const baseUrl = find("base_url");
   const engine = find("engine");
-  // A saved engine is not used if a variable names a service: see `findEngineSetting`.
+  // A saved engine is not used if a variable names a service (see `findEngineSetting`).
   const overriding = engine.source === configPath(io) && io.env.VIDGEN_BASE_URL;
   const used = overriding
     ? { ...engine, value: null, source: `${engine.source}, overridden by VIDGEN_BASE_URL` }

@@ -23,7 +23,7 @@ function declare(program: CommandUnknownOpts) {
     .argument("<id...>", 'ids of generations, or at least 8 characters of each; "last" for the newest')
     .option("--files", "also delete the saved file, unless it was changed")
     .option("-y, --yes", "do not ask; needed in a script")
-    .option("--account <name>", "as the owner of a `vidgen serve`: of this account, not your own")
+    .option("--account <name>", "for the owner of a `vidgen serve`: the account of the generations (default: your own)")
     .addOption(localOption())
     .addOption(engineOption())
     .addOption(baseUrlOption());
@@ -32,7 +32,7 @@ function declare(program: CommandUnknownOpts) {
 
 type DeleteFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
-/** `account` is the one that it belongs to, if that is another than the user's. */
+/** `account` is the account of the generation, if it is not the user's. */
 type Found = Deletable & { session: Session; account: string | undefined };
 
 /** Deletes each video. Prints nothing on stdout without `--json`. Throws the worst error. */
@@ -93,7 +93,8 @@ async function deleteVideos(typed: string[], given: DeleteFlags, context: Contex
 async function confirm(found: readonly Found[], { files }: DeleteFlags, context: Context): Promise<void> {
   const { io } = context;
   const { askWhether, canAsk } = await import("../terminal/prompts.ts");
-  if (!canAsk(context, io)) throw usage("Nobody can be asked here. Nothing was deleted.", "Add --yes to delete.");
+  if (!canAsk(context, io))
+    throw usage("Cannot ask for a confirmation here. Nothing was deleted.", "Add --yes to delete.");
   const [first] = found;
   const isOne = found.length === 1;
   const unsaved = found.filter(
@@ -129,5 +130,5 @@ async function deleteFile({ entry, file }: Deletable, disk: Disk): Promise<strin
 function fileNote({ id, file }: Deletable, deleted: string | undefined): string {
   if (deleted !== undefined) return `Deleted ${nearPath(deleted)}.`;
   if (file === undefined) return `No file of ${id} was saved here.`;
-  return `${nearPath(file)} is not there, or was changed since it was saved: it was left alone.`;
+  return `${nearPath(file)} was not deleted: it is missing, or was changed since it was saved.`;
 }

@@ -97,7 +97,7 @@ export function withStartFlags<Words extends unknown[]>(bare: Command<Words>) {
     .option("--from <id|file>", 'begin with the last frame of a video: an id, "last", or a file; needs ffmpeg')
     .option(
       "-n, --count <n>",
-      "how many generations of each model to start, each charged; with --seed each gets the next one",
+      "how many generations of each model to start, each charged; with --seed, each gets the next seed",
     )
     .optionsGroup("Output:")
     .addOption(saveOption())
@@ -107,7 +107,10 @@ export function withStartFlags<Words extends unknown[]>(bare: Command<Words>) {
     .addOption(openOption())
     .addOption(eventsOption())
     .optionsGroup("Money:")
-    .option("--max-credits <n>", "start nothing that would cost more than n credits, of several all together")
+    .option(
+      "--max-credits <n>",
+      "start nothing that would cost more than n credits, counting all generations of this command",
+    )
     .option("--max-cost <usd>", "the same in US dollars, at the provider of --engine")
     .option("--again", "start a new generation instead of resuming an interrupted run")
     .option(
@@ -160,7 +163,7 @@ export async function generate(
   await ringAfter(options.bell ?? false, () => makeTakes(prepared, starting), io);
 }
 
-/** The flags with the service of the generation that is repeated, unless they name another one. */
+/** The flags with the service of the generation that is repeated, unless they name another service. */
 async function withParent(flags: GenerateFlags, { base_url, engine }: StartedEntry): Promise<GenerateFlags> {
   const options = withEngineFlag(flags);
   if (options.local || options.baseUrl !== undefined || base_url !== localBaseUrl) return checkEngineTimeout(options);
@@ -296,7 +299,7 @@ async function findFrame(
   return takeFrame(from, { ...readTimes(options), own, at: parent?.base_url, service: options }, context);
 }
 
-/** How many generations are started: `count` of each model. Without typed models there is one, by the settings. */
+/** Starts `count` generations of each model; without typed models, of the model in the settings. */
 type Starts = { models: readonly string[]; count: number };
 
 /** The largest number of generations that one command starts. */
@@ -310,7 +313,9 @@ function readStarts({ count: typed, set = [], reuse, open }: GenerateFlags, comm
   const flag = models.length > 1 ? "Several models" : "-n";
   const total = models.length * count;
   if (total > maxStarts)
-    throw usage(`-n ${count} of ${models.length} models would start ${total} generations: at most ${maxStarts} are.`);
+    throw usage(
+      `-n ${count} of ${models.length} models would start ${total} generations: at most ${maxStarts} are allowed.`,
+    );
   if (models.length > 1 && set.some((each) => /^\s*model\s*=/.test(each)))
     throw usage("Several models and --set model=... cannot be combined.");
   if (reuse)
@@ -346,7 +351,7 @@ async function outputFor(
   throw usage(`${flag} a folder or distinct names, not ${outputPath}: -o clips/ or -o ${quote(name, shellOf(io))}`);
 }
 
-/** Throws `usage` if two models have the same name in a path: their letters are those of a file name, and cut. */
+/** Throws `usage` if two models get the same name in a path, where a name is shortened and has fewer kinds of characters. */
 function checkNames(requests: readonly StartRequest[], outputPath = ""): void {
   if (requests.length === 1 || isDistinct(outputPath)) return;
   const names = new Map<string, string>();

@@ -60,10 +60,7 @@ function declare(program: CommandUnknownOpts) {
     .option("-L, --limit <number>", "maximum number of generations (default: 30)")
     .addOption(localOption("local generations only"))
     .addOption(
-      new Option(
-        "--sum <key>",
-        "what all of them have cost, as far as it was stated, by model, day, label or service",
-      ).choices(sumKeys),
+      new Option("--sum <key>", "print the sum of the stated costs by model, day, label or service").choices(sumKeys),
     )
     .option("--csv", "with --sum: print comma-separated values")
     .option("--open", "open the saved video of a generation")
@@ -291,7 +288,7 @@ const unclearNote =
   "`vidgen wait <id>` fetches it, `vidgen list --dismiss <attempt>` closes the attempt.";
 
 const unfollowedNote =
-  "No command on this machine follows what is marked processing!: `vidgen wait --all -o ./` waits for it and saves it.";
+  "No command on this machine follows the generations marked processing!. `vidgen wait --all -o ./` waits for them and saves them.";
 
 async function dismissAttempt(typed: string, journal: Journal, { io, output }: Pick<Context, "io" | "output">) {
   await watchLease(await findEntry(typed, journal, io), journal, { io, output });

@@ -28,8 +28,8 @@ export function addLogin(program: CommandUnknownOpts, context: Context): void {
     const outputPath = await chooseOutput(options, context);
     await output.result("", { ok: true, base_url: baseUrl, remaining_credits: credits });
     if (credits !== undefined) output.note(`${formatNumber(credits)} credits left.`);
-    const place = outputPath === undefined ? " -o fox.mp4" : "";
-    output.note(`Next: ${programName(io.env)} generate "a red fox runs through snow at dusk"${place}`);
+    const flag = outputPath === undefined ? " -o fox.mp4" : "";
+    output.note(`Next: ${programName(io.env)} generate "a red fox runs through snow at dusk"${flag}`);
   });
 }
 
@@ -67,7 +67,7 @@ export async function login(options: LoginFlags, context: Context): Promise<{ ba
   const { key, accepted, ...known } = await findGoodKey(options, baseUrl, context);
   const isHttpAllowed = options.allowHttp === true && isPlainHttp(baseUrl);
   const { path, engine } = await saveLogin(baseUrl, { key, isHttpAllowed }, io);
-  // On Windows, the folder of the user decides that, not vidgen.
+  // On Windows, vidgen does not set who can read the file.
   const isPrivate = io.platform !== "win32" && (await isOnlyOwners(path));
   output.note(`${accepted} Saved in plain text in ${path}${isPrivate ? ", which only you can read" : ""}.`);
   if (engine !== undefined)

@@ -32,7 +32,7 @@ function declare(program: CommandUnknownOpts) {
     .helpGroup("Get information:")
     .summary("list the models")
     .description(
-      "Lists the models and what each is good at, with its price if that is known: a `vidgen serve` that you are logged in to states it, and other services did for earlier videos. With --engine, lists the models of a provider or of your own server, with prices and limits if the server publishes them. This is free, and a provider needs no key for it.",
+      "Lists the models and what each is good at, with its price if known: a `vidgen serve` lists its prices once you are logged in, and other services state a price with each video. With --engine, lists the models of a provider or of your own server, with prices and limits if the server publishes them. This is free, and a provider needs no key for it.",
     )
     .argument("[model]", "show only this model, with its known prices, lengths and ratios")
     .option(
@@ -52,7 +52,7 @@ function declare(program: CommandUnknownOpts) {
 
 type ModelsFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
-/** Prints the models and what each is for, or those of engines. */
+/** Prints the models and what each is good at, or the models of engines. */
 async function showModels(id: string | undefined, { engine }: ModelsFlags, context: Context): Promise<void> {
   if (engine !== undefined) return showOffers(id, engine, context);
   const { io, output } = context;
@@ -93,7 +93,7 @@ function modelDocument({ id, characteristic }: Model, preset: string) {
   return { id, characteristic, default: id === preset };
 }
 
-/** Prints a model, its price as its service and this machine's journal know it, and what it accepts. */
+/** Prints a model, its price from the service or from this machine's journal, and what it accepts. */
 async function showOne(model: Model, preset: string, { io, output }: Context): Promise<void> {
   const { findJournal } = await import("../../connect/services.ts");
   const { priceFieldsOf } = await import("../../client/ledger/price.ts");

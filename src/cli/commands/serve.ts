@@ -106,7 +106,7 @@ function declare(program: CommandUnknownOpts) {
     .option("--backup <file>", "copy the embedded database to a new file and exit; the service may be running")
     .option(
       "--restored",
-      "start on a database that was restored from a copy; what may have been submitted since the copy is not submitted again",
+      "start on a database that was restored from a copy; generations that may have been submitted since the copy are not submitted again",
     )
     .optionsGroup("Keys and credits:")
     .option("--owner-key", "with --database, create another API key of the owner, print it, and exit")
@@ -186,7 +186,7 @@ async function run(options: ServeOptions, given: Context): Promise<void> {
   if (database === undefined && options.media !== undefined)
     throw usage("--media needs --database: without it, videos are stored beside the embedded database.");
   if (database !== undefined && options.restored)
-    throw usage("--restored is for the embedded database: that a PostgreSQL database was restored is not recognized.");
+    throw usage("--restored works with the embedded database only: a restored PostgreSQL database is not recognized.");
   if (options.mediaRedirect && !options.media?.startsWith("s3://"))
     throw usage("--media-redirect needs --media s3://bucket/prefix: a folder has no URL to redirect to.");
   const graceMs = readTime(options.grace, "--grace");

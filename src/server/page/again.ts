@@ -40,7 +40,7 @@ export function makeAgain({ request, callback_url }: StoredGeneration, address: 
   for (const field of fields) {
     const flag = flagOf(field, "short");
     const typed = imagesOf(field, files);
-    // The flag of such a field needs the local service; `--set` sends it to any service.
+    // The flag of a local field needs the local service; `--set` sends the field to any service.
     if (field.isLocalOnly && !isLocal && typed?.length)
       flags.push("--set", `${field.name}=${settingText(body[field.name] as ExtraValue)}`);
     else if (typed) flags.push(...typed.flatMap((image) => [flag, image]));

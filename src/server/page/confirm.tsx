@@ -222,12 +222,12 @@ function Result({ title, done, faults }: ResultProps) {
   );
 }
 
-/** How many are left as they are, for each reason. */
+/** How many generations are not changed, for each reason. */
 function Faults({ faults }: Pick<QuestionProps, "faults">) {
   if (faults.length === 0) return null;
   return (
     <div>
-      <p>Left as they are:</p>
+      <p>Not changed:</p>
       <ul>
         {[...countEach(faults)].map(([reason, count]) => (
           <li dir="auto">

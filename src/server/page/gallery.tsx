@@ -57,7 +57,7 @@ type GalleryProps = {
   filter: GenerationFilter;
   cards: readonly CardProps[];
   totals: GenerationTotals;
-  /** Whether this is the first page: it begins with the newest generation, or with one that was the newest. */
+  /** Whether this is the first page. It begins with the newest generation, or with the generation that was the newest when the link was made. */
   isNewest: boolean;
   /** The address of the next page; `undefined` on the last page. */
   older: string | undefined;

@@ -1,5 +1,5 @@
 /**
- * `keys` are names of a KeyboardEvent; if there are none, the browser handles the key. `shown` are the keys in the help. A key that `clicks` presses the
+ * `keys` are names of a KeyboardEvent; the browser handles a key without `keys`. `shown` are the keys in the help. A key that `clicks` presses the
  * control that names it in `aria-keyshortcuts`. A held key acts repeatedly only if it `repeats`.
  */
 export type Key = { keys: readonly string[]; shown: readonly string[]; does: string; clicks?: true; repeats?: true };

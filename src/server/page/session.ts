@@ -14,7 +14,7 @@ export type Sessions = {
   readLink(text: string, now: Date): SignedToken | "expired" | "unknown";
   /** Returns the Set-Cookie header for a session of seven days. */
   begin(keyHash: string | undefined, address: PageAddress, now: Date): string;
-  /** Returns the session in a Cookie header; `undefined` if there is none, or it has expired. The store knows whether it was signed out. */
+  /** Returns the session in a Cookie header; `undefined` without a session, or if it has expired. Only the store knows whether it was signed out. */
   read(cookies: string | undefined, address: PageAddress, now: Date): SignedToken | undefined;
   /** Returns the Set-Cookie header that removes the cookie. */
   noCookie(address: PageAddress): string;

@@ -261,7 +261,7 @@ describe("again", () => {
       expect(paid(world)).toBe(4);
     });
 
-    test("and where the journal has that no more, it sends nothing", async () => {
+    test("if the journal no longer has that generation, it sends nothing", async () => {
       const world = await createWorld();
       const id = await make(world);
       await kill(world, isPoll, ...wolf(world));
@@ -367,7 +367,7 @@ describe("-n", () => {
     expect([paid(world), files(world)]).toEqual([3, three]);
   });
 
-  test("a month later the same line still goes on with its run", async () => {
+  test("a month later the same line still resumes its run", async () => {
     const world = await createWorld();
     await kill(world, isPoll, ...line(world));
     const before = paid(world);
@@ -385,7 +385,7 @@ describe("-n", () => {
     expect(paid(world)).toBe(4);
   });
 
-  test("after a start that is refused no other one is sent; those that run are saved, and the same line goes on", async () => {
+  test("after a refused start nothing else is sent; running generations are saved, and the same line resumes", async () => {
     const world = await createWorld();
     world.faults.push(onStartNumber(2, refuse));
     const run = await world.vidgen(...line(world));
@@ -411,7 +411,7 @@ describe("-n", () => {
     ).toBe(true);
   });
 
-  test("an unclear start stops the same line until it is dismissed, and --again begins anew", async () => {
+  test("an unclear start stops the same line until it is dismissed, and --again starts from the beginning", async () => {
     const world = await createWorld();
     world.faults.push(onStartNumber(2, cut));
     expect(await world.vidgen(...line(world))).toMatchObject({ code: 6 });
@@ -594,7 +594,7 @@ describe("-n", () => {
     expect(world.requests).toEqual([]);
   });
 
-  test("a place that cannot be looked at is no bug of vidgen", async () => {
+  test("an invalid output path is not reported as a bug of vidgen", async () => {
     const world = await createWorld();
     const place = join(world.folder, "a".repeat(300), "{n}.mp4");
     const run = await world.vidgen("generate", "a fox", "-n", "2", "-o", place);

@@ -380,7 +380,7 @@ test("when several apply, the worst of them decides", async () => {
 const wordsOf = (line: string) =>
   [...line.matchAll(/'((?:[^']|'\\'')*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? "");
 
-test("the printed command goes on: same flags, quoted, without those that retry", async () => {
+test("the printed command resumes the batch: the same flags, quoted, without those that retry", async () => {
   const { world, file, clip, batch } = await createBatch(["fox,a fox", "owl,an owl"]);
   world.faults = [pressWhilePolled];
   const run = await batch("--jobs", "1", "--set", "style=film noir", "--retry-failed", "--retry-unknown");
@@ -442,7 +442,7 @@ test.each(badFlags)("%j is a usage error, and nothing is sent", async (argv, say
   expect([run.code, run.stderr, world.requests]).toEqual([2, expect.stringContaining(says), []]);
 });
 
-test("every fault of the file is told with its line, and nothing is sent", async () => {
+test("every fault of the file is reported with its line, and nothing is sent", async () => {
   const { world, batch } = await createBatch(["fox,a fox", "fox,", "owl,an owl,1"]);
   const run = await batch();
   expect([run.code, world.requests]).toEqual([2, []]);
@@ -497,7 +497,7 @@ test("words, --each and an image: each row is its own request, with its info bes
   expect(info).toMatchObject({ request: { prompt: "a fox in snow", model: "ray-3" } });
 });
 
-test("a second process at once says who has it, and leaves", async () => {
+test("a second process ends at once, and no row is started twice", async () => {
   const { world, batch } = await createBatch(["fox,a fox"]);
   let second: Promise<Run> | undefined;
   world.faults = [
@@ -532,7 +532,7 @@ test.each(specialFiles)("results that are %s are refused at once, by batch and b
   expect(world.requests).toEqual([]);
 });
 
-test("at a terminal one line tells how far it is; failures stay above it", async () => {
+test("at a terminal one line shows the progress; failures stay above it", async () => {
   const { world, batch } = await createBatch(["a,[fail: no foxes]", "b,an owl", "c,a hare"]);
   world.isTerminal = true;
   const { stripVTControlCharacters } = await import("node:util");

@@ -61,7 +61,7 @@ test("--files deletes the saved file too, unless it was changed", async () => {
   writeFileSync(other.file, "edited");
   expect(await other.world.vidgen("delete", other.id, "--files", "--yes")).toMatchObject({
     code: 0,
-    stderr: expect.stringMatching(/fox\.mp4 is not there, or was changed since it was saved: it was left alone\.\n$/),
+    stderr: expect.stringMatching(/fox\.mp4 was not deleted: it is missing, or was changed since it was saved\.\n$/),
   });
   expect(readFileSync(other.file, "utf8")).toBe("edited");
 });

@@ -133,7 +133,7 @@ test("the settings' sources are named, and a config that others can read", async
   expect((await stat(path)).mode & 0o777).toBe(0o644);
 });
 
-test("a journal and a service's folder that others can read are told of, and left as they are", async () => {
+test("a journal and a service folder that others can read are reported, and not changed", async () => {
   const world = await createWorld();
   const [journal, service] = [join(world.home, "journal.jsonl"), join(world.home, "service")];
   await mkdir(service, { recursive: true });

@@ -170,7 +170,7 @@ describe.skipIf(!hasFfmpeg)("a film", () => {
 });
 
 describe.skipIf(!hasFfmpeg)("--join", () => {
-  test("typed again the film is up to date, and a row that is added is the only one that is started", async () => {
+  test("typed again, the film is up to date, and only an added row is started", async () => {
     const { world, file, batch, film } = await createFilmWorld(["red,", "lime,previous"]);
     const run = await batch("--join", film, "--json");
     const made = { file: film, copied: true, frames: 24, seconds: 1 };
@@ -209,7 +209,7 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
     });
   });
 
-  test("a row that is made anew is joined anew, and rows that began with the old one are named", async () => {
+  test("a row that is made again is joined again, and rows that began with its old video are named", async () => {
     const { world, file, film } = await createFilmWorld(["red,", "lime,previous"]);
     const line = ["batch", file, "-o", join(world.folder, "clips/{slug}.mp4"), "--join", film];
     await world.vidgen(...line);
@@ -326,7 +326,7 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
 
   const half = `eval out=\\\${$#}; echo half > "\${out#file:}"; echo "No space left" >&2; exit 1`;
 
-  test("with an ffmpeg that fails half-way in a frame, the row is not started, and the same line goes on later", async () => {
+  test("if ffmpeg fails while it takes a frame, the row is not started, and the same line continues later", async () => {
     const { world, batch, film } = await createFilmWorld(["red,", "lime,previous"]);
     world.env.FFMPEG_PATH = fakeFfmpeg(makeFolder(), `case "$*" in *bmp*) ${half};; esac`);
     const run = await batch("--join", film);

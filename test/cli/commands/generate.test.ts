@@ -78,7 +78,7 @@ test("what it cost is said where the service states it", async () => {
   expect(JSON.parse(stdout)).toMatchObject({ credits_charged: 10, remaining_credits: 950 });
 });
 
-test("where the service does not state the cost, a fall of the balance is told as one, and is no price", async () => {
+test("if the service does not state the cost, a drop of the balance is reported as a drop and not as a price", async () => {
   const world = await createWorld();
   let balance = 1_000;
   world.faults.push((request) => {
@@ -338,7 +338,7 @@ describe("--dry-run", () => {
 });
 
 describe("--reuse --dry-run", () => {
-  test("says what it would go on with, instead of a request that would not be sent", async () => {
+  test("names the generation that it would resume, instead of a request that would not be sent", async () => {
     const world = await createWorld();
     const id = (await world.vidgen("generate", "a fox", "--no-wait")).stdout.trim();
     world.env.VIDGEN_API_KEY = undefined;
@@ -642,7 +642,7 @@ describe("how it ends", () => {
     expect(world.io.now()).toBe(1000);
   });
 
-  test("credits are lacking: exit 7", async () => {
+  test("not enough credits: exit 7", async () => {
     const world = await createWorld({ credits: 5 });
     expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 7, stdout: "" });
   });
@@ -700,7 +700,7 @@ describe("following", () => {
     expect(looks(world)).toEqual([2_000, 4_000, 6_000]);
   });
 
-  test("survives network trouble, 5xx, 429 and pages, and says so, every half minute, in the place of Generating", async () => {
+  test("survives network problems, 5xx, 429 and HTML pages, and reports them every half minute in place of the progress", async () => {
     const world = await createWorld();
     const trouble = [
       () => Promise.reject(failure("ECONNRESET", true)),

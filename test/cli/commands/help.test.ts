@@ -165,7 +165,7 @@ test("help --json is the whole of it", async () => {
   ).toEqual(names.sort());
 });
 
-test("help --json tells of each flag what it takes", async () => {
+test("help --json describes the value of each flag", async () => {
   const world = await createWorld();
   const {
     arguments: parameters,
@@ -179,7 +179,7 @@ test("help --json tells of each flag what it takes", async () => {
     usage: "-m, --model <id>",
     short: "-m",
     long: "--model",
-    description: "the model (default: VIDGEN_MODEL, else wan-2.5)",
+    description: "the model, or several with commas between them (default: VIDGEN_MODEL, else wan-2.5)",
     type: "string",
     repeatable: false,
     default: null,

@@ -70,7 +70,7 @@ test("an image that cannot be sent is a usage error, and nothing is sent", async
 
 const [enter, up] = ["\r", "\u001b[A"];
 
-test("the form takes files too, below ~ as well, and asks again for one that is none", async () => {
+test("the form takes files too, also below ~, and asks again if there is no such file", async () => {
   const { world, image } = await createStudio();
   world.isTerminal = true;
   world.answers = [

@@ -124,7 +124,7 @@ test("a video that is saved already gets its info when that is missing, also whi
   expect(polls(world)).toBe(before);
 });
 
-test("batch starts what is new first, and asks for infos side by side until the service does not answer", async () => {
+test("batch starts new rows first, and asks for infos concurrently until the service does not answer", async () => {
   const { world } = await createArchive();
   const table = join(world.folder, "shots.txt");
   const prompts = Array.from({ length: 12 }, (_, n) => `a fox ${n}`);

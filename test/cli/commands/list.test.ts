@@ -258,7 +258,7 @@ test.each(specialFiles)("a journal that is %s is refused before anything is sent
   expect(world.requests.filter(isStart)).toEqual([]);
 });
 
-test("--reuse goes on with the same request of the last 24 hours instead of paying again", async () => {
+test("--reuse resumes the same request of the last 24 hours instead of paying again", async () => {
   const world = await createWorld();
   const first = await world.vidgen("generate", "a fox", "--no-wait");
   const again = await world.vidgen("generate", "a fox", "--reuse");
@@ -498,7 +498,7 @@ test("what runs and is followed by no process is marked, with the command that s
   await world.vidgen("generate", "a fox", "--no-wait");
   const run = await world.vidgen("list");
   expect(run.stdout).toContain("\tprocessing!\t");
-  expect(run.stderr).toContain("`vidgen wait --all -o ./` waits for it and saves it");
+  expect(run.stderr).toContain("`vidgen wait --all -o ./` waits for them and saves them");
   expect(JSON.parse((await world.vidgen("list", "--json")).stdout)).toMatchObject([{ followed: false }]);
   await world.vidgen("wait", "--all", "-o", `${world.folder}/`);
   expect((await world.vidgen("list")).stderr).not.toContain("processing!");

@@ -38,7 +38,7 @@ test("a service that is named, and has no key, is the reason", async () => {
   expect(run).toMatchObject({ code: 3, stderr: expect.stringContaining("No API key for https://video.example") });
 });
 
-test("a saved file stands for its generation, wherever an id does, and under any name", async () => {
+test("a saved file can be typed in place of the id of its generation, under any name", async () => {
   const { world, fox, id } = await withSaved();
   const moved = join(world.folder, "best one.mp4");
   const video = { code: 0, stdout: expect.stringContaining(`${mediaUrl}/${id}.mp4\n`) };
@@ -132,7 +132,7 @@ test.each(["five", "0", "0s", "-5"])("the length %j is refused", async (length) 
   expect(world.requests).toEqual([]);
 });
 
-test("a place without an ending that is no folder is told of before anything is sent", async () => {
+test("an output path without an extension that is not a folder is noted before anything is sent", async () => {
   const world = await createWorld();
   const desktop = join(world.folder, "Desktop");
   let before = "";

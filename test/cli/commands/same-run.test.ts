@@ -152,7 +152,7 @@ describe("the same run again", () => {
     expect(paid(world)).toBe(1);
   });
 
-  test("of -n goes on with another spelling of its folder", async () => {
+  test("of -n resumes with another spelling of its folder", async () => {
     const world = await createWorld();
     const folder = join(world.folder, "clips/");
     await kill(world, isPoll, "generate", "a fox", "-n", "2", "-o", folder);
@@ -380,7 +380,7 @@ describe("the same run again", () => {
     expect(paid(world)).toBe(1);
   });
 
-  test("a refusal that names an id is a refusal, and the id is told and written down", async () => {
+  test("a refusal that names an id is a refusal, and the id is reported and recorded", async () => {
     const world = await createWorld();
     const id = "0b9c6a52-1f6e-4a35-9c0e-3a6f0f2a7d11";
     world.faults.push(onStart(() => Response.json({ error: "bad prompt", data: { id } }, { status: 400 })));
@@ -482,7 +482,7 @@ describe("the same run again", () => {
     }
   });
 
-  test("a refusal that names a generation which runs is none", async () => {
+  test("a refusal that names a running generation does not count as a refusal", async () => {
     const world = await createWorld();
     world.faults.push(async (request) => {
       if (!isStart(request)) return undefined;
@@ -849,7 +849,7 @@ describe("--reuse", () => {
   });
 });
 
-test("a forgotten generation is in the journal no more, prompt and all", async () => {
+test("a forgotten generation is no longer in the journal, nor is its prompt", async () => {
   const world = await createWorld();
   await world.vidgen("generate", "a secret fox", "-o", join(world.folder, "fox.mp4"));
   const [{ id }] = JSON.parse((await world.vidgen("list", "--json")).stdout);
@@ -874,7 +874,7 @@ describe("a partial file", () => {
     return new Response(body.slice(0, -3), { headers: { ...headers, "Content-Length": String(body.length) } });
   };
 
-  test("of another generation with the same -o is never gone on with", async () => {
+  test("of another generation with the same -o is never resumed", async () => {
     const world = await createWorld();
     const file = join(world.folder, "fox.mp4");
     const ids: string[] = [];

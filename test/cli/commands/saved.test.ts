@@ -77,7 +77,7 @@ describe.each(again)("%s of a video that is saved there already", (_, run) => {
     expect(world.requests).toHaveLength(sent);
   });
 
-  test("counts one that was moved, under its new name", async () => {
+  test("counts a moved video under its new name", async () => {
     const { world, place, id, sent } = await withSaved("fox.mp4");
     const moved = join(world.folder, "moved.mp4");
     renameSync(place, moved);

@@ -113,7 +113,7 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
     for (const flag of flags) expect((await machine.vidgen("serve", flag)).code).toBe(0);
   });
 
-  test("the link of a new account signs in at another process than the one that made it, until its key ends", async () => {
+  test("the link of a new account signs in at any process of the service until its key is revoked", async () => {
     const database = await server.createDatabase();
     const [first, second] = [await createMachine(database), await createMachine(database)];
     const one: Address = JSON.parse((await first.serve("--json")).run.stdout);
@@ -219,7 +219,7 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
     expect(machine.world.requests).toEqual([]);
   });
 
-  test("while the database is stopped, every request is refused, the operator is told once, and then all goes on", async () => {
+  test("while the database is stopped, every request is refused and the operator gets one note; afterwards all work resumes", async () => {
     const machine = await createMachine(await server.createDatabase());
     const { run } = await machine.serve("--credits", "1000");
     const [base_url, api_key] = [run.stdout.trim(), keyIn(run.stderr)];

@@ -114,7 +114,7 @@ const engines = [
   ...["--engine", "my-wan=http://page", "--engine", "preview"],
 ];
 
-test("prints its key also for who has it in VIDGEN_API_KEY already, as it says", async () => {
+test("prints its key even if VIDGEN_API_KEY already has it", async () => {
   const first = await createServing("--json");
   await expect.poll(() => first.printed.stdout).toContain("}\n");
   const { api_key } = JSON.parse(first.printed.stdout);

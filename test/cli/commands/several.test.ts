@@ -81,7 +81,7 @@ test("again last keeps its meaning with the models in another order", async () =
   expect(models(world)).toEqual(["wan-2.5", "sora-2", "ray-3"]);
 });
 
-test("a start that may have been charged stops the same models in any order, and --again pays for all anew", async () => {
+test("a start that may have been charged stops the same models in any order, and --again pays for all again", async () => {
   const world = await createWorld();
   world.faults.push(
     onModel("ray-3", () => {

@@ -123,7 +123,7 @@ describe("an id that was started elsewhere", () => {
     expect(world.requests).toEqual([]);
   });
 
-  test("wait --all follows what is open at both services; one without a key holds up no other", async () => {
+  test("wait --all follows the open generations of both services; a service without a key does not delay the other", async () => {
     const { world, ownId } = await withOther({ [other]: otherKey });
     const run = await world.vidgen("wait", "--all");
     expect(run.code).toBe(0);

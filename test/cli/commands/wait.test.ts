@@ -212,7 +212,7 @@ test("without an id it is the newest that runs, and how many more do; when none 
   expect((await world.vidgen("wait")).stderr).not.toContain("more");
 });
 
-test("--all saves what runs, and what was to be saved and is not, under readable names; a second time there is nothing", async () => {
+test("--all saves running generations and unsaved videos under readable names; a second time there is nothing to do", async () => {
   const world = await createWorld();
   const folder = join(world.folder, "clips/");
   await start(world, "one fox");
@@ -252,7 +252,7 @@ test("--all takes a video that has its name for saved, though the process died b
   expect(await world.vidgen("wait", "--all", "-o", folder)).toMatchObject({ code: 0, stdout: "" });
 });
 
-test("--all is not held up by one that is completed without a video for longer than a minute", async () => {
+test("--all does not wait longer than a minute for a completed generation without a video", async () => {
   const world = await createWorld();
   const odd = await start(world, "odd");
   await start(world, "a fox");
@@ -280,7 +280,7 @@ test("several that were interrupted have one command to resume with, and their l
   expect(JSON.parse(all.stderr).error.hint).toBe("Resume with: vidgen wait --all --timeout 2s");
 });
 
-test("--all with a service is about that one: what was started elsewhere is left alone", async () => {
+test("--all with a service ignores generations that were started at other services", async () => {
   const world = await createWorld();
   await start(world);
   expect(await world.vidgen("wait", "--all", "--base-url", "https://other.example", "--json")).toMatchObject({
@@ -289,7 +289,7 @@ test("--all with a service is about that one: what was started elsewhere is left
   });
 });
 
-test("a download that was interrupted is gone on with where it was", async () => {
+test("an interrupted download resumes where it stopped", async () => {
   const world = await createWorld();
   const file = join(world.folder, "fox.mp4");
   const bytes = tinyMp4("a fox");
@@ -429,7 +429,7 @@ describe("a template for -o", () => {
     expect(files.map((name) => readFileSync(join(world.folder, name)))).toContainEqual(whole[0]);
   });
 
-  test("wait --all finds what was saved under it already", async () => {
+  test("wait --all finds the videos that are already saved under this name", async () => {
     const world = await createWorld();
     const place = join(world.folder, "{slug}-{id}.mp4");
     await world.vidgen("generate", "a fox", "-o", place);

@@ -10,7 +10,7 @@ async function manual(): Promise<string> {
   return (await (await createWorld()).vidgen("help", "--man")).stdout;
 }
 
-test("the manual page tells every command, flag and exit code", async () => {
+test("the manual page has every command, flag and exit code", async () => {
   const page = (await manual()).replaceAll("\\-", "-");
   const world = await createWorld();
   const { commands, flags } = JSON.parse((await world.vidgen("help", "--json")).stdout);

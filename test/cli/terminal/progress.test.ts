@@ -65,7 +65,7 @@ test("the service's own word for the state is shown when it is another", async (
   ]);
 });
 
-test("the percent that is made is shown with the next line, as long as the service tells it", async () => {
+test("the next line shows the percentage of the generation while the service states it", async () => {
   for (const isLive of [true, false]) {
     const { clock, display, lines } = createScene(isLive);
     const progress = display.follow(id, { model: "wan-2.5" });
@@ -139,7 +139,7 @@ test("several share one line", async () => {
   expect(rests()).toBe(1);
 });
 
-test("trouble that lasts is repeated in the place of generating, until the service answers again", async () => {
+test("a lasting network problem is shown in place of the progress until the service answers again", async () => {
   const { clock, display, lines } = createScene(false);
   const progress = display.follow(id, { model: "veo-3.1" });
   progress.reportProblem("econnrefused");

@@ -59,7 +59,7 @@ test("what others write meanwhile stays above the line", async () => {
   spinner.stop();
 });
 
-test("what is stopped before ora is there shows nothing any more", async () => {
+test("a spinner that is stopped before ora is loaded shows nothing", async () => {
   const { scene, spinner } = createScene();
   spinner.show("Generating");
   spinner.stop();

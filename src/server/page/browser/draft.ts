@@ -30,8 +30,8 @@ const maxKept = 20;
 
 /**
  * Returns the draft to show, if there is one. After a reload or "back", it is the draft of this entry of the browser's history. Otherwise, it is the newest
- * draft that was not started; for a form that begins with a generation, only one that may have been started. Chromium loses the state of an entry whose
- * address changes during a reload: then the form counts as newly opened.
+ * draft that was not started; for a form that begins with a generation, the newest draft that may have been started. Chromium loses the state of an
+ * entry whose address changes during a reload, so the form then counts as newly opened.
  */
 export function findDraft(from: string | undefined): Draft | undefined {
   const [navigation] = performance.getEntriesByType("navigation") as PerformanceNavigationTiming[];

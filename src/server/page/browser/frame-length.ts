@@ -4,7 +4,7 @@ const shortestFrame = 0.001;
 const measuredPart = 0.3;
 /** Some files round the time of each frame to milliseconds, so the mean of a few is more exact. */
 const measuredFrames = 3;
-/** Ends the wait for a frame: the browser does not report one that is already shown. */
+/** Limits the wait for a frame, because the browser does not report a frame that is already shown. */
 const answerMs = 2_000;
 
 /** The measured lengths, in seconds. */

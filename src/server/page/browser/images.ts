@@ -107,7 +107,7 @@ function readPart(file: Blob): Promise<string> {
   });
 }
 
-/** Images that a form begins with. In the draft, an image with this name stands for them until they are loaded. */
+/** Images that a form begins with. Until they are loaded, the draft has one image with this name instead. */
 export type FirstImages = {
   name: string;
   load(): Promise<Image[]>;

@@ -41,7 +41,7 @@ export function rememberPlace(): void {
     const link = target instanceof Element ? target.closest<HTMLAnchorElement>("a:not([download])") : null;
     const list = link?.closest<HTMLElement>("[data-first]");
     if (!link || !list) return;
-    // "Back" in the browser then shows the list as it is now, not as it is later.
+    // "Back" in the browser then shows the current list, without later generations.
     history.replaceState(history.state, "", pinned(list));
     keep(leftKey, { address: here(), opened: link.pathname } satisfies Left);
   });
