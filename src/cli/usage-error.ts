@@ -184,7 +184,7 @@ function findParsed(command: CommandUnknownOpts): CommandUnknownOpts {
   return next === undefined ? command : findParsed(next);
 }
 
-/** For more than one argument: a prompt without quotes, a value with a space in it, or several prompts. */
+/** The error for more than one argument, which is a prompt without quotes, a value with a space in it, or several prompts. */
 function tooManyPrompts(command: CommandUnknownOpts, argv: readonly string[], shell: Shell): VidgenError {
   const before = command.registeredArguments.length - 1;
   const name = [command.name(), ...command.args.slice(0, before)].join(" ");

@@ -50,7 +50,7 @@ type CommonOptions = Partial<Omit<OwnerOptions, "hasPaidPreviews">> &
     rotate?: boolean;
     /** Whether there is a page for a browser. */
     hasPage?: boolean;
-    /** Whether the owner can read /metrics, and an address where anybody can without a key. */
+    /** Whether the owner can read /metrics, and the address at which it can be read without a key. */
     hasMetrics?: boolean;
     metricsAt?: { host: string; port: number } | undefined;
   };

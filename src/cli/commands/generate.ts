@@ -280,7 +280,7 @@ export async function readLine(
   return { hash, untyped, earlier: chooseEarlier(options), outputAt };
 }
 
-/** The last frame that `--from` asks for. A repeated generation uses its own again, unless other images are given. */
+/** The last frame that `--from` asks for. A repeated generation begins with the same frame again, unless other images are given. */
 async function findFrame(
   line: TypedLine,
   { from: typed, parent, ...options }: GenerateFlags & Repeating,
@@ -334,7 +334,7 @@ function withNextSeed(request: StartRequest, index: number): StartRequest {
   return typeof seed === "number" ? { ...request, seed: seed + index } : request;
 }
 
-/** The output path: for several videos, a folder gets names with a number. Throws `usage` for several with one name. */
+/** The output path: for several videos, a folder gets names with a number. Throws `usage` if several videos would get one name. */
 async function outputFor(
   starts: Starts,
   outputPath: string | undefined,
@@ -351,7 +351,7 @@ async function outputFor(
   throw usage(`${flag} a folder or distinct names, not ${outputPath}: -o clips/ or -o ${quote(name, shellOf(io))}`);
 }
 
-/** Throws `usage` if two models get the same name in a path, where a name is shortened and has fewer kinds of characters. */
+/** Throws `usage` if two models get the same name in a path, where long names are cut and some characters are replaced. */
 function checkNames(requests: readonly StartRequest[], outputPath = ""): void {
   if (requests.length === 1 || isDistinct(outputPath)) return;
   const names = new Map<string, string>();

@@ -17,7 +17,7 @@ export type Row = {
   outputPath: string | undefined;
   /** The local images that the request contains. */
   files?: readonly string[];
-  /** The hash of what is typed for it, in its file and as flags, and the fields that this does not determine: see `IntentLine`. */
+  /** The hash of the typed row and flags, and the fields of the request that the typed text does not determine (see `IntentLine`). */
   typed?: string | undefined;
   untyped?: readonly string[] | undefined;
 };

@@ -15,7 +15,7 @@ export type Slots = {
   refusedForMs(): number;
 };
 
-/** The gap after a start before one more than the accepted number is tried; doubled after a refusal, in case of a rate limit. */
+/** The gap between a start and the next start above the accepted number. A refusal doubles the gap, because the service may have a rate limit. */
 const minGapMs = 5_000;
 const maxGapMs = 60_000;
 /** The gap after a refusal. */
@@ -23,8 +23,8 @@ const minTrialMs = 15_000;
 const maxTrialMs = 10 * 60_000;
 
 /**
- * A 429 halves the number in flight; each ended generation raises it by one, up to the number that the service accepted before. Beyond that
- * one more is tried from time to time, with longer gaps after each refusal.
+ * A 429 halves the number in flight; each ended generation raises it by one, up to the number that the service accepted before. From time
+ * to time one more start is tried, with longer gaps after each refusal.
  */
 export function createSlots(jobs: number, io: Pick<Io, "now" | "random">): Slots {
   let limit = jobs;

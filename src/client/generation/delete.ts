@@ -49,7 +49,7 @@ export async function findDeletable(service: Service, id: string, { signal }: Si
   return { id, entry, file, isThere: generation !== undefined };
 }
 
-/** The account that a generation belongs to, if the owner of the service asks about that of another account. Does not retry, and never rejects. */
+/** The account of a generation, if it is another account than that of the asking owner of the service. Does not retry, and never rejects. */
 export async function findOtherAccount(
   { api }: Service,
   id: string,
@@ -59,7 +59,7 @@ export async function findOtherAccount(
   return reply && readOtherAccount(reply);
 }
 
-/** The service, where its owner changes generations of an account; without one, their own. */
+/** The service for an owner who changes generations of this account; without an account, of their own. */
 export function forAccount(service: Service, account: string | undefined): Service {
   return account === undefined ? service : { ...service, api: service.api.forAccount(account) };
 }

@@ -7,7 +7,7 @@ const maxRead = 50;
 type Running = Pick<GenerationSummary, "state" | "model" | "duration" | "engine" | "begun_at">;
 
 /**
- * Returns a function that resolves with when a running generation should end (ISO 8601), by the median of the times that its engine took lately for
+ * Returns a function that resolves with the expected end of a running generation (ISO 8601), by the median of the times that its engine took lately for
  * the same model and length; `undefined` if it does not run, or no such time is known. The videos of a model are read once.
  */
 export function createForecast(store: Pick<Store, "list">): (running: Running) => Promise<string | undefined> {

@@ -5,7 +5,7 @@ import { createOutageReporter, isUnavailable, type ReportProblem } from "../obse
 import type { Completed } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 
-/** For how many milliseconds videos, and the records of generations, are kept after their end; `undefined` for ever. */
+/** For how many milliseconds videos, and the records of generations, are kept after their end; without a limit if `undefined`. */
 export type Keep = { videosMs?: number | undefined; recordsMs?: number | undefined };
 
 export type RetentionOptions = {

@@ -81,7 +81,7 @@ function describe(baseUrl: string, routes: Routes): object {
 }
 
 export type OpenapiOptions = {
-  /** The address at which clients reach the API, if it is not its own, such as behind a proxy. */
+  /** The address at which clients reach the API, if it differs from the service's own address, such as behind a proxy. */
   publicUrl?: string | undefined;
 };
 

@@ -11,7 +11,7 @@ export function addStarted(id: string): void {
   showStarted();
 }
 
-/** Shows the generations that were started in this tab. As for every list, the address names them. */
+/** Shows the generations that were started in this tab. Their ids are in the address of the request, as for every list. */
 export function showStarted(): void {
   if (startedIds().length === 0) return;
   void show(

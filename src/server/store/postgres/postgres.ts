@@ -22,7 +22,7 @@ export type Postgres = {
   store: Store;
   /** The secrets that `initialize` has kept, if it ran. */
   secrets(): Promise<{ webhookSecret?: string | undefined; pageSecret?: string | undefined }>;
-  /** The secret of the page's sessions, read again as often as keys, because another process may have replaced it. Rejects before `initialize`. */
+  /** The secret of the page's sessions. Like keys, it is cached only briefly, because another process may replace it. Rejects before `initialize`. */
   pageSecret(): Promise<string>;
   /** See `initialize`. */
   initialize(values: FirstValues, options?: { rotate?: boolean }): ReturnType<typeof initialize>;
