@@ -4,6 +4,7 @@ import { redactUrl } from "../observe/log.ts";
 import type { Attempt, DeliveryRecord, DeliveryState, DeliveryTotals } from "../store/deliveries.ts";
 import { ClockTime } from "./clock.tsx";
 import { Copy } from "./copy.tsx";
+import { Fact } from "./facts.tsx";
 import { shortText, spanText } from "./formatting.ts";
 import { Older } from "./gallery.tsx";
 import { Layout, Time } from "./layout.tsx";
@@ -111,9 +112,9 @@ function CallbackFilterBar({ filter, totals }: Pick<CallbacksProps, "filter" | "
   return (
     <div class="filter">
       <nav class="tabs" aria-label="Outcome">
-        <Tab filter={filter} state={undefined} name="All" count={all} />
+        <StateLink filter={filter} state={undefined} name="All" count={all} />
         {states.map(([state, name]) => (
-          <Tab filter={filter} state={state} name={name} count={counts[state] ?? 0} />
+          <StateLink filter={filter} state={state} name={name} count={counts[state] ?? 0} />
         ))}
       </nav>
       <form action="/callbacks" method="get" data-submit>
@@ -141,9 +142,9 @@ function CallbackFilterBar({ filter, totals }: Pick<CallbacksProps, "filter" | "
   );
 }
 
-type TabProps = { filter: CallbackFilter; state: DeliveryState | undefined; name: string; count: number };
+type StateLinkProps = { filter: CallbackFilter; state: DeliveryState | undefined; name: string; count: number };
 
-function Tab({ filter, state, name, count }: TabProps) {
+function StateLink({ filter, state, name, count }: StateLinkProps) {
   return (
     <a href={withQuery("/callbacks", { ...filter, state })} aria-current={state === filter.state ? "true" : undefined}>
       {name}
@@ -231,16 +232,10 @@ export function DeliveryPane({ delivery, sign, now, isOpen = false }: DeliveryPr
         </button>
       </header>
       <dl class="facts-table">
-        <div>
-          <dt>Endpoint</dt>
-          <dd>{redactUrl(url)}</dd>
-        </div>
-        <div>
-          <dt>webhook-id</dt>
-          <dd>
-            <code id={`webhook-${generation}`}>{id}</code> <Copy from={`webhook-${generation}`} name="the webhook-id" />
-          </dd>
-        </div>
+        <Fact name="Endpoint">{redactUrl(url)}</Fact>
+        <Fact name="webhook-id">
+          <code id={`webhook-${generation}`}>{id}</code> <Copy from={`webhook-${generation}`} name="the webhook-id" />
+        </Fact>
       </dl>
       {attempts.length === 0 ? null : (
         <details open={isOpen}>

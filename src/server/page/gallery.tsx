@@ -160,9 +160,9 @@ function FilterForm({ filter, totals }: Pick<GalleryProps, "filter" | "totals">)
     <form id="filter" class="filter" aria-label="Filter" action="/" method="get">
       <fieldset class="tabs">
         <legend class="hidden">State</legend>
-        <Tab value="" name="All" count={all} chosen={filter.state} />
+        <StateChoice value="" name="All" count={all} chosen={filter.state} />
         {states.map(([state, name]) => (
-          <Tab value={state} name={name} count={counts[state] ?? 0} chosen={filter.state} />
+          <StateChoice value={state} name={name} count={counts[state] ?? 0} chosen={filter.state} />
         ))}
       </fieldset>
       <select name="model" aria-label="Model">
@@ -222,9 +222,9 @@ function queryOf(filter: GenerationFilter): string {
   return query.size === 0 ? "" : `?${query}`;
 }
 
-type TabProps = { value: string; name: string; count: number; chosen: string | undefined };
+type StateChoiceProps = { value: string; name: string; count: number; chosen: string | undefined };
 
-function Tab({ value, name, count, chosen = "" }: TabProps) {
+function StateChoice({ value, name, count, chosen = "" }: StateChoiceProps) {
   return (
     <label>
       <input type="radio" name="state" value={value} checked={value === chosen} />
@@ -384,7 +384,7 @@ function Stage({ generation, progress, until, now }: CardProps) {
   if (!media || removed_at)
     return (
       <span class={removed_at ? "stage removed" : "stage failed"} dir="auto">
-        {removed_at ? "Removed" : error}
+        {removed_at ? "Deleted. The record is kept." : error}
       </span>
     );
   const video = `/videos/${id}.mp4`;

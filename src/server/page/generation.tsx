@@ -238,8 +238,8 @@ function Player({ generation, progress, until, payments, now }: GenerationProps)
   if (removed_at)
     return (
       <div class="error">
-        <h2>This generation was removed</h2>
-        <p>Its owner removed it. The video was deleted; the record is kept.</p>
+        <h2>This generation was deleted</h2>
+        <p>The video was deleted; the record of what it cost is kept.</p>
       </div>
     );
   if (!media)

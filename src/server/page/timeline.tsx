@@ -58,7 +58,7 @@ function eventsOf({ generation, delivery }: TimelineProps): Event[] {
     const title = `Callback ${last.delivered ? "delivered" : "given up"} after attempt ${delivery.attempts.length}`;
     events.push({ title, kind: last.delivered ? "completed" : "failed", at: last.at, detail: last.outcome });
   }
-  if (removed_at) events.push({ title: "Removed", at: removed_at });
+  if (removed_at) events.push({ title: "Deleted", at: removed_at });
   return events;
 }
 

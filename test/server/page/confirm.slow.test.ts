@@ -40,7 +40,7 @@ describe("cancel and delete", { skip: browserPath === undefined }, () => {
     await dialog.waitFor();
     await tab.keyboard.press("Tab");
     await tab.keyboard.press("Enter");
-    await shows(tab.locator("article"), "This generation was removed");
+    await shows(tab.locator("article"), "This generation was deleted");
     await dialog.waitFor({ state: "detached" });
     expect(tab.complaints).toEqual([]);
   });

@@ -55,7 +55,7 @@ test("Delete removes the video and its thumbnail; the record and what was paid s
   expect(readdirSync(folder).filter((name) => name.startsWith(id))).toEqual([]);
   expect(readdirSync(folder).filter((name) => name.startsWith(kept))).toHaveLength(2);
   expect(await store.ledger({ limit: 9 })).toEqual(before);
-  expect(await show(id)).toContain("This generation was removed");
+  expect(await show(id)).toContain("This generation was deleted");
   expect((await post("/delete", [id])).html).toContain("1: deleted before");
 });
 

@@ -115,14 +115,19 @@ describe("what the page tells", { skip: browserPath === undefined }, () => {
     await shows(tab.locator(".attempts"), "HTTP 410 after 1 s");
   });
 
-  test("one block tells how to make it again, in four ways by the arrow keys, and with the program's own name", async () => {
+  test("one block tells how to make it again, in five ways by the arrow keys, and with the program's own name", async () => {
     const { page, tab } = await open();
     const id = await page.make({ prompt: "a fox" });
     await tab.goto(`${page.url}/generations/${id}`);
     const shown = () => tab.locator(".code pre:visible").allInnerTexts();
     expect(await shown()).toEqual(["vidgen generate 'a fox' -m wan-2.5 -a 16:9 -d 1 -r 480p --local"]);
     await tab.getByRole("radio", { name: "vidgen" }).focus();
-    const starts = [/^curl http/, /^{\n {2}"prompt"/, /^import { createClient } from "vidgen"/];
+    const starts = [
+      /^vidgen generate "a fox"/,
+      /^curl http/,
+      /^{\n {2}"prompt"/,
+      /^import { createClient } from "vidgen"/,
+    ];
     for (const start of starts) {
       await tab.keyboard.press("ArrowRight");
       expect(await shown()).toEqual([expect.stringMatching(start)]);

@@ -307,8 +307,8 @@ test("what its account has removed says so, in the list and on its own page, and
   const id = await make();
   const headers = { Authorization: `Bearer ${apiKey}` };
   expect((await fetch(`${url}/v1/videos/${id}`, { method: "DELETE", headers })).status).toBe(200);
-  expect(await (await get("/")).text()).toContain("Removed");
-  expect(await (await get(`/generations/${id}`)).text()).toContain("This generation was removed");
+  expect(await (await get("/")).text()).toContain("Deleted. The record is kept.");
+  expect(await (await get(`/generations/${id}`)).text()).toContain("This generation was deleted");
   expect((await get(`/videos/${id}.mp4`)).status).toBe(404);
 });
 
