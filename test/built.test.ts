@@ -500,7 +500,6 @@ describe.skipIf(!hasJq)("the examples of help output with jq", () => {
   const outputs = [
     new RegExp(`^${uuid}$`),
     /^\/.*\/owl\.mp4$/,
-    /^\d\d+$/,
     /^wan-2\.5 \d$/,
     /^wan-2\.5$/,
     /^fox\.mp4$/,
