@@ -497,14 +497,7 @@ test("a batch that is killed goes on where it was: each row is paid for once, an
 
 describe.skipIf(!hasJq)("the examples of help output with jq", () => {
   const examples = [...readPage("output").text.matchAll(/^ {4}(vidgen .*\| jq .*)$/gm)].map(([, line = ""]) => line);
-  const outputs = [
-    new RegExp(`^${uuid}$`),
-    /^\/.*\/owl\.mp4$/,
-    /^wan-2\.5 \d$/,
-    /^wan-2\.5$/,
-    /^fox\.mp4$/,
-    /^bear$/,
-  ];
+  const outputs = [new RegExp(`^${uuid}$`), /^\/.*\/owl\.mp4$/, /^wan-2\.5 \d$/, /^wan-2\.5$/, /^fox\.mp4$/, /^bear$/];
 
   test("are all that run here", () => expect(examples).toHaveLength(outputs.length));
 
