@@ -35,7 +35,7 @@ export async function findFrameSource(
 
 /** Finds the generation that "last" meant for an attempt of the same command. Throws `not_found` if the journal no longer has it. */
 export async function resolveLast(own: Entry, id: string | undefined, journal: Journal): Promise<StartedEntry> {
-  if (id === undefined) throw new Error("an attempt of a line with a generation has its id");
+  if (id === undefined) throw new Error("an attempt of a command with `last` has no id");
   return findStarted(id, journal).catch((error) => {
     const way =
       own.id === undefined

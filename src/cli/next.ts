@@ -15,7 +15,7 @@ export type Typed = {
 const starting = ["generate", "again", "batch"];
 const lasting = ["serve", "mcp", "listen"];
 /** Flags that a program must not repeat, because a person decides about them. */
-const decided = ["--again", "--dismiss", "--retry-failed", "--retry-unknown"];
+const personOnly = ["--again", "--dismiss", "--retry-failed", "--retry-unknown"];
 
 /** The words that call the program, so that printed commands work when they are pasted. */
 export function programWords({ program, env }: Pick<Io, "program" | "env">): string[] {
@@ -38,7 +38,7 @@ export function nextOf({ code, id, next }: Pick<ErrorFields, "code" | "id" | "ne
 export function sameLine({ program, argv, command = "" }: Typed): NextCommand[] {
   const end = argv.indexOf("--");
   const flags = end === -1 ? argv : argv.slice(0, end);
-  if (lasting.includes(command) || flags.some((word) => decided.includes(word))) return [];
+  if (lasting.includes(command) || flags.some((word) => personOnly.includes(word))) return [];
   const isStatus = command === "batch" && argv[argv.indexOf(command) + 1] === "status";
   const isLook = flags.includes("--dry-run") || isStatus;
   return [{ argv: [...program, ...argv], pays: starting.includes(command) && !isLook }];

@@ -23,9 +23,9 @@ export type CancelOptions = {
 const replyLimitMs = 120_000;
 
 /**
- * Asks the service to cancel a generation. Throws, and has changed nothing: `rejected` if the service refuses, cannot cancel, or the generation has
- * completed; `failed` if the generation failed for another reason; the error of `poll` for an unknown id, a wrong key and a service that does not answer;
- * or the signal's reason.
+ * Asks the service to cancel a generation. If it throws, nothing was changed. Throws `rejected` if the service refuses, cannot cancel, or the
+ * generation has completed; `failed` if the generation failed for another reason; the error of `poll` for an unknown id, a wrong key and a service that
+ * does not answer; or the signal's reason.
  */
 export async function askToCancel(
   api: Api,

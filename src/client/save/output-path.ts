@@ -117,7 +117,7 @@ export function outputOfPart(part: string): string {
   return file === undefined ? dirname(part) : join(dirname(part), file);
 }
 
-/** The lease that decides who writes a partial file. All partial files of a video share one, unless its name depends on the id. */
+/** The lease that decides who writes a partial file. All partial files of a video share one lease, unless the name of the video depends on the id. */
 export function leaseOfPart(part: string): string {
   const [, file] = ofFile.exec(basename(part)) ?? [];
   const name = file === undefined ? basename(part, ".part") : `.${file}`;

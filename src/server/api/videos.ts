@@ -169,7 +169,7 @@ export function createVideos(options: VideoOptions, startBy: StartRoutes): Paths
         async handle(c) {
           const { after, limit, order } = parse(listQuery, c.req.query());
           const { account } = c.var;
-          // A video that was removed meanwhile still has its place.
+          // A page may begin after a generation whose video was removed since the last page.
           const isOwn = after === undefined || (isUuid(after) && (await store.generation(after))?.account === account);
           if (!isOwn) throw refuse(400, "invalid_after", "after must be the id of a video of this account");
           const found = await store.generations({ account, order, after, limit: limit + 1 });

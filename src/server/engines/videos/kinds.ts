@@ -47,7 +47,7 @@ type Dialect = {
   ignoresWithImage?: readonly string[];
   /** How a create is sent, unless its image is a file. */
   encoding: CreateBody["encoding"];
-  /** Of the fields that the server has, the first that takes the images of a create is used. */
+  /** The fields in which a create can send its images. The first one that the server has is used. */
   imageFields: readonly ImageField[];
   /** Whether a finished job can be deleted. */
   hasDelete: boolean;

@@ -6,7 +6,7 @@ export type Image = {
   field?: "lastImageUrl" | "referenceUrls" | undefined;
   /** The URL to send. The form cannot be sent without it. */
   source?: string | undefined;
-  /** Why the source is missing, if not because of a reload. */
+  /** Why the image has no source. Without a problem, a reload has lost the source. */
   problem?: string | undefined;
   thumbnail?: HTMLElement | undefined;
 };
