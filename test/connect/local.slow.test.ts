@@ -98,7 +98,7 @@ test.each(hasFfmpeg ? ["batch", "film"] : ["batch"])(
     const [, flags = "", shown = ""] = /\$ npx vidgen batch shots\.csv (.*)\n((?: {4}.*\n)+)/.exec(page) ?? [];
     writeFileSync(join(machine.folder, "shots.csv"), csv);
     // stdout and stderr in one place, as they are there.
-    const argv = [bin, "batch", "shots.csv", ...flags.replaceAll("'", "").split(" ")];
+    const argv = [bin, "batch", "shots.csv", ...flags.replaceAll('"', "").split(" ")];
     const script = `child_process.spawnSync(process.execPath, ${JSON.stringify(argv)}, { stdio: ["ignore", 1, 1] })`;
     const { stdout } = await machine.runNode("-e", script).ended;
     // Either row may be done first.
