@@ -281,16 +281,16 @@ test("a pipe whose reader stops early, though it holds all of a short video, has
   };
   const early = (words: string) =>
     shell(`exec 3>&1; { "$0" "$1" ${words} -o - -q 2>&3; echo "exit $?" >&3; } | head -c 9 > /dev/null`);
-  const words = ["generate 'a fox' --local -d 1", "generate 'a fox' --local -d 1", "wait last"];
+  const words = ["generate 'a fox' --local -d 0.5", "generate 'a fox' --local -d 0.5", "wait last"];
   for (const each of words) expect(await early(each)).toContain("exit 9");
   const list = await run(["list", "--json"], { VIDGEN_HOME: join(folder, "early") }).ended;
   expect(JSON.parse(list.stdout)).toMatchObject([{ status: "completed" }]);
-  const again = ["again last --local -d 1", "again last --local -d 1"];
+  const again = ["again last --local -d 0.5", "again last --local -d 0.5"];
   for (const each of again) expect(await early(each)).toContain("exit 9");
   expect(JSON.parse((await run(["list", "--json"], { VIDGEN_HOME: join(folder, "early") }).ended).stdout)).toHaveLength(
     2,
   );
-  const bytes = Number(await shell('"$0" "$1" again last --local -d 1 -o - -q | wc -c'));
+  const bytes = Number(await shell('"$0" "$1" again last --local -d 0.5 -o - -q | wc -c'));
   // Else the pipe would not hold it.
   expect(bytes).toBeGreaterThan(10_000);
   expect(bytes).toBeLessThan(65_536);

@@ -15,7 +15,7 @@ export type Process = {
   started(): Promise<Announced>;
   /** Kills it with SIGKILL, and starts it again without waiting for that. */
   kill(): Promise<void>;
-  signal(signal: "SIGSTOP" | "SIGCONT"): void;
+  signal(signal: "SIGSTOP" | "SIGCONT" | "SIGHUP"): void;
   /** Kills it for good. */
   end(): Promise<void>;
 };

@@ -217,19 +217,24 @@ describe("engines of processes that come and go", { skip: postgresPrograms === u
   );
 
   test(
-    "20 engines of one job and one of 16 are never idle while 200 generations of three accounts take turns, also when a process is killed",
+    "20 engines of one job and one of 16 are never idle while 200 generations of three accounts take turns, while a process is killed, and an engine is drained and another one added",
     { timeout: 4 * patienceMs },
     () =>
       whileSharing(createRandom("mixed"), async (shared) => {
-        const engines = await Promise.all(Array.from({ length: 21 }, listen));
+        const engines = await Promise.all(Array.from({ length: 22 }, listen));
         const jobsOf = (index: number) => (index === 20 ? 16 : 1);
         const room = 36;
         const config = join(makeFolder(), "serve.json");
-        const listed = engines.map(({ url }, index) => ({ url, models: ["wan-2.5"], jobs: jobsOf(index) }));
-        writeFileSync(config, JSON.stringify({ engines: listed }));
+        let [drained, added] = [-1, 21];
+        const isUsed = (index: number) => index !== drained && index !== added;
+        const writeConfig = () => {
+          const all = engines.map(({ url }, index) => ({ url, models: ["wan-2.5"], jobs: jobsOf(index) }));
+          writeFileSync(config, JSON.stringify({ engines: all.filter((_, index) => isUsed(index)) }));
+        };
+        writeConfig();
         const processes = await shared.open(3, "--config", config, "--credits", "100000");
-        const [first, second] = processes;
-        if (!first || !second) throw new Error("three processes were to listen");
+        const [first, second, third] = processes;
+        if (!first || !second || !third) throw new Error("three processes were to listen");
         const counts = { local: 120, b: 50, c: 30 };
         for (const [name, count] of Object.entries(counts)) {
           const api_key = name === "local" ? first.announced.api_key : await addAccount(first.announced, name);
@@ -244,17 +249,26 @@ describe("engines of processes that come and go", { skip: postgresPrograms === u
         const isFull = async (count: number) => {
           await expect.poll(() => created().length, { timeout: patienceMs }).toBe(count);
           await Promise.all(engines.map(arePolled));
-          expect(engines.map(({ running }) => running().length)).toEqual(engines.map((_, index) => jobsOf(index)));
+          const jobs = engines.map((_, index) => (isUsed(index) ? jobsOf(index) : 0));
+          expect(engines.map(({ running }) => running().length)).toEqual(jobs);
         };
         const completeAll = () => {
           for (const { fake, running } of engines) for (const { id } of running()) fake.complete(id);
         };
         await isFull(room);
         const before = new Map(Object.keys(counts).map((name) => [name, createdOf(name)]));
-        for (let round = 2; round * room <= 200; round++) {
+        for (let [round, more] = [2, 0]; round * room + more <= 200; round++) {
           if (round === 3) await second.end();
+          if (round === 4) {
+            [drained, added] = [0, -1];
+            writeConfig();
+            for (const each of [first, third]) each.signal("SIGHUP");
+            // The new engine takes one at once, beside the one that the other engine still makes.
+            more = 1;
+            await expect.poll(() => created().length, { timeout: patienceMs }).toBe(3 * room + more);
+          }
           completeAll();
-          await isFull(round * room);
+          await isFull(round * room + more);
           // Each process may be about to submit what it has claimed in an account's turn.
           const gained = Object.entries(counts)
             .filter(([name, count]) => createdOf(name) < count)
