@@ -68,10 +68,9 @@ export async function takeFromProject(
   const isPlaced = flags.output !== undefined || flags.download === true || !wait;
   const taken = {
     texts,
-    style: preset.style ?? values.style,
+    style: style === undefined ? (preset.style ?? values.style) : undefined,
     output: isPlaced ? undefined : (preset.output ?? (VIDGEN_OUTPUT ? undefined : values.output)),
   };
-  if (style !== undefined) taken.style = undefined;
   if (project) {
     for (const line of describeProject(project)) output.trace(line);
     noteTaken(taken, { file: project.file, preset: flags.preset }, output);
@@ -156,7 +155,7 @@ export async function findNamed(
 
 function unknownReference(name: string, project: Project | undefined) {
   if (project) return unknownName("reference", name, project, [...project.references.keys()]);
-  return usage(`--reference @${name} needs a ${projectFile} with that name, and there is none here. Nothing was sent.`);
+  return usage(`--reference @${name}: there is no ${projectFile} here that names this reference. Nothing was sent.`);
 }
 
 async function isFile(path: string, { disk }: Pick<Io, "disk">): Promise<boolean> {

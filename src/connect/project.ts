@@ -113,7 +113,7 @@ function unusable(file: string, reason: string, hint = "Fix or move it; vidgen d
 }
 
 async function checkProject(value: unknown, file: string, disk: Io["disk"]): Promise<Project> {
-  checkNames(value, file);
+  checkGivenNames(value, file);
   const { success, data, error } = (await loadProjectSchema()).safeParse(value);
   if (!success) throw schemaFault(error.issues[0], file);
   const { presets = {}, references = {}, $schema: _, ...values } = data;
@@ -139,7 +139,7 @@ async function checkProject(value: unknown, file: string, disk: Io["disk"]): Pro
 const namePattern = /^[\p{L}\p{N}_][\p{L}\p{N}_-]*$/u;
 
 /** zod leaves out the key `__proto__` of a record without saying so. */
-function checkNames(value: unknown, file: string): void {
+function checkGivenNames(value: unknown, file: string): void {
   for (const group of ["presets", "references"] as const) {
     const named = isRecord(value) ? value[group] : undefined;
     for (const name of isRecord(named) ? Object.keys(named) : [])

@@ -137,9 +137,10 @@ async function measureSearch(service) {
   return median(times);
 }
 
-async function signIn({ page_url }) {
-  const { origin, searchParams: body } = new URL(page_url);
-  const reply = await fetch(origin, { method: "POST", headers: { Origin: origin }, body });
+/** Signs in with the key, because a link works once. */
+async function signIn({ base_url, api_key }) {
+  const body = new URLSearchParams({ key: api_key });
+  const reply = await fetch(base_url, { method: "POST", headers: { Origin: base_url }, body, redirect: "manual" });
   return reply.headers.get("Set-Cookie").split(";")[0];
 }
 

@@ -111,7 +111,7 @@ export const diskFailureNames = Object.keys(diskFailures);
 const diskParts: Readonly<Record<string, RegExp>> = {
   everywhere: /^/,
   "in the home folder": /^\/home\//,
-  "in the work folder": /^\/work(\/|$)/,
+  "in the work folder": /^\/films(\/|$)/,
   "at the journal": /\/journal\.jsonl$/,
   "at the results files": /\.results\.jsonl$/,
   "at locks and leases": /\.(lock|leases)(\/|\.|$)/,

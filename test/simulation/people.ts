@@ -141,7 +141,7 @@ export type LibraryCall = {
 /** Stands for the id of the newest generation, as an idempotency key. */
 export const idKey = "(the id of the newest generation)";
 
-export const work = "/work";
+export const work = "/films";
 
 /** The folder of `vidgen.json`, where those are who have one. */
 export const projectFolder = "/project";

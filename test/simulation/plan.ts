@@ -242,7 +242,7 @@ const pairs: readonly ((first: CommandAct, random: Random, computers: number) =>
   (first, random) => {
     if (first.command.type !== "generate") return [first];
     const place = first.command.place ?? `${work}/a.mp4`;
-    const spelled = place.replace(work, random.pick([`${work}/.`, `${work}/../work`, `/${work}`]));
+    const spelled = place.replace(work, random.pick([`${work}/.`, `${work}/..${work}`, `/${work}`]));
     const on = random.pick(["request", "accepted", "downloaded"] as const);
     const killed: Mishap = { on, nth: 1, isAfter: true, what: "killed", ms: 0 };
     const command = { ...first.command, noWait: false, place };

@@ -154,7 +154,7 @@ async function prepare(file: string, flags: BatchFlags, context: BatchContext): 
   const { noteWait } = await import("../terminal/prompts.ts");
   const { keyRows, shardOf } = await import("../../client/batch/row.ts");
   const { openBatch } = await import("../../client/batch/batch.ts");
-  const { checkNames } = await import("../../client/batch/redo.ts");
+  const { checkRedoNames } = await import("../../client/batch/redo.ts");
   const { openServices } = await import("../../connect/services.ts");
   checkJoin(options);
   const taken = await takeFromProject(options, context);
@@ -184,7 +184,7 @@ async function prepare(file: string, flags: BatchFlags, context: BatchContext): 
     : readRows(file, rowOptions, io));
   for (const note of notes) output.note(note);
   const keyed = keyRows(rows);
-  if (redo) checkNames(redo, keyed);
+  if (redo) checkRedoNames(redo, keyed);
   const own = shard ? keyed.filter((row) => shardOf(row, shard.of) === shard.index) : keyed;
   const services = await openServices({ ...options, isStarting: true, isDryRun: options.dryRun, output }, io);
   defer(services.close);

@@ -219,7 +219,7 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
     const request = buildRequest({ ...input, texts: { ...input.texts, model }, images }, { isLocal: local });
     return Array.from({ length: starts.count }, (_, index) => withNextSeed(request, index));
   });
-  checkNames(requests, outputPath);
+  checkDistinctNames(requests, outputPath);
   // What an interactive start asked for is not in the typed line.
   const typedLine = isConfirmed ? { typed: line.hash } : { typed: line.hash, untyped: line.untyped };
   if (options.dryRun) {
@@ -352,7 +352,7 @@ async function outputFor(
 }
 
 /** Throws `usage` if two models get the same name in a path, where long names are cut and some characters are replaced. */
-function checkNames(requests: readonly StartRequest[], outputPath = ""): void {
+function checkDistinctNames(requests: readonly StartRequest[], outputPath = ""): void {
   if (requests.length === 1 || isDistinct(outputPath)) return;
   const names = new Map<string, string>();
   for (const { model } of requests) {

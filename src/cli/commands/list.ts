@@ -29,7 +29,7 @@ import {
   sumBy,
   sumKeys,
   sumSpent,
-} from "../spending.ts";
+} from "../sums.ts";
 import { type Output, plainLine } from "../terminal/output.ts";
 import { nearPath } from "../terminal/result.ts";
 import { cutMark } from "../terminal/text.ts";

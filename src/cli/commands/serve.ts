@@ -327,7 +327,7 @@ async function printLink({ database, publicUrl, ...options }: ServeOptions, { io
   };
   const page_url = await make();
   await output.result(page_url, { page_url });
-  output.note("The link signs in once, within 10 minutes. Anyone who has it can use it.");
+  output.note("The link signs in once, within 10 minutes. Anyone with the link can use it.");
 }
 
 async function backup(file: string, { database }: ServeOptions, { io, output }: Context): Promise<void> {

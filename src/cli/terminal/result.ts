@@ -5,7 +5,7 @@ import { pathToFileURL } from "node:url";
 import type { Finished } from "../../client/generation/attempt.ts";
 import type { StartedEntry } from "../../client/ledger/policy.ts";
 import { formatBytes } from "../../client/request/bytes.ts";
-import { checkNames, isFolder } from "../../client/save/output-path.ts";
+import { checkWindowsNames, isFolder } from "../../client/save/output-path.ts";
 import { formatCost, formatTime } from "../../connect/format.ts";
 import type { Session } from "../../connect/session.ts";
 import { systemCode, usage, VidgenError } from "../../errors.ts";
@@ -143,7 +143,7 @@ export function checkOutputPath(outputPath: string | undefined, { output, open }
   if (outputPath === "") throw usage("-o is empty.");
   if (outputPath !== undefined) {
     checkTemplate(outputPath);
-    checkNames(outputPath, io.platform);
+    checkWindowsNames(outputPath, io.platform);
   }
   if (outputPath !== "-") return;
   if (open) throw usage("--open and -o - cannot be combined.");

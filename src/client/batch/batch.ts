@@ -17,7 +17,7 @@ import {
 } from "../ledger/history.ts";
 import { differsInPreview } from "../ledger/policy.ts";
 import { scanAttempts } from "../ledger/search.ts";
-import { checkNames, folderOf } from "../save/output-path.ts";
+import { checkWindowsNames, folderOf } from "../save/output-path.ts";
 import { checkOutputs } from "./collisions.ts";
 import { type Costs, createCosts } from "./costs.ts";
 import { checkAlone, holdResults } from "./hold.ts";
@@ -107,7 +107,7 @@ export async function openBatch(
   known: BatchDependencies,
 ): Promise<Batch> {
   const { service, io } = known;
-  checkNames(options.results, io.platform);
+  checkWindowsNames(options.results, io.platform);
   const path = await findResults(options.results, io.disk);
   const leaseOptions = { io, onNote: options.onNote };
   const lease = options.isDryRun ? undefined : await holdResults(path, leaseOptions);

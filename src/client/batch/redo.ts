@@ -18,7 +18,10 @@ export type RedoOptions = {
 };
 
 /** Throws `usage` for a name that no row has. */
-export function checkNames({ rows: names }: Pick<RedoOptions, "rows">, rows: readonly Pick<KeyedRow, "key">[]): void {
+export function checkRedoNames(
+  { rows: names }: Pick<RedoOptions, "rows">,
+  rows: readonly Pick<KeyedRow, "key">[],
+): void {
   const keys = new Set(rows.map(({ key }) => key));
   if (names === "all") {
     if (keys.has("all") && keys.size > 1)

@@ -82,25 +82,26 @@ function findUnpriced(
   const refuse = (unit: string, flag: string, hint: string) =>
     new VidgenError(
       "credits",
-      `The price of ${kind} in ${unit} is unknown, so ${flag} cannot be kept. Nothing was sent.`,
+      `The price of ${kind} in ${unit} is unknown, so vidgen cannot keep to ${flag}. Nothing was sent.`,
       {
         hint,
       },
     );
-  const learn = "Start one without the limit, or several (-n 2) with it, of which the first runs alone.";
+  const learn =
+    "Start one generation without the limit, or several with the limit (-n 2): then the first runs alone, and shows the price.";
   if (maxCredits !== undefined && !countsCredits(service, model))
     return refuse("credits", `--max-credits ${maxCredits}`, "Engines charge US dollars, or nothing. Use --max-cost.");
   if (maxCredits !== undefined && costs.price(request) === undefined)
     return refuse(
       "credits",
       `--max-credits ${maxCredits}`,
-      `It becomes known when the service states it at a start of the same model, length, resolution and sound. ${learn}`,
+      `The price becomes known when the service states it at a start of the same model, length, resolution and sound. ${learn}`,
     );
   if (maxCost === undefined || costs.priceUsd(request) !== undefined) return undefined;
   return refuse(
     "US dollars",
     `--max-cost ${maxCost}`,
-    `It becomes known when a video of the same model, length, resolution and sound has ended, if its provider states the cost. ${learn}`,
+    `The price becomes known when a video of the same model, length, resolution and sound has ended, if its provider states the cost. ${learn}`,
   );
 }
 

@@ -7,7 +7,7 @@ import { type Content, hasContent, hashFile, readContent } from "../ledger/conte
 import type { FilmLine } from "../ledger/history.ts";
 import { identify, isSameFile } from "../ledger/identity.ts";
 import { checkFree, checkReplaceable, existsError, isExistsError, outputError, renameNew } from "../save/files.ts";
-import { checkNames, leaseOfPart, partOf } from "../save/output-path.ts";
+import { checkWindowsNames, leaseOfPart, partOf } from "../save/output-path.ts";
 import { type ClipFacts, readClip } from "./clip.ts";
 import { commonArgs, type Ffmpeg, lastLine, runProgram } from "./ffmpeg.ts";
 import { type FilmPlan, planCopy, planEncoding } from "./plan.ts";
@@ -134,7 +134,7 @@ export async function checkFilmPath(outputPath: string, replacing: Replacing, io
 
 /** The first half of `checkFilmPath`, which does not need the folder to exist. */
 export async function checkFilmFree(outputPath: string, replacing: Replacing, io: FilmPathIo): Promise<void> {
-  checkNames(outputPath, io.platform);
+  checkWindowsNames(outputPath, io.platform);
   const { disk } = io;
   await checkFree(outputPath, await mayReplace(outputPath, replacing, disk), disk).catch((error) => {
     throw isExistsError(error) ? filmExistsError(outputPath) : outputError(error, outputPath);

@@ -40,7 +40,7 @@ type ResolveOptions = {
 type OutputIo = Pick<Io, "disk" | "platform">;
 
 /** Throws `usage` for a path with a name that the platform cannot use. */
-export function checkNames(path: string, platform: string): void {
+export function checkWindowsNames(path: string, platform: string): void {
   const fault = platform === "win32" ? findWindowsFault(path) : undefined;
   if (fault !== undefined) throw usage(`${path} ${fault}.`, "Choose another name.");
 }
@@ -76,7 +76,7 @@ export async function inspectOutput(
   if (outputPath === "") throw usage("The output path is empty.");
   const numbered = fillIn(outputPath, new Map([["n", String(n)]]));
   const filled = fillWords(numbered, words, date);
-  checkNames(filled, platform);
+  checkWindowsNames(filled, platform);
   // A missing folder is a typing error, unless its name comes from the template.
   const isMade = dirname(numbered) !== dirname(filled);
   const known = { outputPath: numbered, isTemporary: false, isMade };

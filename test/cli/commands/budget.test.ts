@@ -43,7 +43,7 @@ test.each([
   expect([run.code, run.stdout, starts(world)]).toEqual([7, "", []]);
   expect(error).toMatchObject({ code: "credits", charged: "no", next: [], message: expect.stringContaining(message) });
   expect(error.message).toMatch(/^The price of sora-2, duration 8 in .*Nothing was sent/);
-  expect(error.hint).toMatch(/^It becomes known when .* the same model, length, resolution and sound/);
+  expect(error.hint).toMatch(/^The price becomes known when .* the same model, length, resolution and sound/);
   const dry = await world.vidgen(...generate, "-d", "8", flag, limit, "--dry-run");
   expect(dry).toMatchObject({
     code: 0,
