@@ -147,9 +147,15 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     if (kind === "unfinished") reach("unfinished attempts are copied to the end of a long journal");
     if (kind === "lost") onLost(String(id));
     // It is gone, whoever has removed it.
-    if (kind === "removed") for (const each of byId(String(id))) each.isDeleted = true;
+    if (kind === "removed") onRemoved(process, String(id));
     if (kind === "delivered" && typeof id === "string" && line.file !== undefined && line.file !== "-")
       onSaved(id, String(line.file));
+  }
+
+  function onRemoved(process: Process | undefined, id: string): void {
+    for (const each of byId(id)) each.isDeleted = true;
+    const command = process && runOf(process).command;
+    if (command?.type === "delete" && command.files) replaced.set(id, now());
   }
 
   function readStyle(prompt: string): Pick<Attempt, "prompt" | "style"> {
@@ -293,9 +299,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     },
     onDeleted(process: Process, id: string): void {
       reach("a video is deleted");
-      for (const each of byId(id)) each.isDeleted = true;
-      const { command } = runOf(process);
-      if (command.type === "delete" && command.files) replaced.set(id, now());
+      onRemoved(process, id);
     },
     onTheEnd,
     /** Another program replaces a file, or deletes it. */
