@@ -34,6 +34,27 @@ export const hasCurl = isOnPath("curl");
 export const hasJq = isOnPath("jq");
 export const hasShell = (name: "bash" | "zsh" | "fish") => isOnPath(name) && (name === "fish" || isOnPath("script"));
 
+const isWindows = process.platform === "win32";
+/** Wine sets it in every process. */
+const isWine = isWindows && process.env.WINELOADER !== undefined;
+
+/** What tests need that POSIX systems have, and whether it is missing here. */
+const isMissing = {
+  "file modes": isWindows,
+  "named pipes in folders": isWindows,
+  "names with a colon or a question mark": isWindows,
+  "removal of open files": isWindows,
+  sh: isWindows,
+  signals: isWindows,
+  "Unix sockets in folders": isWindows,
+  "symbolic links": isWine,
+};
+
+/** Whether this machine lacks it, for `test.skipIf(lacks("sh"))`: with what only Wine lacks, the test runs on Windows. */
+export function lacks(what: keyof typeof isMissing): boolean {
+  return isMissing[what];
+}
+
 /** Where the packages of the foreign clients are. */
 export const foreignPackages = fileURLToPath(new URL("foreign/node_modules", import.meta.url));
 
@@ -65,6 +86,11 @@ export const missing = [
   [hasJq, "No jq: the examples of help output are not run. Debian's package is jq."],
   [hasCurl, "No curl: the interface by curl alone is not tested. Debian's package is curl."],
 ].flatMap(([found, line]) => (found ? [] : `${line}`));
+
+/** A line for each thing that Windows lacks, or only Wine. */
+export const notPosix = Object.entries(isMissing).flatMap(([what, isSkipped]) =>
+  isSkipped ? `${isWine ? "Wine" : "Windows"} lacks ${what}: what needs that is not tested.` : [],
+);
 
 function findPostgres(): string | undefined {
   const debian = "/usr/lib/postgresql";

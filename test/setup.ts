@@ -4,7 +4,7 @@ import { dirname, join, relative, resolve } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import type { TestProject } from "vitest/node";
-import { missing } from "./needs.ts";
+import { missing, notPosix } from "./needs.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
@@ -19,7 +19,8 @@ export default function setup({ vitest, name }: TestProject): () => void {
     execSync("npm run --silent build", { cwd: root, stdio: ["ignore", "inherit", "inherit"] });
   }
   return () => {
-    if (name === "slow") for (const line of missing) process.stderr.write(`${line}\n`);
+    const lines = { slow: missing, fast: notPosix }[name];
+    for (const line of lines ?? []) process.stderr.write(`${line}\n`);
   };
 }
 

@@ -4,6 +4,7 @@ import process from "node:process";
 import { describe, expect, test } from "vitest";
 import { findPager, runPager } from "../../../src/cli/terminal/pager.ts";
 import { makeFolder } from "../../folder.ts";
+import { lacks } from "../../needs.ts";
 
 test.each([
   [{}, "less"],
@@ -16,7 +17,7 @@ test.each([
   expect(findPager(env)).toBe(pager);
 });
 
-describe.skipIf(process.platform === "win32")("a pager", () => {
+describe.skipIf(lacks("sh"))("a pager", () => {
   const { PATH } = process.env;
 
   test.each(["no-such-pager", "no-such-pager -R", "/dev/null", "no-such-pager 2>/dev/null"])(
