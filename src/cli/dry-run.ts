@@ -37,9 +37,8 @@ export async function printDryRun(
   const { output } = context;
   const { local = false, project } = options;
   for (const line of project ? describeProject(project) : []) output.note(line);
-  for (const warning of new Set(requests.flatMap((each) => findWarnings(each, { isLocal: local }))))
-    output.note(warning);
   const session = await openForDryRun(options, context);
+  for (const warning of new Set(requests.flatMap((each) => findWarnings(each, session?.service)))) output.note(warning);
   if (session === undefined) output.note("No base URL is set; without --dry-run this would fail.");
   const { planStarts } = await import("../client/generation/choose.ts");
   const choices = session && (await planStarts(session.service, requests, options));

@@ -208,14 +208,21 @@ export function findValueFault(field: Field, text: string): string | undefined {
   return isBlank(text) ? "is empty" : undefined;
 }
 
+type Warned = { isLocal?: boolean; isPreview?: (model: string) => boolean | undefined };
+
 /**
  * Returns warnings about values that are probably mistakes, as sentences. `isLocal` is set for the local service, which knows more fields
- * than the interface.
+ * than the interface; `isPreview` tells whether a model makes previews there.
  */
-export function findWarnings(request: Readonly<Record<string, unknown>>, { isLocal = false } = {}): string[] {
-  return fields.flatMap(({ name, findWarning, isBeyondInterface }) => {
+export function findWarnings(
+  request: Readonly<Record<string, unknown>>,
+  { isLocal = false, isPreview = () => false }: Warned = {},
+): string[] {
+  const makesPreview = isPreview(String(request.model)) === true;
+  return fields.flatMap(({ name, findWarning, isBeyondInterface, isLocalOnly }) => {
     const value = request[name];
     if (value === undefined) return [];
+    if (isLocalOnly && makesPreview) return `Previews take no "${name}": the local service refuses such a request.`;
     if (isBeyondInterface && !isLocal) return `The service may not know the field "${name}", and ignore it.`;
     return findWarning?.(String(value)) ?? [];
   });

@@ -408,6 +408,19 @@ describe("a reference by its name", () => {
     expect(JSON.parse(run.stdout).body).toEqual({ prompt, model: "wan-2.5" });
   });
 
+  test("is refused by previews, as a dry run says", async () => {
+    const world = await createProject({ references });
+    const argv = ["generate", "a fox and @hero", "--local"];
+    const warning = 'Previews take no "referenceUrls": the local service refuses such a request.';
+    expect(await world.vidgen(...argv, "--dry-run")).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining(warning),
+    });
+    const run = await world.vidgen(...argv);
+    expect(run).toMatchObject({ code: 1, stderr: expect.stringContaining(warning) });
+    expect(run.stderr).toContain("nothing was charged");
+  });
+
   test("at the start of the argument is a file if there is one", async () => {
     const world = await createProject({ references });
     const run = () => world.vidgen("generate", "@hero runs", "--local", "--dry-run", "--json");

@@ -67,7 +67,9 @@ function describeUpToDate(rows: readonly PlannedRow[]): string[] {
   if (rows.length === 0) return [];
   const [are, they] = rows.length === 1 ? ["is", "it was"] : ["are", "they were"];
   const lines = nameLines(rows.map(({ line }) => line)).replace("line", "Line");
-  return [`${lines} ${are} up to date: ${they} made again before. To make a further one, add --again.`];
+  return [
+    `${lines} ${are} up to date: ${they} made again before. For another one, which is paid for again, add --again.`,
+  ];
 }
 
 /** How many rows the credits are enough for, if not for all. */

@@ -431,11 +431,11 @@ function noteOtherAccounts(rows: PlannedRow[], account: string, onNote: OpenBatc
 function noteWarnings(
   rows: readonly PlannedRow[],
   onNote: OpenBatchOptions["onNote"],
-  { isLocal }: Pick<Service, "isLocal">,
+  service: Pick<Service, "isLocal" | "isPreview">,
 ): void {
   const lines = new Map<string, number[]>();
   for (const { state, record, line } of rows) {
-    for (const warning of state.kind === "new" ? findWarnings(record, { isLocal }) : []) {
+    for (const warning of state.kind === "new" ? findWarnings(record, service) : []) {
       const known = lines.get(warning);
       if (known) known.push(line);
       else lines.set(warning, [line]);

@@ -131,8 +131,9 @@ async function untilKeyIsKept(
   }
 }
 
-function noteWarnings({ isLocal, warned, note }: Service, request: StartRequest): void {
-  for (const warning of findWarnings(request, { isLocal })) {
+function noteWarnings(service: Service, request: StartRequest): void {
+  const { warned, note } = service;
+  for (const warning of findWarnings(request, service)) {
     if (!warned.has(warning)) note(`${warning} Sent as typed.`);
     remember(warned, warning, true);
   }

@@ -592,7 +592,9 @@ test("--redo says what is paid for again, keeps the old video, and is up to date
   expect(readFileSync(clip("owl.take-1"))).toEqual(old);
   const next = await batch("--redo", "owl");
   expect(next).toMatchObject({ code: 0, stdout: "" });
-  expect(next.stderr).toContain("Line 3 is up to date: it was made again before. To make a further one, add --again.");
+  expect(next.stderr).toContain(
+    "Line 3 is up to date: it was made again before. For another one, which is paid for again, add --again.",
+  );
   expect(starts(world)).toHaveLength(4);
   await batch("--redo", "all", "--again");
   expect(starts(world)).toHaveLength(7);
