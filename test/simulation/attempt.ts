@@ -27,7 +27,8 @@ export type Attempt = {
   place: number;
   /** Without the style of vidgen.json. */
   prompt: string;
-  style: string | undefined;
+  /** What vidgen.json and stdin gave. */
+  untyped: string;
   model: string;
   /** Without a difference of spelling. */
   output: string | undefined;
@@ -83,8 +84,8 @@ export function allows(other: Attempt, mine: Attempt, now: number): boolean {
   if (mine.isNamed) return other.isRefused || (other.dismissedAt !== undefined && !isSureOf(other));
   if (other.dismissedAt !== undefined || other.isDeleted || other.overFor.has("all")) return true;
   if (mine.kind === "batch") return false;
-  // What has another style is no candidate: it only stops an accident.
-  const isChanged = other.style !== mine.style;
+  // What differs in what nobody typed is no candidate: it only stops an accident.
+  const isChanged = other.untyped !== mine.untyped;
   if (mine.take && other.take && !isChanged) return allowsTake(other.take.run, mine.take.run, mine, now);
   const isReuse = mine.earlier === "reuse" && !isChanged;
   const ageMs = mine.intentAt - other.intentAt;
@@ -103,11 +104,14 @@ function isHeldBeside(holders: readonly Process[], mine: Attempt, now: number): 
 /** A position of a run is paid for once, and a new run begins once each one before has all of them, or beside a live one. */
 function allowsTake(other: TakeRun, own: TakeRun, mine: Attempt, now: number): boolean {
   if (other === own) return false;
+  const [first = mine] = own.attempts;
+  // A run that was begun with --again passes over those before it, also where a line without --again continues it.
+  if (isAgain(first) && other.attempts.every(({ place }) => place < first.place)) return true;
   const isDone = (each: Attempt) =>
     each.overFor.has("generate") || isHandedOver(each) || each.dismissedAt !== undefined;
   const done = other.attempts.filter(isDone);
   const isComplete = new Set(done.map(({ take }) => take?.position)).size === other.count;
-  return isComplete || isHeldBeside(other.holders, own.attempts[0] ?? mine, now);
+  return isComplete || isHeldBeside(other.holders, first, now);
 }
 
 /** Whether its id was all that was asked for. */
@@ -139,7 +143,7 @@ export function isSame(other: Attempt, mine: Attempt): boolean {
   // What a program has named is a candidate for that name alone, and so for any other request under it.
   if (mine.isNamed || other.isNamed) return mine.isNamed && other.isNamed && mine.key === other.key;
   if (other.prompt !== mine.prompt || other.model !== mine.model) return false;
-  if (other.style !== mine.style && !isSameTyped(other, mine)) return false;
+  if (other.untyped !== mine.untyped && !isSameTyped(other, mine)) return false;
   if (mine.parent !== undefined && other.parent !== mine.parent) return false;
   if (mine.take) return isSameTake(other, mine);
   return mine.earlier === "reuse" || other.output === mine.output;
@@ -164,6 +168,7 @@ export function isSameLast(other: Attempt, mine: Attempt): boolean {
   if (one.type !== "generate" || two.type !== "generate" || one.again !== "last" || two.again !== "last") return false;
   const isSameRequest = one.keepsPrompt === two.keepsPrompt && (two.keepsPrompt || one.prompt === two.prompt);
   return (
+    isPiped(one) === isPiped(two) &&
     isSameRequest &&
     one.count === two.count &&
     modelsOf(other) === modelsOf(mine) &&
@@ -171,12 +176,16 @@ export function isSameLast(other: Attempt, mine: Attempt): boolean {
   );
 }
 
-/** Whether the same line has started both, with another vidgen.json. */
+function isPiped({ piped }: Run["command"] & { type: "generate" }): boolean {
+  return piped !== undefined;
+}
+
+/** Whether the same line has started both, with another vidgen.json or other bytes on stdin. */
 function isSameTyped(other: Attempt, mine: Attempt): boolean {
   const [one, two] = [other.run.command, mine.run.command];
   if (one.type !== "generate" || two.type !== "generate" || other.parent !== mine.parent) return false;
   const isSameRequest = one.again === two.again && one.keepsPrompt === two.keepsPrompt && one.prompt === two.prompt;
-  const isSameRun = one.count === two.count && modelsOf(other) === modelsOf(mine);
+  const isSameRun = one.count === two.count && modelsOf(other) === modelsOf(mine) && isPiped(one) === isPiped(two);
   return isSameRequest && isSameRun && other.output === mine.output;
 }
 

@@ -90,6 +90,8 @@ export type Command =
       models?: readonly string[] | undefined;
       /** The style that somebody has written into vidgen.json right before. */
       project?: string | undefined;
+      /** `-i -`, and the time that a program has written into the PNG on stdin. */
+      piped?: string | undefined;
     }
   /** With `--all`, or with the ids of all else that is not saved. */
   | { type: "wait" | "wait --all"; place: string | undefined; timeoutMs: number; prints?: Prints }
@@ -257,7 +259,7 @@ function worldOf({ process, journal, key, fetch, command, onPrint }: Run, into: 
   };
   const world = {
     ...ioOf(process, fetch),
-    stdin: {},
+    stdin: stdinOf(command),
     stdout,
     stderr,
     isOneStream: false,
@@ -274,6 +276,17 @@ function worldOf({ process, journal, key, fetch, command, onPrint }: Run, into: 
     onHangUp: () => {},
   };
   return world as unknown as Io;
+}
+
+/** The image that is piped in, as one chunk. */
+function stdinOf(command: Command): AsyncIterable<Buffer> {
+  const bytes =
+    command.type === "generate" && command.piped !== undefined
+      ? [Buffer.from(`\x89PNG\r\n\x1a\n${command.piped}`, "latin1")]
+      : [];
+  return (async function* () {
+    yield* bytes;
+  })();
 }
 
 function flagsOf({ prints = "text", timeoutMs }: { prints?: Prints; timeoutMs?: number | undefined }): string[] {
@@ -296,7 +309,7 @@ async function generate(command: Command & { type: "generate" }, run: Run): Prom
     isDryFirst = false,
     isDryOnly = false,
   } = command;
-  const { again, keepsPrompt = false, count, models, project } = command;
+  const { again, keepsPrompt = false, count, models, project, piped } = command;
   const typedModel = models?.join() ?? (again === undefined ? model : undefined);
   if (project !== undefined)
     write(`${projectFolder}/vidgen.json`, JSON.stringify({ style: project }), run.process.computer.disk);
@@ -307,6 +320,7 @@ async function generate(command: Command & { type: "generate" }, run: Run): Prom
       : ["again", again === "id" ? newestOriginal(run) : again, ...words]),
     ...(typedModel === undefined ? [] : ["-m", typedModel]),
     ...(count === undefined || models ? [] : ["-n", String(count)]),
+    ...(piped === undefined ? [] : ["-i", "-"]),
     ...(place === undefined ? [] : ["-o", place]),
     ...(earlier === "resume" ? [] : [`--${earlier}`]),
     ...(noWait ? ["--no-wait"] : []),

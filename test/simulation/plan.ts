@@ -59,6 +59,9 @@ const prompts = ["a fox", "waves"];
 /** Of vidgen.json. */
 const styles = ["ink", "oil"];
 
+/** In a PNG that is piped in. */
+const times = ["10:00", "10:01"];
+
 /** The story that a seed stands for. */
 export function planOf(seed: string): Plan {
   const random = createRandom(seed);
@@ -69,7 +72,7 @@ export function planOf(seed: string): Plan {
   }));
   const kind = random.pick([
     ...["generate", "generate", "generate", "reuse", "batch", "batch", "mcp", "library", "mixed"],
-    ...["again", "again", "several", "several", "project", "project"],
+    ...["again", "again", "several", "several", "project", "project", "piped", "piped"],
   ]);
   const faults = faultsOf(random, kind);
   const acts: Act[] = [];
@@ -93,6 +96,7 @@ export function planOf(seed: string): Plan {
     if (kind === "again" && last && command.type === "generate" && command.again === undefined && chance(0.7))
       command = repetitionOf(command, random);
     if (kind === "project" && command.type === "generate") command = { ...command, project: random.pick(styles) };
+    if (kind === "piped" && command.type === "generate") command = { ...command, piped: random.pick(times) };
     last = command;
     acts.push({
       what: "command",
@@ -169,8 +173,10 @@ function someOf<Item>(random: Random, items: readonly Item[]): () => Item {
 
 type CommandAct = Act & { what: "command" };
 
+type Pair = (first: CommandAct, random: Random, computers: number) => Act[];
+
 /** Faults that do little alone, and belong together. */
-const pairs: readonly ((first: CommandAct, random: Random, computers: number) => Act[])[] = [
+const pairs: readonly Pair[] = [
   // A download that breaks off, and goes on with the rest of another version.
   (first, random) => {
     const second = random.pick([
@@ -292,23 +298,8 @@ const pairs: readonly ((first: CommandAct, random: Random, computers: number) =>
       { ...next, name: `${first.name}+`, command },
     ];
   },
-  // A run that is killed, and the same again with another vidgen.json, maybe after the holidays; then with --again, and then without it.
-  (first, random) => {
-    if (first.command.type !== "generate") return [first];
-    const on = random.pick([...momentous, "write", "name", "sync"] as const);
-    const nth = random.between(1, mostCalls[on]);
-    const killed: Mishap = { on, nth, isAfter: random.next() < 0.5, what: "killed", ms: 0 };
-    const command: GenerateCommand = { ...first.command, earlier: "resume", project: "ink" };
-    const changed: GenerateCommand = { ...command, project: "oil" };
-    const next = { ...first, gapMs: random.pick([1_000, 40 * 24 * hourMs]), waits: true, starts: [], mishaps: [] };
-    const isOld = random.next() < 0.3;
-    return [
-      { ...first, command, mishaps: [killed] },
-      { ...next, name: `${first.name}'`, command: changed },
-      { ...next, name: `${first.name}"`, command: isOld ? command : { ...changed, earlier: "again" } },
-      { ...next, name: `${first.name}+`, command: changed },
-    ];
-  },
+  changedLine({ project: "ink" }, { project: "oil" }),
+  changedLine({ piped: "10:00" }, { piped: "10:01" }),
   // A lock or a lease that cannot be removed, and the same again.
   (first, random) => {
     const does = random.pick(["removes nothing (EPERM)", "removes nothing (EBUSY)"]);
@@ -433,6 +424,29 @@ const pairs: readonly ((first: CommandAct, random: Random, computers: number) =>
     return [{ ...first, command, mishaps: [], starts }];
   },
 ];
+
+/**
+ * A run that is killed, and the same line again after something that it does not type has changed, maybe after the holidays; then with --again, or
+ * as it was, and then changed again.
+ */
+function changedLine(before: Partial<GenerateCommand>, after: Partial<GenerateCommand>): Pair {
+  return (first, random) => {
+    if (first.command.type !== "generate") return [first];
+    const on = random.pick([...momentous, "write", "name", "sync"] as const);
+    const nth = random.between(1, mostCalls[on]);
+    const killed: Mishap = { on, nth, isAfter: random.next() < 0.5, what: "killed", ms: 0 };
+    const command: GenerateCommand = { ...first.command, earlier: "resume", ...before };
+    const changed: GenerateCommand = { ...command, ...after };
+    const next = { ...first, gapMs: random.pick([1_000, 40 * 24 * hourMs]), waits: true, starts: [], mishaps: [] };
+    const isOld = random.next() < 0.3;
+    return [
+      { ...first, command, mishaps: [killed] },
+      { ...next, name: `${first.name}'`, command: changed },
+      { ...next, name: `${first.name}"`, command: isOld ? command : { ...changed, earlier: "again" } },
+      { ...next, name: `${first.name}+`, command: changed },
+    ];
+  };
+}
 
 function addPair(acts: Act[], random: Random, computers: number): void {
   const index = random.pick([...acts.keys()]);

@@ -55,6 +55,10 @@ export const probeNames = [
   "a rename crosses devices",
   "a row is made again",
   "a changed vidgen.json stops a start",
+  "another image on stdin stops a start",
+  "another image on stdin stops a start that has no id",
+  "the same image on stdin goes on",
+  "--again passes over what was started with other values",
 ] as const;
 
 export type Probe = (typeof probeNames)[number];

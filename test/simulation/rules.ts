@@ -94,7 +94,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         earlier: run.earlier,
         isNamed: line.key !== undefined,
         place: attempts.length,
-        ...readStyle((line.request as { prompt: string }).prompt),
+        ...readRequest(line.request as { prompt: string; imageUrl?: string }),
         model: (line.request as { model: string }).model,
         output: plainPath(line.place as string | undefined),
         typed: line.place as string | undefined,
@@ -158,9 +158,15 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     if (command?.type === "delete" && command.files) replaced.set(id, now());
   }
 
-  function readStyle(prompt: string): Pick<Attempt, "prompt" | "style"> {
+  function readRequest({
+    prompt,
+    imageUrl,
+  }: {
+    prompt: string;
+    imageUrl?: string;
+  }): Pick<Attempt, "prompt" | "untyped"> {
     const [, bare = prompt, style] = /^(.*), (\w+)$/.exec(prompt) ?? [];
-    return { prompt: bare, style };
+    return { prompt: bare, untyped: [style, imageUrl].join(" ") };
   }
 
   function takeOf({ run, position, count }: Record<string, unknown>): Attempt["take"] {
@@ -276,6 +282,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       const isLater = ({ place, posts }: Attempt) => place > known.place && posts.length > 0;
       if (known.run.command.type === "generate" && known.run.command.again === "last" && attempts.some(isLater))
         reach("a repetition of the last one goes on after another generation");
+      if (run.command.type === "generate" && run.command.piped !== undefined) reach("the same image on stdin goes on");
       if (now() - known.intentAt > 43_200_000) reach("an attempt goes on after half a day");
     },
     /** The address of a video goes to somebody who has not asked for a file. */
@@ -371,6 +378,9 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         reach("another run of several begins");
       if (earlier.some((other) => other.isDeleted && isSame(other, mine)))
         reach("a deleted generation is started again");
+      const isChanged = (other: Attempt) => other.untyped !== mine.untyped && isSame(other, mine);
+      if (isAgain(mine) && all.some((other) => isChanged(other) && !allows(other, mine, now())))
+        reach("--again passes over what was started with other values");
       const isSameLine = (other: Attempt) => isSame(other, mine) || (!isOfOwnRun(other) && isSameLast(other, mine));
       for (const other of earlier)
         if (isSameLine(other) && !allows(other, mine, now()) && !isRedone(other, mine)) {
@@ -426,8 +436,6 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         checkDryOnly(run, mine);
         return;
       }
-      if (command.type === "generate" && /with another prompt .*nothing was sent now/.test(text))
-        reach("a changed vidgen.json stops a start");
       if (text.includes("the program's listener throws")) reach("a program's listener throws");
       if (said.code === 5) reach("a command runs out of time");
       if (said.code === exits.interrupted.exit) reach("a command is interrupted");
@@ -468,6 +476,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       checkDelete(run, text);
       checkPassedOver(run);
       checkUnclear(run);
+      checkChanged(run, text);
       const isChange = command.type === "cancel" || command.type === "delete";
       const untold = isChange ? undefined : attempts.find(({ unclearTo }) => unclearTo.has(process));
       if (untold && said.code !== exits.unknown.exit && said.code !== exits.interrupted.exit)
@@ -725,6 +734,26 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
           4,
           `${process.name} is stopped by ${each.attempt}, and its process has said that it sent nothing`,
         );
+  }
+
+  /** A line whose values from vidgen.json or stdin have changed stops with what can be typed next. */
+  function checkChanged({ process, command, said }: Run, text: string): void {
+    const [, differing] = /with another (.*) \(from vidgen\.json or stdin\)/.exec(text) ?? [];
+    if (command.type !== "generate" || differing === undefined || command.isDryOnly) return;
+    const [, id] = /`vidgen wait (\S+)` takes that video/.exec(text) ?? [];
+    if (differing.includes("prompt")) reach("a changed vidgen.json stops a start");
+    if (differing.includes("imageurl"))
+      reach(id ? "another image on stdin stops a start" : "another image on stdin stops a start that has no id");
+    const isFollowable = id !== undefined && byId(id).length > 0 && text.includes("--again");
+    if (isFollowable ? said.code !== 2 : said.code !== exits.unknown.exit)
+      throw new Broken(4, `${process.name} ends with ${said.code}, and its line was started with other values`);
+    // Another process may have changed vidgen.json before this one has read it; nobody else writes to its stdin.
+    const { piped, project } = command;
+    if (piped === undefined || project !== undefined) return;
+    const hasSameImage = ({ run: { command: other } }: Attempt) =>
+      other.type === "generate" && other.piped === piped && other.project === undefined;
+    if (byId(id ?? "").some(hasSameImage))
+      throw new Broken(4, `${process.name} does not resume ${id}, which the same line has started`);
   }
 
   /** Whether the process of a start has said, at its end, that it sent nothing, and not that the same line may stop all the same. */

@@ -7,7 +7,7 @@ export function commandWords(command: Command): string {
   switch (command.type) {
     case "generate": {
       const { prompt, place, earlier, noWait, overwrite, timeoutMs, isDryFirst, isDryOnly, isFull } = command;
-      const { again, keepsPrompt, count, models, project } = command;
+      const { again, keepsPrompt, count, models, project, piped } = command;
       const typed =
         again === undefined ? "generate" : `again ${again === "id" ? "<the newest id that repeats none>" : again}`;
       return [
@@ -15,6 +15,7 @@ export function commandWords(command: Command): string {
         `vidgen ${typed}${keepsPrompt ? "" : ` "${prompt}"`}`,
         ...(models ? [`-m ${models.join()}`] : []),
         ...(count === undefined || models ? [] : [`-n ${count}`]),
+        ...(piped === undefined ? [] : ["-i -"]),
         ...(place === undefined ? [] : [`-o ${place}`]),
         ...(earlier === "resume" ? [] : [`--${earlier}`]),
         ...(noWait ? ["--no-wait"] : []),
@@ -24,6 +25,7 @@ export function commandWords(command: Command): string {
         ...(isDryOnly ? ["--dry-run"] : []),
         ...(isFull ? ["> /dev/full"] : []),
         ...(project === undefined ? [] : [`where vidgen.json has the style ${project}`]),
+        ...(piped === undefined ? [] : [`where the PNG on stdin has the time ${piped}`]),
       ].join(" ");
     }
     case "wait":
