@@ -130,7 +130,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     const request = new Request(url, init);
     const answer = async () => {
       for (const fault of world.faults) {
-        const response = await fault(request.clone(), world);
+        const response = await fault(withSignal(request.clone(), init.signal), world);
         if (response) return response;
       }
       if (url.startsWith(baseUrl)) {
@@ -273,6 +273,11 @@ function fullStream(): Writable {
 
 function newControllers() {
   return { signal: new AbortController(), abandon: new AbortController() };
+}
+
+/** The request with the caller's own signal: Node may collect a request's own controller as garbage, and then its signal never aborts. */
+function withSignal(request: Request, signal: AbortSignal | null | undefined): Request {
+  return signal ? Object.defineProperty(request, "signal", { value: signal }) : request;
 }
 
 function endOnAbort(signal: AbortSignal | null | undefined): { aborted: Promise<never>; clear(): void } {
