@@ -113,7 +113,7 @@ export function planOf(seed: string): Plan {
     });
   }
   const troubles = chance(0.35) ? [troubleOf(random, faults)] : [];
-  if (chance(0.3)) addPair(acts, random, computers.length);
+  if (chance(kind === "piped" ? 0.6 : 0.3)) addPair(acts, random, { kind, computers: computers.length });
   const statesPrices = chance(0.4);
   for (const act of acts)
     if (act.what === "command" && act.command.type === "batch") act.command.hasLengths = statesPrices;
@@ -174,6 +174,31 @@ function someOf<Item>(random: Random, items: readonly Item[]): () => Item {
 type CommandAct = Act & { what: "command" };
 
 type Pair = (first: CommandAct, random: Random, computers: number) => Act[];
+
+/**
+ * A run that is killed, and the same line again after something that it does not type has changed, maybe after the holidays; then with --again, or
+ * as it was, and then changed again.
+ */
+function changedLine(before: Partial<GenerateCommand>, after: Partial<GenerateCommand>): Pair {
+  return (first, random) => {
+    if (first.command.type !== "generate") return [first];
+    const on = random.pick([...momentous, "write", "name", "sync"] as const);
+    const nth = random.between(1, mostCalls[on]);
+    const killed: Mishap = { on, nth, isAfter: random.next() < 0.5, what: "killed", ms: 0 };
+    const command: GenerateCommand = { ...first.command, earlier: "resume", ...before };
+    const changed: GenerateCommand = { ...command, ...after };
+    const next = { ...first, gapMs: random.pick([1_000, 40 * 24 * hourMs]), waits: true, starts: [], mishaps: [] };
+    const isOld = random.next() < 0.3;
+    return [
+      { ...first, command, mishaps: [killed] },
+      { ...next, name: `${first.name}'`, command: changed },
+      { ...next, name: `${first.name}"`, command: isOld ? command : { ...changed, earlier: "again" } },
+      { ...next, name: `${first.name}+`, command: changed },
+    ];
+  };
+}
+
+const changedImage = changedLine({ piped: "10:00" }, { piped: "10:01" });
 
 /** Faults that do little alone, and belong together. */
 const pairs: readonly Pair[] = [
@@ -299,7 +324,7 @@ const pairs: readonly Pair[] = [
     ];
   },
   changedLine({ project: "ink" }, { project: "oil" }),
-  changedLine({ piped: "10:00" }, { piped: "10:01" }),
+  changedImage,
   // A lock or a lease that cannot be removed, and the same again.
   (first, random) => {
     const does = random.pick(["removes nothing (EPERM)", "removes nothing (EBUSY)"]);
@@ -425,33 +450,14 @@ const pairs: readonly Pair[] = [
   },
 ];
 
-/**
- * A run that is killed, and the same line again after something that it does not type has changed, maybe after the holidays; then with --again, or
- * as it was, and then changed again.
- */
-function changedLine(before: Partial<GenerateCommand>, after: Partial<GenerateCommand>): Pair {
-  return (first, random) => {
-    if (first.command.type !== "generate") return [first];
-    const on = random.pick([...momentous, "write", "name", "sync"] as const);
-    const nth = random.between(1, mostCalls[on]);
-    const killed: Mishap = { on, nth, isAfter: random.next() < 0.5, what: "killed", ms: 0 };
-    const command: GenerateCommand = { ...first.command, earlier: "resume", ...before };
-    const changed: GenerateCommand = { ...command, ...after };
-    const next = { ...first, gapMs: random.pick([1_000, 40 * 24 * hourMs]), waits: true, starts: [], mishaps: [] };
-    const isOld = random.next() < 0.3;
-    return [
-      { ...first, command, mishaps: [killed] },
-      { ...next, name: `${first.name}'`, command: changed },
-      { ...next, name: `${first.name}"`, command: isOld ? command : { ...changed, earlier: "again" } },
-      { ...next, name: `${first.name}+`, command: changed },
-    ];
-  };
-}
-
-function addPair(acts: Act[], random: Random, computers: number): void {
+function addPair(acts: Act[], random: Random, { kind, computers }: { kind: string; computers: number }): void {
   const index = random.pick([...acts.keys()]);
   const first = acts[index];
-  if (first?.what === "command") acts.splice(index, 1, ...random.pick(pairs)(first, random, computers));
+  if (first?.what === "command") acts.splice(index, 1, ...pairOf(kind, random)(first, random, computers));
+}
+
+function pairOf(kind: string, random: Random): Pair {
+  return kind === "piped" && random.next() < 0.6 ? changedImage : random.pick(pairs);
 }
 
 function deletionOf(random: Random): Command {
