@@ -4,7 +4,7 @@ import { hashKey } from "../../../src/server/api/accounts.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { browserPath } from "../../needs.ts";
 import { findFaults, isLive, launch, openTab, shows } from "./browser.ts";
-import { openTestPage } from "./harness.ts";
+import { aVideo, openTestPage } from "./harness.ts";
 
 // Cancel and Delete in a browser, each after a question in a dialog.
 
@@ -47,7 +47,7 @@ describe("cancel and delete", { skip: browserPath === undefined }, () => {
 
   test("what is selected: whose it is, what is left out, and what stays selected", async () => {
     const store = await openStore(":memory:");
-    const page = await openTestPage({ store });
+    const page = await openTestPage({ store, video: await aVideo({ aspectRatio: "9:16" }) });
     const guestKey = "canary-key-of-a-guest";
     await store.addAccount({ name: "guest", keyHash: hashKey(guestKey), creditsOf: () => 1_000 });
     await page.make({ prompt: "mine" });
@@ -55,6 +55,7 @@ describe("cancel and delete", { skip: browserPath === undefined }, () => {
     await page.start({ prompt: "runs" });
     const tab = await openTab(browser, page.link);
     await isLive(tab);
+    await expect.poll(() => tab.locator(".backdrop").count()).toBe(2);
     const box = (prompt: string) => tab.getByRole("checkbox", { name: `Select ${prompt}` });
     const form = tab.getByRole("form", { name: "Selected videos" });
     await box("mine").check();
@@ -67,6 +68,7 @@ describe("cancel and delete", { skip: browserPath === undefined }, () => {
     await shows(dialog, "1: not ended yet; cancel it first");
     await dialog.getByRole("button", { name: "Delete 2 generations" }).click();
     await expect.poll(() => tab.locator(".stage.removed").count()).toBe(2);
+    expect(await tab.locator(".stage.removed > *").count()).toBe(0);
     await shows(form.locator("output"), "1 selected");
     await form.getByRole("button", { name: "Cancel…" }).click();
     await tab.getByRole("button", { name: "Cancel 1 generation" }).click();

@@ -36,8 +36,9 @@ export function showPage(next: Document): void {
       beforeAttributeUpdated: (name) => name !== "open",
       // The user types and selects here.
       beforeNodeMorphed: (node) => !(node instanceof HTMLElement && node.dataset.own !== undefined),
-      // The script added it, such as the video of a card under the pointer.
-      beforeNodeRemoved: (node) => !(node instanceof HTMLElement && node.dataset.added !== undefined),
+      // The script added it to a card that has a video: the video that plays under the pointer, or the copy behind it.
+      beforeNodeRemoved: (node) =>
+        !(node instanceof HTMLElement && node.dataset.added !== undefined && node.closest("[data-video]")),
     },
   });
   showTimes();
