@@ -40,6 +40,8 @@ const isWine = isWindows && process.env.WINELOADER !== undefined;
 
 /** What tests need that POSIX systems have, and whether it is missing here. */
 const isMissing = {
+  "devices in folders": isWindows,
+  ENOTDIR: isWindows,
   "file modes": isWindows,
   "named pipes in folders": isWindows,
   "names with a colon or a question mark": isWindows,

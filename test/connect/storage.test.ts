@@ -4,6 +4,7 @@ import process from "node:process";
 import { expect, test } from "vitest";
 import { findAccessError } from "../../src/connect/storage.ts";
 import type { Disk } from "../../src/io.ts";
+import { lacks } from "../needs.ts";
 import { apiKey, createWorld as createMachine } from "../vidgen.ts";
 
 /** A machine without VIDGEN_HOME; `home` is what it has for a home folder. Nothing below it can be written where it is "read-only". */
@@ -53,7 +54,7 @@ test.each(homeless)("with %s for a home nothing is sent: there is no place for t
   const where =
     home === "none"
       ? "There is no home folder to store data in."
-      : `Cannot write the journal ${world.state}/journal.jsonl: `;
+      : `Cannot write the journal ${join(world.state, "journal.jsonl")}: `;
   expect(run.stderr).toContain(where);
   expect(run.stderr).toMatch(/\. Nothing was sent, nothing was charged\.\n.*VIDGEN_HOME/);
   expect(world.requests).toEqual([]);
@@ -99,7 +100,7 @@ test("what was written down while the home could be written is still listed, and
   expect(world.requests.filter(({ method }) => method === "POST")).toHaveLength(1);
 });
 
-test("a folder without permission says so", { skip: isRoot }, async () => {
+test.skipIf(isRoot || lacks("file modes"))("a folder without permission says so", async () => {
   const world = await createWorld("a folder");
   await chmod(world.usual, 0o500);
   expect(await findAccessError(join(world.usual, "deep/down"))).toBe("no permission");

@@ -1,4 +1,5 @@
 import { open, readFile } from "node:fs/promises";
+import { devNull } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { download, type MediaOptions } from "../../../src/client/save/download.ts";
@@ -477,7 +478,7 @@ test("a signal that is aborted already ends it with its own reason", async () =>
 });
 
 test("a file that cannot be written is an error at once: fetching again does not mend it", async () => {
-  const file = await open("/dev/null", "r");
+  const file = await open(devNull, "r");
   await file.close();
   let requests = 0;
   const fetch = async () => {
