@@ -9,7 +9,7 @@ import {
   type StoredGeneration,
 } from "../store/generations.ts";
 
-/** The request of a generation as JSON, and as commands and code that repeat it. `hasData` if it contained `data:` images. */
+/** The request of a generation as JSON, and as commands and code that repeat it; `hasData` if it has `data:` images. */
 export type Again = {
   json: string;
   vidgen: string;
@@ -19,12 +19,12 @@ export type Again = {
   hasData: boolean;
 };
 
-/** The base URL of the service, whether `--local` finds it on this machine, and the name of the program there. */
+/** The base URL of the service, whether `--local` means this service, and the name of the program. */
 export type ServiceAddress = { baseUrl: string; isLocal: boolean; program: string };
 
 /**
- * Returns how to repeat a generation, for POSIX shells and for PowerShell 7.3 or later. A `data:` image may have megabytes: a file name replaces it in the `vidgen` line, and the
- * beginning of its URL in the others.
+ * Returns how to repeat a generation, for POSIX shells and for PowerShell 7.3 or later. A `data:` image can have megabytes, so it is not written out:
+ * commands of vidgen get a file name instead, and the others the beginning of the URL.
  */
 export function makeAgain({ request, callback_url }: StoredGeneration, address: ServiceAddress): Again {
   const { baseUrl, isLocal, program } = address;
@@ -89,7 +89,7 @@ function imagesOf({ name }: Field, { images, lastImage, references = [] }: Image
 
 type LineParts = { program: string; flags: string[] };
 
-/** As an argument of vidgen, `-` means stdin, and `@` a file. */
+/** The prompt is piped in if vidgen would read it as `-` (stdin) or `@file`. */
 function vidgenLine(prompt: string, { program, flags }: LineParts, shell: Shell): string {
   const words = commandLine(flags, shell);
   if (prompt === "-" || prompt.startsWith("@")) return pipeLine(prompt, `${program} generate - ${words}`, shell);
@@ -99,7 +99,7 @@ function vidgenLine(prompt: string, { program, flags }: LineParts, shell: Shell)
 
 type LibraryParts = Pick<StoredGeneration["request"], "images" | "extras"> & { baseUrl: string };
 
-/** The library has other names for some fields, takes images as files too, and takes unknown fields as `extra`. */
+/** The library has other names for some fields. It also takes images as files, and unknown fields as `extra`. */
 function libraryCode(body: Record<string, unknown>, { baseUrl, images, extras }: LibraryParts): string {
   const { imageUrl: _, imageUrls: __, lastImageUrl, referenceUrls, callback_url: callbackUrl, ...values } = body;
   const fields = Object.entries(values).filter(([name]) => !Object.hasOwn(extras, name));
@@ -134,7 +134,7 @@ function settingText(value: ExtraValue): string {
   }
 }
 
-/** Also escapes the unsafe characters that JSON does not. */
+/** JSON in which control and bidirectional characters are escaped too. */
 function jsonText(body: object | string, indent?: number): string {
   return JSON.stringify(body, null, indent).replace(
     unsafe,

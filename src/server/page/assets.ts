@@ -30,8 +30,7 @@ export function createAssets(folder: URL, headers: Record<string, string>): Asse
       c.set("isRoutine", true);
       const asset = Object.values(await load()).find(({ path }) => path === c.req.path);
       if (asset?.body === undefined) return next();
-      const own = { "Content-Type": asset.type, "Cache-Control": cachePermanently };
-      return c.body(asset.body, 200, { ...headers, ...own });
+      return c.body(asset.body, 200, { ...headers, "Content-Type": asset.type, "Cache-Control": cachePermanently });
     },
   };
 }
@@ -42,8 +41,8 @@ async function loadAll(folder: URL): Promise<Record<keyof AssetPaths, Asset>> {
   const load = async (name: string, extension: string, type: string): Promise<Asset> => {
     // There are no built files when the program runs from its source.
     const body = await readFile(new URL(`${name}.${extension}`, folder)).catch(() => undefined);
-    const mark = body === undefined ? "" : `-${hash("sha256", body).slice(0, 12)}`;
-    return { path: `/assets/${name}${mark}.${extension}`, body, type: `${type}; charset=utf-8` };
+    const hashSuffix = body === undefined ? "" : `-${hash("sha256", body).slice(0, 12)}`;
+    return { path: `/assets/${name}${hashSuffix}.${extension}`, body, type: `${type}; charset=utf-8` };
   };
   const [script, style, icon] = await Promise.all([
     load("page", "js", "text/javascript"),

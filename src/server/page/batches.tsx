@@ -3,22 +3,22 @@ import { quote } from "../../shell.ts";
 import type { GenerationState } from "../store/generations.ts";
 import type { LabelTotals } from "../store/reports.ts";
 import type { Store } from "../store/store.ts";
-import { Copy } from "./copy.tsx";
+import { CopyButton } from "./copy.tsx";
 import { countText, creditsText, durationText, stateWords, usdText } from "./formatting.ts";
 import { type CardProps, Cards, readCards, Selection } from "./gallery.tsx";
-import { Layout, Message, Time, Visitor } from "./layout.tsx";
-import { WayOut } from "./messages.tsx";
+import { Layout, Message, RelativeTime, VisitorContext } from "./layout.tsx";
+import { HomeLink } from "./messages.tsx";
 import type { PageParts } from "./parts.ts";
 import { readValue } from "./query.ts";
 import { LoginHint, TypedLine } from "./terminal.tsx";
 import { accountOf, type PageContext, terminalOf } from "./visitor.ts";
 
 const maxBatches = 100;
-/** Of a larger batch, only the newest generations are shown as cells. */
+/** The maximum number of generations, newest first, that are shown as cells of the progress strip. */
 const maxCells = 1_000;
 const maxCards = 48;
 
-/** Adds the pages of batches. `vidgen batch` sends a label that names its batch. */
+/** Adds the list of batches and the page of a batch. `vidgen batch` sends the name of its batch as a label. */
 export function addBatches({ app, options, send, signedIn }: PageParts): void {
   const { store, clock } = options;
   app.get("/batches", signedIn, async (c) => {
@@ -40,13 +40,13 @@ export function addBatches({ app, options, send, signedIn }: PageParts): void {
       cells: cells.map(({ state }) => state),
       failed: await readCards(failed, options),
       others: await readCards(others, options),
-      line: `${program} batch ${quote(totals.label, "posix")} ${flag}`,
+      command: `${program} batch ${quote(totals.label, "posix")} ${flag}`,
     };
     return send(c, <BatchPage {...shown} now={clock.date()} />);
   });
 }
 
-/** The batch that the address names. Two accounts may have a label: of the owner's own batch and others, the owner's is first. */
+/** The batch that the address names. Several accounts may use the same label: the visitor's own batch is preferred. */
 async function findBatch(c: PageContext, store: Pick<Store, "labels">): Promise<LabelTotals | undefined> {
   const label = c.req.param("label");
   const account = accountOf(c) ?? readValue(c, "account");
@@ -73,8 +73,8 @@ function BatchesPage({ batches, now }: { batches: readonly LabelTotals[]; now: D
               <span class="about">
                 <OtherAccount name={totals.account} /> {countsText(totals)}
               </span>
-              <Share totals={totals} />
-              <Time at={totals.ended_at ?? totals.started_at} now={now} />
+              <ShareBar totals={totals} />
+              <RelativeTime at={totals.ended_at ?? totals.started_at} now={now} />
             </a>
           </li>
         ))}
@@ -88,9 +88,9 @@ function BatchesPage({ batches, now }: { batches: readonly LabelTotals[]; now: D
   );
 }
 
-/** Whose batch it is, if it is not the visitor's own. */
+/** The name of another account; nothing for the visitor's own. */
 export function OtherAccount({ name }: { name: string }) {
-  const visitor = useContext(Visitor);
+  const visitor = useContext(VisitorContext);
   return name === visitor.account ? null : <span>of {name}</span>;
 }
 
@@ -101,16 +101,16 @@ type BatchProps = {
   failed: readonly CardProps[];
   others: readonly CardProps[];
   /** The command that continues the batch. */
-  line: string;
+  command: string;
   now: Date;
 };
 
 /** A batch: its progress, cost and remaining time, the failed rows, and how to continue. */
-function BatchPage({ totals, cells, failed, others, line, now }: BatchProps) {
+function BatchPage({ totals, cells, failed, others, command, now }: BatchProps) {
   const { label, credits, usd, counts } = totals;
-  const leftMs = timeLeft(totals, now);
+  const leftMs = estimateLeftMs(totals, now);
   const unstarted = Math.max(0, (totals.size ?? 0) - countOf(totals));
-  const visitor = useContext(Visitor);
+  const visitor = useContext(VisitorContext);
   return (
     <Layout title={label} current="/batches">
       <h1 dir="auto">{label}</h1>
@@ -129,11 +129,11 @@ function BatchPage({ totals, cells, failed, others, line, now }: BatchProps) {
         {usd === null ? null : <span>{usdText(usd)}</span>}
         {leftMs === undefined ? null : <span>about {durationText(leftMs)} left</span>}
         <span>
-          started <Time at={totals.started_at} now={now} />
+          started <RelativeTime at={totals.started_at} now={now} />
         </span>
         <a href={`/?${new URLSearchParams({ label })}`}>Show all in the list</a>
       </p>
-      {totals.account === visitor.account ? <Continue totals={totals} unstarted={unstarted} line={line} /> : null}
+      {totals.account === visitor.account ? <Continue totals={totals} unstarted={unstarted} command={command} /> : null}
       {failed.length === 0 ? null : (
         <section>
           <h2>{counts.failed === 1 ? "1 failed" : `${countText(counts.failed)} failed`}</h2>
@@ -151,10 +151,10 @@ function BatchPage({ totals, cells, failed, others, line, now }: BatchProps) {
   );
 }
 
-type ContinueProps = Pick<BatchProps, "totals" | "line"> & { unstarted: number };
+type ContinueProps = Pick<BatchProps, "totals" | "command"> & { unstarted: number };
 
-/** How to continue a batch, or to start its failed rows again, if there is something to start. */
-function Continue({ totals, unstarted, line }: ContinueProps) {
+/** The command that continues a batch or starts its failed rows again; nothing if every row is completed. */
+function Continue({ totals, unstarted, command }: ContinueProps) {
   const { counts, unclear } = totals;
   const isUnfinished = counts.queued + counts.running + unstarted > 0;
   if (!isUnfinished && counts.failed === 0) return null;
@@ -163,11 +163,11 @@ function Continue({ totals, unstarted, line }: ContinueProps) {
       <h2>{isUnfinished ? "Continue this batch" : "Start the failed rows again"}</h2>
       <LoginHint />
       <div class="copied">
-        <pre id="go-on">
-          {line}
+        <pre id="continue-command">
+          {command}
           {isUnfinished ? "" : retryFlag(totals)}
         </pre>
-        <Copy from="go-on" name="the command" />
+        <CopyButton from="continue-command" name="the command" />
       </div>
       <p class="hint">
         Run this in the folder of the file, with the same flags as before. Rows that are done or paid for are not
@@ -184,13 +184,13 @@ function Continue({ totals, unstarted, line }: ContinueProps) {
   );
 }
 
-/** The flag that starts failed rows again; rows that may have been charged only if no other row failed. */
+/** The flag that starts failed rows again. --retry-unknown, which may pay twice for a row, only if all failed rows may have been charged. */
 function retryFlag({ counts, unclear }: LabelTotals): string {
   return counts.failed > unclear ? " --retry-failed" : " --retry-unknown";
 }
 
 /** A bar of the shares of completed, failed, running and queued generations. */
-function Share({ totals }: { totals: LabelTotals }) {
+function ShareBar({ totals }: { totals: LabelTotals }) {
   const whole = Math.max(totals.size ?? 0, countOf(totals));
   let x = 0;
   return (
@@ -220,8 +220,8 @@ function countsText(totals: LabelTotals): string {
   ].join(", ");
 }
 
-/** The remaining time at the pace so far, in milliseconds; `undefined` if no generation runs, or none has ended. */
-function timeLeft(totals: LabelTotals, now: Date): number | undefined {
+/** The remaining time in milliseconds, if the batch continues at its pace so far; `undefined` if nothing is queued or running, or nothing has ended. */
+function estimateLeftMs(totals: LabelTotals, now: Date): number | undefined {
   const { counts, size, started_at } = totals;
   const ended = counts.completed + counts.failed;
   const left = Math.max(size ?? 0, countOf(totals)) - ended;
@@ -232,7 +232,7 @@ function timeLeft(totals: LabelTotals, now: Date): number | undefined {
 function NoBatch() {
   return (
     <Message title="There is no such batch">
-      <WayOut />
+      <HomeLink />
     </Message>
   );
 }

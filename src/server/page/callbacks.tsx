@@ -3,16 +3,16 @@ import { refuse } from "../http/message.ts";
 import { redactUrl } from "../observe/log.ts";
 import type { Attempt, DeliveryRecord, DeliveryState, DeliveryTotals } from "../store/deliveries.ts";
 import { ClockTime } from "./clock.tsx";
-import { Copy } from "./copy.tsx";
+import { CopyButton } from "./copy.tsx";
 import { Fact } from "./facts.tsx";
 import { shortText, spanText } from "./formatting.ts";
-import { Older } from "./gallery.tsx";
-import { Layout, Time } from "./layout.tsx";
+import { OlderLink } from "./gallery.tsx";
+import { Layout, RelativeTime } from "./layout.tsx";
 import type { PageParts, Sign } from "./parts.ts";
 import { olderAddress, readList, readValue } from "./query.ts";
-import { accountOf, findShown, type PageContext } from "./visitor.ts";
+import { accountOf, findVisible, type PageContext } from "./visitor.ts";
 
-/** Adds the callbacks, and the routes that send them again. */
+/** Adds the page of callbacks, and the routes that send them again. */
 export function addCallbacks({ app, options, send, signedIn, fromPage }: PageParts): void {
   const { store, clock, sign } = options;
 
@@ -37,7 +37,7 @@ export function addCallbacks({ app, options, send, signedIn, fromPage }: PagePar
 
   app.post("/callbacks/:id/send", ...fromPage, async (c) => {
     const id = c.req.param("id");
-    if (!(await findShown(c, store, id)) || !(await store.resend(id, clock.date().toISOString())))
+    if (!(await findVisible(c, store, id)) || !(await store.resend(id, clock.date().toISOString())))
       throw refuse(404, "not_found", "this generation has no callback");
     return c.body(null, 204);
   });
@@ -67,10 +67,10 @@ const deliveryWords: Record<DeliveryState, string> = {
 
 /** The length of a prompt in a row. */
 const rowCharacters = 100;
-/** The length of the end of a URL that is never cut. */
+/** The minimum length of the end of a URL that is always shown. */
 const endCharacters = 20;
 
-/** All callbacks as rows, newest first. An open row shows its attempts and its body in a pane. */
+/** The callbacks as rows, newest first. An open row shows its attempts and its body in a pane. */
 function CallbacksPage({ filter, deliveries, totals, older, sign, now }: CallbacksProps) {
   const isFiltered = filter.state !== undefined || filter.host !== undefined;
   return (
@@ -99,7 +99,7 @@ function CallbacksPage({ filter, deliveries, totals, older, sign, now }: Callbac
           Select a callback to see its attempts and its body.
         </p>
       </div>
-      <Older address={older} />
+      <OlderLink address={older} />
     </Layout>
   );
 }
@@ -169,8 +169,8 @@ function DeliveryRow(props: DeliveryProps) {
     <li id={`callback-${generation}`}>
       <details name="callback">
         <summary>
-          <State delivery={delivery} />
-          <Address url={url} />
+          <DeliveryBadge delivery={delivery} />
+          <ShortenedUrl url={url} />
           <span class="about">
             {failures === 0 ? null : (
               <span class="failures">{failures === 1 ? "1 attempt failed" : `${failures} attempts failed`}</span>
@@ -178,7 +178,7 @@ function DeliveryRow(props: DeliveryProps) {
             <span dir="auto">{shortText(prompt, rowCharacters)}</span>
           </span>
           <span class="latency">{last ? spanText(last.ms) : ""}</span>
-          <Time at={last?.at ?? endOf(body)} now={now} />
+          <RelativeTime at={last?.at ?? readEnd(body)} now={now} />
         </summary>
         <div class="pane">
           <p class="about" dir="auto">
@@ -191,8 +191,8 @@ function DeliveryRow(props: DeliveryProps) {
   );
 }
 
-/** Never cuts the end of a URL, where URLs of one endpoint differ. */
-function Address({ url }: { url: string }) {
+/** A URL that is cut in the middle if it is too long: its end tells the URLs of one host apart. */
+function ShortenedUrl({ url }: { url: string }) {
   const text = redactUrl(url).replace(/^https?:\/\//, "");
   const slash = text.indexOf("/", text.length - endCharacters);
   const end = slash === -1 || slash === text.length - 1 ? Math.max(0, text.length - endCharacters) : slash;
@@ -209,22 +209,22 @@ function deliveryStateOf({ attempts, next_at }: DeliveryRecord): DeliveryState {
   return attempts.at(-1)?.delivered ? "delivered" : "given_up";
 }
 
-function State({ delivery }: Pick<DeliveryProps, "delivery">) {
+function DeliveryBadge({ delivery }: Pick<DeliveryProps, "delivery">) {
   const state = deliveryStateOf(delivery);
   const kinds: Record<DeliveryState, string> = { waiting: "processing", delivered: "completed", given_up: "failed" };
   return <span class={`state ${kinds[state]}`}>{deliveryWords[state]}</span>;
 }
 
-/** One callback; `isOpen` shows its attempts and its body from the start. */
+/** A callback with its attempts and its body, which are expanded if `isOpen`. */
 export function DeliveryPane({ delivery, sign, now, isOpen = false }: DeliveryProps & { isOpen?: boolean }) {
   const { id, generation, account, url, body, attempts, next_at } = delivery;
   return (
     <div class="delivery">
       <header>
-        <State delivery={delivery} />
+        <DeliveryBadge delivery={delivery} />
         {next_at === null ? null : (
           <span>
-            {attempts.length === 0 ? "Sending" : "Next attempt"} <Time at={next_at} now={now} />
+            {attempts.length === 0 ? "Sending" : "Next attempt"} <RelativeTime at={next_at} now={now} />
           </span>
         )}
         <button type="button" class="with-script" data-post={`/callbacks/${generation}/send`}>
@@ -234,7 +234,8 @@ export function DeliveryPane({ delivery, sign, now, isOpen = false }: DeliveryPr
       <dl class="facts-table">
         <Fact name="Endpoint">{redactUrl(url)}</Fact>
         <Fact name="webhook-id">
-          <code id={`webhook-${generation}`}>{id}</code> <Copy from={`webhook-${generation}`} name="the webhook-id" />
+          <code id={`webhook-${generation}`}>{id}</code>{" "}
+          <CopyButton from={`webhook-${generation}`} name="the webhook-id" />
         </Fact>
       </dl>
       {attempts.length === 0 ? null : (
@@ -250,7 +251,7 @@ export function DeliveryPane({ delivery, sign, now, isOpen = false }: DeliveryPr
       <details open={isOpen}>
         <summary>Body</summary>
         <div class="copied">
-          <Copy from={`body-${generation}`} name="the body" />
+          <CopyButton from={`body-${generation}`} name="the body" />
           <pre id={`body-${generation}`}>{JSON.stringify(JSON.parse(body), null, 2)}</pre>
         </div>
       </details>
@@ -284,7 +285,7 @@ function AttemptItem({ attempt, headers }: { attempt: Attempt; headers: SignedHe
   );
 }
 
-/** When the generation ended, which is when its callback was created. */
-function endOf(body: string): string {
+/** When the generation ended (ISO 8601), by the body of its callback. */
+function readEnd(body: string): string {
   return String(JSON.parse(body).completed_at);
 }

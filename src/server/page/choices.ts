@@ -5,12 +5,12 @@ import { isPreview, type PriceOptions, priceOf } from "../api/price.ts";
 import type { Engine } from "../engines/engine.ts";
 import type { RenderRequest } from "../store/generations.ts";
 
-/** The fields whose values the form offers as buttons. */
+/** The fields that have buttons for usual values. */
 export type OfferedName = "aspectRatio" | "duration" | "resolution";
 
 export type Offers = Record<OfferedName, readonly string[]>;
 
-/** A model to choose; `characteristic` is its strength, if known. */
+/** A model in the form; `characteristic` is what it is good at, if known. */
 export type ModelChoice = {
   name: string;
   characteristic: string | undefined;
@@ -18,60 +18,60 @@ export type ModelChoice = {
   credits: number;
   maxImages: number;
   isPreview: boolean;
-  /** The values of `allOffers` that the model takes, for fields where it does not take all. */
+  /** The values that the model takes, for each field of `allOffers` of which it does not take every value. */
   offers: Partial<Offers>;
 };
 
-/** All values that the form offers. A model may take only some of them. */
+/** The values that the form has buttons for. A model may take only some of them. */
 export const allOffers: Offers = {
   aspectRatio: suggestionsOf("aspectRatio"),
   duration: ["4", "5", "6", "8", "10", "12"],
   resolution: suggestionsOf("resolution"),
 };
 
-/** How long the form waits for a provider to list what its models take. */
+/** How long the form waits for a provider to state what its models take. */
 const maxWaitMs = 1_000;
 
 type ChoiceOptions = Omit<PriceOptions, "engines"> & { engines: readonly Engine[]; clock: Pick<Clock, "sleep"> };
 
-/** The models that an account can choose, in the order of the engines. If a real engine makes a model, its previews do not count. */
+/** The models that an account can choose, in the order of the engines. If a model has a real engine, preview engines do not count for it. */
 export function listChoices(account: string, options: ChoiceOptions): Promise<ModelChoice[]> {
   const { engines, clock } = options;
   const names = new Set(engines.flatMap(({ models }) => models));
   const afterWait = clock.sleep(maxWaitMs).then(() => ({}));
   return Promise.all(
     [...names].map(async (name) => {
-      const able = engines.filter(({ models }) => models.includes(name));
-      const real = able.filter(({ isSimulation }) => !isSimulation);
-      const makers = real.length > 0 ? real : able;
+      const matching = engines.filter(({ models }) => models.includes(name));
+      const real = matching.filter(({ isSimulation }) => !isSimulation);
+      const usedEngines = real.length > 0 ? real : matching;
       const { characteristic, images } = findModel(name) ?? {};
       return {
         name,
         characteristic,
         credits: priceOf(name, account, options),
-        maxImages: images?.max ?? Math.max(...makers.map((engine) => engine.maxImages)),
+        maxImages: images?.max ?? Math.max(...usedEngines.map((engine) => engine.maxImages)),
         isPreview: isPreview(name, options),
-        offers: await Promise.race([offersOf(name, makers), afterWait]),
+        offers: await Promise.race([offersOf(name, usedEngines), afterWait]),
       };
     }),
   );
 }
 
 /** The values that at least one engine of a model accepts. */
-async function offersOf(model: string, makers: readonly Pick<Engine, "findFault">[]): Promise<Partial<Offers>> {
-  const isTaken = async (name: OfferedName, value: string) => {
-    const faults = await Promise.all(makers.map(({ findFault }) => findFault?.(requestWith(model, name, value))));
+async function offersOf(model: string, engines: readonly Pick<Engine, "findFault">[]): Promise<Partial<Offers>> {
+  const isAccepted = async (name: OfferedName, value: string) => {
+    const faults = await Promise.all(engines.map(({ findFault }) => findFault?.(requestWith(model, name, value))));
     return faults.includes(undefined);
   };
   const offers: Partial<Offers> = {};
   for (const [name, all] of Object.entries(allOffers) as [OfferedName, readonly string[]][]) {
-    const areTaken = await Promise.all(all.map((value) => isTaken(name, value)));
-    if (areTaken.includes(false)) offers[name] = all.filter((_, index) => areTaken[index]);
+    const areAccepted = await Promise.all(all.map((value) => isAccepted(name, value)));
+    if (areAccepted.includes(false)) offers[name] = all.filter((_, index) => areAccepted[index]);
   }
   return offers;
 }
 
-/** A request in which only one field was set. */
+/** A request that sets only this field. */
 function requestWith(model: string, name: OfferedName, value: string) {
   const unset = (["aspectRatio", "duration", "resolution"] as const).filter((each) => each !== name);
   const defaults = { aspectRatio: "16:9", duration: 5, resolution: "720p" };

@@ -1,8 +1,8 @@
 import { useContext } from "hono/jsx";
 import { isPlainHttp } from "../../protocol/url.ts";
 import type { Again } from "./again.ts";
-import { Copy } from "./copy.tsx";
-import { Visitor } from "./layout.tsx";
+import { CopyButton } from "./copy.tsx";
+import { VisitorContext } from "./layout.tsx";
 
 const tabs = [
   { name: "vidgen", of: "vidgen" },
@@ -12,7 +12,7 @@ const tabs = [
   { name: "Library", of: "library" },
 ] as const;
 
-/** How to make a generation again, with a tab for each way. The tabs are radio buttons, which work without a script. */
+/** The commands and the code that repeat a request, each in a tab. The tabs are radio buttons, which work without a script. */
 export function AgainCode({ again }: { again: Again }) {
   return (
     <div class="code">
@@ -28,7 +28,7 @@ export function AgainCode({ again }: { again: Again }) {
       {tabs.map(({ name, of }) => (
         <section class="panel" data-panel={of} tabindex={0} aria-label={name}>
           {name === "curl" || name === "Library" ? <KeyHint /> : null}
-          <Copy from={`code-${of}`} name={`for ${name}`} />
+          <CopyButton from={`code-${of}`} name={`for ${name}`} />
           <pre id={`code-${of}`}>{again[of]}</pre>
         </section>
       ))}
@@ -38,7 +38,7 @@ export function AgainCode({ again }: { again: Again }) {
 
 /** The environment variables that the code needs. */
 function KeyHint() {
-  const baseUrl = useContext(Visitor).terminal?.baseUrl;
+  const baseUrl = useContext(VisitorContext).terminal?.baseUrl;
   return (
     <p class="hint">
       Your API key is read from VIDGEN_API_KEY

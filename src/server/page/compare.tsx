@@ -1,22 +1,22 @@
 import { readBody, refuse, streamResponse } from "../http/message.ts";
 import { listImages } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
+import { GenerationControls } from "./controls.tsx";
 import { durationText, priceText, shortText, usdText } from "./formatting.ts";
 import { maxCompared, maxZipped, minCompared } from "./gallery.tsx";
-import { keyed } from "./keys.ts";
+import { shortcutAttributes } from "./keys.ts";
 import { Layout, Message } from "./layout.tsx";
-import { Marks } from "./marks.tsx";
-import { WayOut } from "./messages.tsx";
+import { HomeLink } from "./messages.tsx";
 import type { PageParts } from "./parts.ts";
-import { accountOf, findShown, type PageContext } from "./visitor.ts";
-import { type Finished, zipOf } from "./zip.ts";
+import { accountOf, findVisible, type PageContext } from "./visitor.ts";
+import { type GenerationWithVideo, zipOf } from "./zip.ts";
 
-/** The ids come as a form: 500 of them have 20 kB, which is too long for a URL. */
+/** The maximum size of the form with the ids, in bytes. 500 ids have 20 kB, which is too long for a URL. */
 const maxZipBytes = 50_000;
-/** The maximum number of generations that are searched for the same prompt, newest first. */
+/** The maximum number of generations, newest first, that are compared with a prompt to find more takes of it. */
 const maxSearched = 200;
 
-/** Adds the routes for several videos: compare them, star the best one, download them. */
+/** Adds the routes that compare, star and download several videos. */
 export function addComparison({ app, options, send, signedIn, fromPage }: PageParts): void {
   const { store, videos } = options;
 
@@ -24,16 +24,16 @@ export function addComparison({ app, options, send, signedIn, fromPage }: PagePa
     const of = c.req.query("of");
     const ids = of === undefined ? (c.req.queries("id") ?? []) : await findSimilar(c, store, of);
     const isTooMany = new Set(ids).size > maxCompared;
-    const generations = isTooMany ? [] : await findFinished(c, store, ids);
-    if (generations.length < minCompared) return send(c, <ChooseOthers isTooMany={isTooMany} />, 400);
-    const credits = await Promise.all(generations.map(({ id }) => paidFor(store, id)));
+    const generations = isTooMany ? [] : await findWithVideo(c, store, ids);
+    if (generations.length < minCompared) return send(c, <WrongVideoCount isTooMany={isTooMany} />, 400);
+    const credits = await Promise.all(generations.map(({ id }) => readCredits(store, id)));
     const compared = generations.map((generation, index) => ({ generation, credits: credits[index] ?? 0 }));
     return send(c, <ComparePage compared={compared} />);
   });
 
   for (const method of ["PUT", "DELETE"] as const)
     app.on(method, "/generations/:id/star", ...fromPage, async (c) => {
-      const generation = await findShown(c, store, c.req.param("id"));
+      const generation = await findVisible(c, store, c.req.param("id"));
       if (!generation) throw refuse(404, "not_found", "there is no such generation");
       await store.star(generation.id, method === "PUT");
       return c.body(null, 204);
@@ -42,7 +42,7 @@ export function addComparison({ app, options, send, signedIn, fromPage }: PagePa
   app.post("/zip", ...fromPage, async (c) => {
     const body = await readBody(c, { maxBytes: maxZipBytes, types: ["application/x-www-form-urlencoded"] });
     const ids = new URLSearchParams(Buffer.from(body).toString()).getAll("id");
-    const generations = await findFinished(c, store, ids.slice(0, maxZipped));
+    const generations = await findWithVideo(c, store, ids.slice(0, maxZipped));
     if (generations.length === 0) return send(c, <NoVideo />, 404);
     const zip = zipOf(generations, videos);
     const headers = {
@@ -57,18 +57,18 @@ export function addComparison({ app, options, send, signedIn, fromPage }: PagePa
 }
 
 /** The generations among these ids that have a video and that this visitor may see, without duplicates. */
-async function findFinished(c: PageContext, store: Pick<Store, "generation">, ids: readonly string[]) {
-  const finished: Finished[] = [];
+async function findWithVideo(c: PageContext, store: Pick<Store, "generation">, ids: readonly string[]) {
+  const finished: GenerationWithVideo[] = [];
   for (const id of new Set(ids)) {
-    const generation = await findShown(c, store, id);
-    if (generation?.media && !generation.removed_at) finished.push(generation as Finished);
+    const generation = await findVisible(c, store, id);
+    if (generation?.media && !generation.removed_at) finished.push(generation as GenerationWithVideo);
   }
   return finished;
 }
 
-/** The ids of a generation and of the newest others with the same prompt. */
+/** The ids of a generation and of the newest completed ones with the same prompt. */
 async function findSimilar(c: PageContext, store: Store, id: string): Promise<string[]> {
-  const generation = await findShown(c, store, id);
+  const generation = await findVisible(c, store, id);
   if (!generation) return [];
   const { prompt } = generation.request;
   const found = await store.list({ text: prompt, state: "completed", account: accountOf(c), limit: maxSearched });
@@ -82,28 +82,29 @@ async function findSimilar(c: PageContext, store: Store, id: string): Promise<st
   return [id, ...same];
 }
 
-async function paidFor(store: Pick<Store, "ledger">, id: string): Promise<number> {
+/** The credits that a generation cost, without those that were returned. */
+async function readCredits(store: Pick<Store, "ledger">, id: string): Promise<number> {
   const payments = await store.ledger({ generation: id, limit: 2 });
   return -payments.reduce((sum, { amount }) => sum + amount, 0);
 }
 
-type Compared = { generation: Finished; credits: number };
+type Compared = { generation: GenerationWithVideo; credits: number };
 
-/** Videos side by side, with one slider: see `browser/compare.ts`. */
+/** Videos side by side, played by one set of controls: see `browser/compare.ts`. */
 function ComparePage({ compared }: { compared: readonly Compared[] }) {
   const prompts = new Set(compared.map(({ generation }) => generation.request.prompt));
   const [prompt = ""] = prompts;
   return (
     <Layout title={`Compare ${compared.length}`} current="/">
       <h1 dir="auto">{prompts.size === 1 ? prompt : `Compare ${compared.length} videos`}</h1>
-      <div class="together with-script" data-own>
-        <button type="button" id="play" {...keyed("play")}>
+      <div class="playback with-script" data-own>
+        <button type="button" id="play" {...shortcutAttributes("play")}>
           Play
         </button>
-        <button type="button" data-frames="-1" aria-label="One frame back" {...keyed("back")}>
+        <button type="button" data-frames="-1" aria-label="One frame back" {...shortcutAttributes("back")}>
           ‹
         </button>
-        <button type="button" data-frames="1" aria-label="One frame forward" {...keyed("forward")}>
+        <button type="button" data-frames="1" aria-label="One frame forward" {...shortcutAttributes("forward")}>
           ›
         </button>
         <input type="range" id="position" min="0" max="0" step="any" value="0" aria-label="Position in all videos" />
@@ -114,7 +115,7 @@ function ComparePage({ compared }: { compared: readonly Compared[] }) {
           <CompareItem generation={generation} number={index + 1} hasPrompt={prompts.size > 1} />
         ))}
       </ol>
-      <FactsTable compared={compared} />
+      <ComparisonTable compared={compared} />
       <form action="/zip" method="post">
         {compared.map(({ generation }) => (
           <input type="hidden" name="id" value={generation.id} />
@@ -137,7 +138,7 @@ function isPortrait(aspectRatio: string): boolean {
   return width < height;
 }
 
-type CompareItemProps = { generation: Finished; number: number; hasPrompt: boolean };
+type CompareItemProps = { generation: GenerationWithVideo; number: number; hasPrompt: boolean };
 
 function CompareItem({ generation, number, hasPrompt }: CompareItemProps) {
   const { id, request, isStarred } = generation;
@@ -150,19 +151,19 @@ function CompareItem({ generation, number, hasPrompt }: CompareItemProps) {
         <a href={`/generations/${id}`} dir="auto">
           {hasPrompt ? shortText(prompt, 120) : model}
         </a>
-        <Marks {...{ id, prompt, model, isStarred }} hasVideo hasWords isSelectable={false} />
+        <GenerationControls {...{ id, prompt, model, isStarred }} hasVideo hasWords isSelectable={false} />
       </p>
     </li>
   );
 }
 
 /** A table with a column for each video. Rows in which the videos differ are marked. */
-function FactsTable({ compared }: { compared: readonly Compared[] }) {
+function ComparisonTable({ compared }: { compared: readonly Compared[] }) {
   const facts = compared.map(factsOf);
   const names = [...new Set(facts.flatMap((each) => Object.keys(each)))];
   const differs = (name: string) => new Set(facts.map((each) => each[name])).size > 1;
   return (
-    <section class="sideways" tabindex={0} aria-label="Facts">
+    <section class="scrolls-sideways" tabindex={0} aria-label="Facts">
       <table class="ledger differences">
         <thead>
           <tr>
@@ -190,12 +191,12 @@ function FactsTable({ compared }: { compared: readonly Compared[] }) {
   );
 }
 
-/** The compared values, by label. */
+/** The values of a video in the comparison, by their labels. */
 function factsOf({ generation, credits }: Compared): Record<string, string> {
   const { request, checkpoint, created_at, completed_at, cost } = generation;
   const { model, aspectRatio, duration, resolution, extras } = request;
   const images = listImages(request);
-  const madeMs = Date.parse(completed_at ?? created_at) - Date.parse(checkpoint?.at ?? created_at);
+  const renderedMs = Date.parse(completed_at ?? created_at) - Date.parse(checkpoint?.at ?? created_at);
   const others = Object.entries(extras).map(([name, value]) => [
     name,
     typeof value === "string" ? value : JSON.stringify(value),
@@ -205,18 +206,18 @@ function factsOf({ generation, credits }: Compared): Record<string, string> {
     Video: `${aspectRatio}, ${duration} s, ${resolution}`,
     ...(images.length > 0 && { Images: String(images.length) }),
     ...Object.fromEntries(others),
-    "Made in": durationText(Math.max(0, madeMs)),
+    "Rendered in": durationText(Math.max(0, renderedMs)),
     Cost: [priceText(credits), cost === null ? undefined : usdText(cost)].filter(Boolean).join(", ") || "nothing",
   };
 }
 
-function ChooseOthers({ isTooMany }: { isTooMany: boolean }) {
+function WrongVideoCount({ isTooMany }: { isTooMany: boolean }) {
   return (
     <Message title={isTooMany ? `Compare at most ${maxCompared} videos` : "Fewer than two videos to compare"}>
       <p>
         Select {minCompared} to {maxCompared} completed videos in the list, then press "Compare".
       </p>
-      <WayOut />
+      <HomeLink />
     </Message>
   );
 }
@@ -224,7 +225,7 @@ function ChooseOthers({ isTooMany }: { isTooMany: boolean }) {
 function NoVideo() {
   return (
     <Message title="None of these has a video">
-      <WayOut />
+      <HomeLink />
     </Message>
   );
 }

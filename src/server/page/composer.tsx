@@ -9,12 +9,12 @@ import { allOffers, listChoices, type ModelChoice, type OfferedName } from "./ch
 import { creditsText, priceText, shortText } from "./formatting.ts";
 import { type CardProps, Cards, readCards, Selection } from "./gallery.tsx";
 import { Layout } from "./layout.tsx";
-import { Missing } from "./messages.tsx";
+import { NoGeneration } from "./messages.tsx";
 import type { PageParts } from "./parts.ts";
 import { readValue } from "./query.ts";
-import { accountOf, findShown, uuid } from "./visitor.ts";
+import { accountOf, findVisible, uuid } from "./visitor.ts";
 
-/** The maximum number of generations from the form that are shown beside it. */
+/** The maximum number of started generations that are shown beside the form. */
 const maxStarted = 12;
 const maxTakes = 4;
 
@@ -23,15 +23,15 @@ export function addComposer({ app, options, send, signedIn, fromPage }: PagePart
   const { store } = options;
 
   app.get("/new", signedIn, async (c) => {
-    const [from, end] = [readValue(c, "from", uuid), readValue(c, "continue", uuid)];
-    const parent = from ?? end;
-    const begun = parent === undefined ? undefined : await findShown(c, store, parent);
-    if (parent !== undefined && begun === undefined) return send(c, <Missing />, 404);
-    const ids = (c.req.queries("made") ?? []).filter((id) => uuid.test(id)).slice(0, maxStarted);
+    const [from, continuedId] = [readValue(c, "from", uuid), readValue(c, "continue", uuid)];
+    const originId = from ?? continuedId;
+    const origin = originId === undefined ? undefined : await findVisible(c, store, originId);
+    if (originId !== undefined && origin === undefined) return send(c, <NoGeneration />, 404);
+    const ids = (c.req.queries("started") ?? []).filter((id) => uuid.test(id)).slice(0, maxStarted);
     const started = ids.length === 0 ? [] : await store.list({ ids, account: accountOf(c), limit: maxStarted });
     const shown = {
-      earlier: from === undefined ? undefined : begun,
-      continued: from === undefined ? begun : undefined,
+      earlier: from === undefined ? undefined : origin,
+      continued: from === undefined ? origin : undefined,
       models: await listChoices(c.var.account, options),
       credits: await store.balance(c.var.account),
       started: await readCards(started, options),
@@ -39,9 +39,9 @@ export function addComposer({ app, options, send, signedIn, fromPage }: PagePart
     return send(c, <ComposerPage {...shown} />);
   });
 
-  // The request of a generation with its images, for a form that begins with it.
+  // The request of a generation with its images, for a form that repeats it.
   app.get("/generations/:id/request", signedIn, async (c) => {
-    const generation = await findShown(c, store, c.req.param("id"));
+    const generation = await findVisible(c, store, c.req.param("id"));
     if (!generation) throw refuse(404, "not_found", "there is no such generation");
     c.header("Cache-Control", "no-store");
     return c.json(requestBody(generation, await store.images(generation.id)));
@@ -52,7 +52,7 @@ export function addComposer({ app, options, send, signedIn, fromPage }: PagePart
     ...fromPage,
     async (c, next) => {
       c.set("isRoutine", false);
-      // Without a key, a second click would be charged again.
+      // Without a key, a second click would start and charge another generation.
       if (!c.req.header("Idempotency-Key"))
         throw refuse(400, "no_idempotency_key", "a start from the page needs an Idempotency-Key");
       await next();
@@ -65,7 +65,7 @@ export function addComposer({ app, options, send, signedIn, fromPage }: PagePart
   );
 }
 
-/** Converts and checks the typed values as the command line does. Throws a refusal for an invalid value. */
+/** Checks and converts the typed values as the command line does. Throws a refusal for an invalid value. */
 function readFields(body: JsonBody): JsonBody {
   const json = { ...(Object(body.json) as Record<string, unknown>) };
   for (const field of textFields) {
@@ -78,9 +78,9 @@ function readFields(body: JsonBody): JsonBody {
 }
 
 type ComposerProps = {
-  /** The generation that the form begins with. */
+  /** The generation whose request the form repeats. */
   earlier?: StoredGeneration | undefined;
-  /** The generation whose last frame the form begins with. */
+  /** The generation that the form continues: its last frame is the first image. */
   continued?: StoredGeneration | undefined;
   models: readonly ModelChoice[];
   credits: number;
@@ -88,16 +88,19 @@ type ComposerProps = {
   started: readonly CardProps[];
 };
 
-/** The form for new generations, beside those it has started. The script stores the typed values and creates the Idempotency-Keys: see `browser/composer.ts`. */
+/**
+ * The form for new generations, and beside it the generations it has started. The script stores the typed values and creates the Idempotency-Keys: see
+ * `browser/composer.ts`.
+ */
 function ComposerPage({ started, ...props }: ComposerProps) {
   const title = titleOf(props);
   return (
     <Layout title={title} current="/new">
       <h1>{title}</h1>
-      <div class="making">
+      <div class="composing">
         <ComposerForm {...props} />
-        <section class="made" aria-labelledby="made">
-          <h2 id="made">From this form</h2>
+        <section class="started" aria-labelledby="started">
+          <h2 id="started">From this form</h2>
           {started.length === 0 ? <p class="hint">What you generate appears here. The form keeps its values.</p> : null}
           <Cards cards={started} query="" id="list" name="From this form, newest first" />
           <Selection />
@@ -110,22 +113,22 @@ function ComposerPage({ started, ...props }: ComposerProps) {
   );
 }
 
-type Origin = Pick<ComposerProps, "earlier" | "continued">;
+type FormOrigin = Pick<ComposerProps, "earlier" | "continued">;
 
-function titleOf({ earlier, continued }: Origin): string {
+function titleOf({ earlier, continued }: FormOrigin): string {
   if (continued) return "Continue from the end";
   return earlier ? "Another take" : "New generation";
 }
 
 const offeredNames = Object.keys(allOffers) as OfferedName[];
-/** The fields, besides the model, that the form copies from a video that it continues. */
+/** The fields that the form copies from a generation that it continues, besides the model. */
 const continuedFields: readonly string[] = ["aspectRatio", "resolution"];
 
 function ComposerForm({ earlier, continued, models, credits }: Omit<ComposerProps, "started">) {
   const known = new Set<string>(textFields.map(({ name }) => name));
   const extras = Object.fromEntries(Object.entries(earlier?.request.extras ?? {}).filter(([name]) => !known.has(name)));
   const images = listImages(earlier?.request ?? { images: [] });
-  const model = findModelToChoose({ earlier, continued }, models);
+  const model = findInitialModel({ earlier, continued }, models);
   const seed = typedValue(fieldOf("seed"), earlier);
   return (
     // Outside of a <dialog>, a form with this method is not sent: Generate does nothing before the script has loaded.
@@ -137,8 +140,8 @@ function ComposerForm({ earlier, continued, models, credits }: Omit<ComposerProp
       data-continued={continued?.id}
       data-images={images.length || undefined}
     >
-      {earlier ? <Parent earlier={earlier} model={model} /> : null}
-      {continued ? <Continued continued={continued} model={model} /> : null}
+      {earlier ? <EarlierHint earlier={earlier} model={model} /> : null}
+      {continued ? <ContinuedHint continued={continued} model={model} /> : null}
       <div class="fields" data-own>
         <TextField field={fieldOf("prompt")} value={earlier?.request.prompt} hasFocus={earlier === undefined} />
         <fieldset class="images field">
@@ -204,7 +207,7 @@ function ComposerForm({ earlier, continued, models, credits }: Omit<ComposerProp
 
 type OriginProps = { text: string; generation: StoredGeneration; model: string | undefined; reason: string };
 
-/** Names the generation that the form begins with, and says why a different model is selected. */
+/** Names the generation that the form repeats or continues, and says why a different model is selected. */
 function OriginHint({ text, generation: { id, request }, model, reason }: OriginProps) {
   return (
     <>
@@ -225,7 +228,7 @@ function OriginHint({ text, generation: { id, request }, model, reason }: Origin
   );
 }
 
-function Parent({ earlier, model }: { earlier: StoredGeneration; model: string | undefined }) {
+function EarlierHint({ earlier, model }: { earlier: StoredGeneration; model: string | undefined }) {
   return (
     <div>
       <OriginHint text="Another take of" generation={earlier} model={model} reason="is no longer available" />
@@ -239,7 +242,7 @@ function Parent({ earlier, model }: { earlier: StoredGeneration; model: string |
   );
 }
 
-function Continued({ continued, model }: { continued: StoredGeneration; model: string | undefined }) {
+function ContinuedHint({ continued, model }: { continued: StoredGeneration; model: string | undefined }) {
   const reason = "cannot begin with one image here";
   return (
     <div>
@@ -248,13 +251,13 @@ function Continued({ continued, model }: { continued: StoredGeneration; model: s
   );
 }
 
-/** The model of the earlier generation if it can be used, or else the first usable model, if any. */
-function findModelToChoose({ earlier, continued }: Origin, models: ComposerProps["models"]): string | undefined {
+/** The model of the generation that the form repeats or continues, if it can be used; else the first model that can be. */
+function findInitialModel({ earlier, continued }: FormOrigin, models: ComposerProps["models"]): string | undefined {
   const beginsWithImage = ({ name, maxImages }: ModelChoice) =>
     maxImages > 0 && (findModel(name)?.images?.min ?? 1) <= 1;
-  const able = continued ? models.filter(beginsWithImage) : models;
+  const usable = continued ? models.filter(beginsWithImage) : models;
   const wanted = (earlier ?? continued)?.request.model ?? defaultModel;
-  return (able.find(({ name }) => name === wanted) ?? able[0])?.name;
+  return (usable.find(({ name }) => name === wanted) ?? usable[0])?.name;
 }
 
 /** The number of generations to start with the same request. */
@@ -348,7 +351,7 @@ function ModelField({ models, chosen }: { models: readonly ModelChoice[]; chosen
   );
 }
 
-/** An optional value: buttons for what the selected model takes, and a field for other values. */
+/** An optional value: buttons for usual values that the selected model takes, and a field for others. */
 function ChoiceField({ field, value = "" }: { field: Field; value: string | undefined }) {
   const { name, takes } = field;
   const label = labelOf(field);
@@ -372,7 +375,7 @@ function ChoiceField({ field, value = "" }: { field: Field; value: string | unde
   );
 }
 
-/** A button that sets a field. The empty value leaves the choice to the model. */
+/** A button that sets a field; with the empty value, the model chooses. */
 function Offer({ name, offer, label }: { name: string; offer: string; label: string }) {
   const text = name === "duration" && offer !== "" ? `${offer} s` : offer || "Default";
   return (

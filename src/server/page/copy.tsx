@@ -1,5 +1,5 @@
-/** A button that copies the text of the element with this id. It is shown if the browser can copy. */
-export function Copy({ from, name }: { from: string; name: string }) {
+/** A button that copies the text of the element with the id `from`. It is hidden where the browser cannot copy. */
+export function CopyButton({ from, name }: { from: string; name: string }) {
   return (
     <button type="button" class="copy" data-copy={from} aria-label={`Copy ${name}`}>
       Copy

@@ -2,16 +2,16 @@ import type { LedgerEntry } from "../store/accounts.ts";
 import type { Spending, SpendingKey, Spent } from "../store/reports.ts";
 import { batchAddress, OtherAccount } from "./batches.tsx";
 import { shortText, usdText } from "./formatting.ts";
-import { Older } from "./gallery.tsx";
-import { Layout, Time } from "./layout.tsx";
+import { OlderLink } from "./gallery.tsx";
+import { Layout, RelativeTime } from "./layout.tsx";
 import type { PageParts } from "./parts.ts";
 import { olderAddress, readList } from "./query.ts";
-import { accountOf, isShownTo } from "./visitor.ts";
+import { accountOf, maySee } from "./visitor.ts";
 
 /** The number of rows in each table of spending. */
 const spendingRows = 14;
 
-/** Adds the balances and the ledger. */
+/** Adds the page of balances, spending and the ledger. */
 export function addCredits({ app, options, send, signedIn }: PageParts): void {
   const { store, clock } = options;
 
@@ -20,7 +20,7 @@ export function addCredits({ app, options, send, signedIn }: PageParts): void {
     const account = accountOf(c);
     const entries = await store.ledger({ before: before === undefined ? undefined : Number(before), account, limit });
     const older = olderAddress(c, entries, entries.at(-1)?.number);
-    const balances = (await store.accounts()).filter((each) => isShownTo(c, each.account));
+    const balances = (await store.accounts()).filter((each) => maySee(c, each.account));
     const spending = await store.spending({ account, limit: spendingRows });
     return send(c, <CreditsPage {...{ balances, spending, entries, skip, older }} now={clock.date()} />);
   });
@@ -94,14 +94,14 @@ function CreditsPage({ balances, spending, entries, skip, older, now }: CreditsP
           </table>
         </section>
       </div>
-      <Older address={older} />
+      <OlderLink address={older} />
     </Layout>
   );
 }
 
 function SpendingTable({ by, rows }: { by: SpendingKey; rows: readonly Spent[] }) {
   const { heading, key } = spendingWords[by];
-  const most = Math.max(1, ...rows.map(({ credits }) => credits));
+  const maxCredits = Math.max(1, ...rows.map(({ credits }) => credits));
   const hasUsd = rows.some(({ usd }) => usd !== null);
   const hasUnclear = rows.some(({ unclear }) => unclear > 0);
   if (rows.length === 0) return null;
@@ -142,7 +142,7 @@ function SpendingTable({ by, rows }: { by: SpendingKey; rows: readonly Spent[] }
                   </>
                 )}
                 <svg width="100%" height="4" aria-hidden="true">
-                  <rect width={`${(Math.max(0, credits) / most) * 100}%`} height="100%" rx="2" />
+                  <rect width={`${(Math.max(0, credits) / maxCredits) * 100}%`} height="100%" rx="2" />
                 </svg>
               </th>
               <td class="number">{generations.toLocaleString("en")}</td>
@@ -165,14 +165,14 @@ function Entry({ entry, hasAccounts, hasUsd, now }: EntryProps) {
   return (
     <tr id={`entry-${number}`}>
       <td class="when">
-        <Time at={at} now={now} />
+        <RelativeTime at={at} now={now} />
       </td>
       <td class="about" dir="auto">
         {generation === null ? (
           reason
         ) : (
           <>
-            {isRefund ? <span class="back">Returned: </span> : null}
+            {isRefund ? <span class="refund">Returned: </span> : null}
             <a href={`/generations/${generation}`}>{shortText(prompt ?? generation, promptCharacters)}</a>
           </>
         )}

@@ -6,18 +6,18 @@ import type { Retired } from "../queue/retired.ts";
 import type { Waiting } from "../store/claims.ts";
 import { createEngineChecks } from "./engine-checks.ts";
 import { Fact } from "./facts.tsx";
-import { Layout, Time } from "./layout.tsx";
-import { OwnersAlone } from "./messages.tsx";
+import { Layout, RelativeTime } from "./layout.tsx";
+import { OwnerOnly } from "./messages.tsx";
 import type { PageParts } from "./parts.ts";
 import { accountOf } from "./visitor.ts";
 
-/** Adds the engines, for the owner. */
+/** Adds the page of engines, for the owner only. */
 export function addEngines({ app, options, send, signedIn }: PageParts): void {
   const { queue, clock } = options;
   const checkEngines = createEngineChecks(options.engines, clock);
 
   app.get("/engine-status", signedIn, async (c) => {
-    if (accountOf(c) !== undefined) return send(c, <OwnersAlone />, 403);
+    if (accountOf(c) !== undefined) return send(c, <OwnerOnly />, 403);
     const checks = await checkEngines();
     const engines = options.engines.flatMap((engine) => {
       const check = checks.get(engine);
@@ -32,7 +32,7 @@ export function addEngines({ app, options, send, signedIn }: PageParts): void {
   });
 }
 
-/** An engine of this process, whether it responds, and its outage, if it has one. */
+/** An engine of this process, whether it responds, and its outage, if any. */
 type EngineState = { engine: Engine; check: EngineCheck; outage: Outage | undefined };
 
 type EnginesProps = {
@@ -79,13 +79,13 @@ function EngineItem({ state, creates, now }: EngineItemProps) {
     <li class="engine">
       <header>
         <h2>{name}</h2>
-        <EngineWord state={state} />
+        <EngineBadge state={state} />
       </header>
       {reason === null ? null : (
         <p class="reason" dir="auto">
           {outage === undefined ? null : (
             <>
-              Unavailable since <Time at={outage.since.toISOString()} now={now} />:{" "}
+              Unavailable since <RelativeTime at={outage.since.toISOString()} now={now} />:{" "}
             </>
           )}
           {reason}
@@ -106,7 +106,7 @@ function EngineItem({ state, creates, now }: EngineItemProps) {
   );
 }
 
-/** An engine that is no longer used but has generations. */
+/** An engine that is no longer configured but has unfinished generations. */
 function RetiredItem({ retired: { engine, count, reason } }: { retired: Retired }) {
   return (
     <li class="engine">
@@ -126,18 +126,18 @@ function RetiredItem({ retired: { engine, count, reason } }: { retired: Retired 
   );
 }
 
-function EngineWord({ state: { engine, check, outage } }: Pick<EngineItemProps, "state">) {
+function EngineBadge({ state: { engine, check, outage } }: Pick<EngineItemProps, "state">) {
   if (engine.concurrency === 0) return <span class="state">Unused</span>;
   if (outage) return <span class="state failed">Unavailable</span>;
   if (check.error !== null) return <span class="state failed">Does not respond</span>;
   return <span class="state completed">Up</span>;
 }
 
-type Line = { count: number; oldest_at: string };
+type WaitingTotals = { count: number; oldest_at: string };
 
-/** The waiting generations by model. The queue also separates them by their needs, which only matter to engines. */
-function byModel(waiting: readonly Waiting[]): Map<string, Line> {
-  const lines = new Map<string, Line>();
+/** The waiting generations by model. The queue counts them by model and by what an engine must support, which does not matter here. */
+function sumByModel(waiting: readonly Waiting[]): Map<string, WaitingTotals> {
+  const lines = new Map<string, WaitingTotals>();
   for (const { model, count, oldest_at } of waiting) {
     const known = lines.get(model);
     const oldest = known && known.oldest_at < oldest_at ? known.oldest_at : oldest_at;
@@ -147,7 +147,7 @@ function byModel(waiting: readonly Waiting[]): Map<string, Line> {
 }
 
 function QueueTable({ waiting, now }: Pick<EnginesProps, "waiting" | "now">) {
-  const lines = [...byModel(waiting)];
+  const lines = [...sumByModel(waiting)];
   return (
     <section>
       <h2>Queue</h2>
@@ -172,7 +172,7 @@ function QueueTable({ waiting, now }: Pick<EnginesProps, "waiting" | "now">) {
                 </th>
                 <td class="number">{count.toLocaleString("en")}</td>
                 <td>
-                  <Time at={oldest_at} now={now} />
+                  <RelativeTime at={oldest_at} now={now} />
                 </td>
               </tr>
             ))}

@@ -5,7 +5,7 @@ import type { Change } from "../store/change.ts";
 
 export type Changes = {
   publish(change: Change): void;
-  /** Streams changes from now on as server-sent events until the client disconnects. Throws a refusal if there are too many streams. */
+  /** Streams the changes from now on as server-sent events, until the client disconnects. Throws a refusal if there are too many streams. */
   stream(c: ApiContext, options: StreamOptions): Response;
   /** Ends all streams. */
   close(): void;
@@ -19,12 +19,12 @@ export type StreamOptions = {
   isShown(change: Change): boolean;
 };
 
-/** `unread` keeps only the last change of each kind, so that a slow client takes little memory. */
+/** An open stream. `unread` has only the latest change of each kind and generation, so that a slow client takes little memory. */
 type Listener = { account: string; unread: Map<string, Change>; wakeUp: AbortController; isEnded: boolean };
 
 /**
- * How often the event "ping" is sent. It detects clients that have vanished, and shows the page that the stream works: the page waits twice as long
- * (browser/live.ts).
+ * How often the event "ping" is sent. It detects clients that have vanished, and tells the page that the stream still works: after twice this time
+ * without an event, the page polls (browser/live.ts).
  */
 const pingMs = 5_000;
 

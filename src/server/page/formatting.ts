@@ -1,5 +1,3 @@
-/** Texts of the page, on the server and in the browser. */
-
 import type { Progress } from "../store/change.ts";
 import type { GenerationState } from "../store/generations.ts";
 
@@ -26,7 +24,7 @@ export function elapsedText(since: string, now: Date): string {
   return [first, ...rest.map((part) => String(part).padStart(2, "0"))].join(":");
 }
 
-/** Such as "about 20 s left" or "about 2 min left"; after that time, "longer than usual". */
+/** Such as "about 20 s left" or "about 2 min left"; "longer than usual" once the time is over. */
 export function leftText(until: string, now: Date): string {
   const ms = Date.parse(until) - now.getTime();
   if (ms <= 0) return "longer than usual";
@@ -44,7 +42,7 @@ export function creditsText(credits: number): string {
   return credits === 1 ? "1 credit" : `${countText(credits)} credits`;
 }
 
-/** The same for a price; `undefined` if it is 0, which is not shown. */
+/** A price in credits; `undefined` for 0, which is not shown. */
 export function priceText(credits: number): string | undefined {
   return credits === 0 ? undefined : creditsText(credits);
 }
@@ -96,7 +94,7 @@ export function clockText(at: string, kind: ClockKind, timeZone?: string): strin
   return new Intl.DateTimeFormat("en-GB", { ...clockFormats[kind], timeZone }).format(new Date(at));
 }
 
-/** The beginning of a text on one line, with at most this number of characters. */
+/** A text on one line, cut after this number of characters. */
 export function shortText(text: string, characters: number): string {
   const line = text.replace(/\s+/g, " ").trim();
   if (line.length <= characters) return line;

@@ -1,6 +1,8 @@
 import type { Progress } from "../store/change.ts";
 import type { GenerationState } from "../store/generations.ts";
 import type { GenerationFilter, GenerationSummary, GenerationTotals } from "../store/reports.ts";
+import { GenerationControls } from "./controls.tsx";
+import { createForecast } from "./forecast.ts";
 import {
   countText,
   creditsText,
@@ -12,12 +14,10 @@ import {
   stateWords,
   usdText,
 } from "./formatting.ts";
-import { keyed, shortcutOf } from "./keys.ts";
-import { Layout, Time } from "./layout.tsx";
-import { Marks } from "./marks.tsx";
+import { shortcutAttributes, shortcutOf } from "./keys.ts";
+import { Layout, RelativeTime } from "./layout.tsx";
 import type { PageOptions, PageParts } from "./parts.ts";
 import { addressBefore, olderAddress, readList, readValue } from "./query.ts";
-import { createForecast } from "./remaining.ts";
 import { TypedLine } from "./terminal.tsx";
 import { accountOf, type PageContext, uuid } from "./visitor.ts";
 
@@ -57,7 +57,7 @@ type GalleryProps = {
   filter: GenerationFilter;
   cards: readonly CardProps[];
   totals: GenerationTotals;
-  /** Whether this is the first page. It begins with the newest generation, or with the generation that was the newest when the link was made. */
+  /** Whether this is the first page. It starts at the newest generation, or while the list is in use at its first entry. */
   isNewest: boolean;
   /** The address of the next page; `undefined` on the last page. */
   older: string | undefined;
@@ -74,7 +74,7 @@ function Gallery({ filter, cards, totals, isNewest, older, unsearched }: Gallery
       <search>
         <FilterForm filter={filter} totals={totals} />
       </search>
-      <Newer filter={filter} totals={totals} isNewest={isNewest} />
+      <NewerLink filter={filter} totals={totals} isNewest={isNewest} />
       <Cards
         {...{ cards, query }}
         id="list"
@@ -82,8 +82,8 @@ function Gallery({ filter, cards, totals, isNewest, older, unsearched }: Gallery
         first={isNewest ? cards[0]?.generation.id : undefined}
       />
       <Empty filter={filter} />
-      <Older address={older} />
-      <Unsearched address={unsearched} />
+      <OlderLink address={older} />
+      <SearchOlderLink address={unsearched} />
       <Selection />
     </Layout>
   );
@@ -95,7 +95,7 @@ type CardsProps = {
   query: string;
   id: string;
   name: string;
-  /** The id of the first generation, if newer ones may appear above it. */
+  /** The id of the first generation, on the first page: newer ones may appear above it. */
   first?: string | undefined;
 };
 
@@ -110,10 +110,10 @@ export function Cards({ cards, query, id, name, first }: CardsProps) {
   );
 }
 
-/** The actions for selected videos; hidden while none is selected. `hasKey` if the keys for Compare and Delete press the buttons here. */
+/** The actions for the selected videos; hidden while none is selected. `hasKey` if the keys for Compare and Delete press these buttons. */
 export function Selection({ hasKey = true }) {
   return (
-    // The tab's storage has the selection, so a browser must not restore the boxes.
+    // The selection is in the tab's storage, so the browser must not restore the checkboxes.
     <form
       id="selection"
       class="selection"
@@ -124,16 +124,21 @@ export function Selection({ hasKey = true }) {
       data-own
     >
       <output class="with-script"></output>
-      <button type="submit" data-min={minCompared} data-max={maxCompared} {...(hasKey && keyed("compare"))}>
+      <button
+        type="submit"
+        data-min={minCompared}
+        data-max={maxCompared}
+        {...(hasKey && shortcutAttributes("compare"))}
+      >
         Compare
       </button>
       <button type="submit" formaction="/zip" formmethod="post" data-min={1} data-max={maxZipped}>
         Download .zip
       </button>
-      <button type="submit" class="cancel" {...changedBy("cancel")}>
+      <button type="submit" class="cancel" {...actionAttributes("cancel")}>
         Cancel…
       </button>
-      <button type="submit" {...changedBy("delete")} {...(hasKey && keyed("end"))}>
+      <button type="submit" {...actionAttributes("delete")} {...(hasKey && shortcutAttributes("end"))}>
         Delete…
       </button>
       <button type="reset">Clear selection</button>
@@ -141,10 +146,10 @@ export function Selection({ hasKey = true }) {
   );
 }
 
-/** The attributes of a button that asks before it changes the selected generations. */
-function changedBy(act: "cancel" | "delete") {
+/** The attributes of a button that cancels or deletes the selected generations, after a confirmation. */
+function actionAttributes(action: "cancel" | "delete") {
   return {
-    formaction: `/${act}/confirm`,
+    formaction: `/${action}/confirm`,
     formmethod: "post" as const,
     "data-ask": true,
     "data-min": 1,
@@ -199,12 +204,12 @@ function FilterForm({ filter, totals }: Pick<GalleryProps, "filter" | "totals">)
   );
 }
 
-/** The link to newer generations. They do not appear by themselves while the list is in use. */
-function Newer({ filter, totals, isNewest }: Pick<GalleryProps, "filter" | "totals" | "isNewest">) {
+/** The link to newer generations, which are not added while the list is in use. */
+function NewerLink({ filter, totals, isNewest }: Pick<GalleryProps, "filter" | "totals" | "isNewest">) {
   const { newer } = totals;
   if (isNewest && newer === 0) return null;
   return (
-    <p class="newer" id="newer-place">
+    <p class="newer" id="newer-line">
       <a id="newer" class="button" href={`/${queryOf(filter)}`}>
         {isNewest ? `${countText(newer)} new` : "Show the newest"}
       </a>
@@ -236,7 +241,7 @@ function StateChoice({ value, name, count, chosen = "" }: StateChoiceProps) {
   );
 }
 
-/** Shown by the style sheet while the list before it is empty. */
+/** The text for an empty list. The style sheet shows it while the list before it has no entries. */
 function Empty({ filter }: Pick<GalleryProps, "filter">) {
   const isFiltered = Object.values(filter).some((value) => value !== undefined);
   return (
@@ -259,7 +264,7 @@ function Empty({ filter }: Pick<GalleryProps, "filter">) {
 }
 
 /** The link to the next page of a list. */
-export function Older({ address }: { address: string | undefined }) {
+export function OlderLink({ address }: { address: string | undefined }) {
   if (address === undefined) return null;
   return (
     <a id="older" class="button older" rel="next" href={address}>
@@ -268,8 +273,8 @@ export function Older({ address }: { address: string | undefined }) {
   );
 }
 
-/** The link that continues a search over older generations. It replaces the link to the next page. */
-function Unsearched({ address }: { address: string | undefined }) {
+/** The link that continues a search with older generations, in place of the link to the next page. */
+function SearchOlderLink({ address }: { address: string | undefined }) {
   if (address === undefined) return null;
   return (
     <p id="older" class="older">
@@ -284,12 +289,12 @@ function Unsearched({ address }: { address: string | undefined }) {
 export type CardProps = {
   generation: GenerationSummary;
   progress: Progress | undefined;
-  /** When it should end, if it runs and that is known. */
+  /** The expected end of a running generation (ISO 8601), if known. */
   until: string | undefined;
   now: Date;
 };
 
-/** Reads what the cards of generations show besides. */
+/** Adds to generations what their cards show: the progress and the expected end. */
 export function readCards(
   generations: readonly GenerationSummary[],
   { store, queue, clock }: Pick<PageOptions, "store" | "queue" | "clock">,
@@ -306,7 +311,7 @@ export function readCards(
   );
 }
 
-/** The link to a generation contains the filter of the list, so that Previous and Next stay in this list. */
+/** A generation in a list. Its link contains the filter of the list, so that Previous and Next stay in that list. */
 function Card({ query, ...card }: CardProps & { query: string }) {
   const { id, state, model, prompt, created_at, removed_at } = card.generation;
   return (
@@ -322,15 +327,19 @@ function Card({ query, ...card }: CardProps & { query: string }) {
         <span class="facts">
           <StateBadge state={state} />
           {state === "completed" ? <span>{model}</span> : null}
-          <Time at={created_at} now={card.now} />
+          <RelativeTime at={created_at} now={card.now} />
         </span>
       </a>
-      <Marks {...card.generation} hasVideo={state === "completed" && !removed_at} isSelectable={!removed_at} />
+      <GenerationControls
+        {...card.generation}
+        hasVideo={state === "completed" && !removed_at}
+        isSelectable={!removed_at}
+      />
     </li>
   );
 }
 
-/** The facts that a card shows only under the pointer or with the focus. */
+/** The facts that a card shows only while it has the pointer or the focus. */
 function Details({ generation }: CardProps) {
   const { state, model, duration, aspectRatio, begun_at, completed_at, credits, cost } = generation;
   const renderedMs = begun_at && completed_at ? Date.parse(completed_at) - Date.parse(begun_at) : undefined;
@@ -342,13 +351,13 @@ function Details({ generation }: CardProps) {
       {credits === 0 ? null : <span>{creditsText(credits)}</span>}
       {cost === null ? null : <span>{usdText(cost)}</span>}
       {state === "completed" && renderedMs !== undefined ? (
-        <span>made in {durationText(Math.max(0, renderedMs))}</span>
+        <span>rendered in {durationText(Math.max(0, renderedMs))}</span>
       ) : null}
     </span>
   );
 }
 
-/** The elapsed time. The script keeps it up to date. */
+/** The time since a start. The script keeps it up to date. */
 export function Elapsed({ since, now }: { since: string; now: Date }) {
   return (
     <time class="elapsed" datetime={since} data-elapsed>
@@ -357,8 +366,8 @@ export function Elapsed({ since, now }: { since: string; now: Date }) {
   );
 }
 
-/** The time left. The script keeps it up to date. */
-export function Left({ until, now }: { until: string; now: Date }) {
+/** The time until an expected end. The script keeps it up to date. */
+export function TimeLeft({ until, now }: { until: string; now: Date }) {
   return (
     <time datetime={until} data-left>
       {leftText(until, now)}
@@ -366,7 +375,7 @@ export function Left({ until, now }: { until: string; now: Date }) {
   );
 }
 
-/** The thumbnail, or the state. Only previews have a thumbnail file: for other videos, the browser shows the first frame. */
+/** The picture of a card: the thumbnail, or the state as text. Only previews have a thumbnail; of other videos, the browser shows the first frame. */
 function Stage({ generation, progress, until, now }: CardProps) {
   const { id, state, model, media, error, removed_at, ahead, begun_at } = generation;
   if (state === "queued") return <span class="stage queued">{aheadText(ahead, model)}</span>;
@@ -376,7 +385,7 @@ function Stage({ generation, progress, until, now }: CardProps) {
         <span class="facts">
           {begun_at ? <Elapsed since={begun_at} now={now} /> : null}
           <span id={`percent-${id}`}>{progress === undefined ? "" : progressText(progress)}</span>
-          {until === undefined ? null : <Left until={until} now={now} />}
+          {until === undefined ? null : <TimeLeft until={until} now={now} />}
         </span>
         <ProgressBar id={id} progress={progress} />
       </span>
@@ -404,7 +413,7 @@ export function ProgressBar({ id, progress }: { id: string; progress: Progress |
   return <progress max={100} value={progress?.percent} id={`progress-${id}`} aria-label="Progress"></progress>;
 }
 
-/** The badge of a completed generation is hidden: its video shows the state. */
+/** A state as a badge. "Completed" is only for screen readers: the video shows it. */
 export function StateBadge({ state }: { state: GenerationState }) {
   return <span class={state === "completed" ? "hidden" : `state ${state}`}>{stateWords[state]}</span>;
 }

@@ -10,22 +10,22 @@ import { batchAddress } from "./batches.tsx";
 import { DeliveryPane } from "./callbacks.tsx";
 import { AgainCode } from "./code.tsx";
 import { CancelOrDelete } from "./confirm.tsx";
-import { Copy } from "./copy.tsx";
+import { SelectBox, Star, selectId } from "./controls.tsx";
+import { CopyButton } from "./copy.tsx";
 import { Fact } from "./facts.tsx";
+import { createForecast } from "./forecast.ts";
 import { creditsText, progressText, shortText, sizeText, stateWords, usdText } from "./formatting.ts";
-import { Left, ProgressBar, readFilter, Selection } from "./gallery.tsx";
+import { ProgressBar, readFilter, Selection, TimeLeft } from "./gallery.tsx";
 import { mediaHeaders } from "./headers.ts";
-import { keyed, shortcutOf } from "./keys.ts";
+import { shortcutAttributes, shortcutOf } from "./keys.ts";
 import { Layout } from "./layout.tsx";
-import { SelectBox, Star, selectId } from "./marks.tsx";
 import { Menu } from "./menu.tsx";
-import { Missing } from "./messages.tsx";
+import { NoGeneration } from "./messages.tsx";
 import type { PageParts, Sign } from "./parts.ts";
 import { Phases } from "./phases.tsx";
-import { createForecast } from "./remaining.ts";
 import { LoginHint } from "./terminal.tsx";
 import { Timeline, type TimelineProps } from "./timeline.tsx";
-import { accountOf, findShown, terminalOf } from "./visitor.ts";
+import { accountOf, findVisible, terminalOf } from "./visitor.ts";
 
 /** Adds the page of a generation, and the images of its request. */
 export function addGeneration({ app, options, send, signedIn }: PageParts): void {
@@ -33,8 +33,8 @@ export function addGeneration({ app, options, send, signedIn }: PageParts): void
 
   app.get("/generations/:id", signedIn, async (c) => {
     const id = c.req.param("id");
-    const generation = await findShown(c, store, id);
-    if (!generation) return send(c, <Missing />, 404);
+    const generation = await findVisible(c, store, id);
+    if (!generation) return send(c, <NoGeneration />, 404);
     const [delivery] = await store.deliveries({ generations: [id], limit: 1 });
     const payments = await store.ledger({ generation: id, limit: 2 });
     const again = makeAgain(generation, terminalOf(c, options));
@@ -47,23 +47,23 @@ export function addGeneration({ app, options, send, signedIn }: PageParts): void
       next: older && `/generations/${older.id}${search}`,
     };
     const progress = queue.progressOf(id);
-    const until = await findEnd(generation, store);
+    const until = await forecastEnd(generation, store);
     const cancelFault = generation.status === "processing" ? findCancelFault(generation, options) : undefined;
     const shown = { generation, again, progress, until, cancelFault, delivery, payments, ...neighbours, sign };
     return send(c, <GenerationPage {...shown} now={clock.date()} />);
   });
 
   app.get("/generations/:id/images/:number", signedIn, async (c) => {
-    const generation = await findShown(c, store, c.req.param("id"));
+    const generation = await findVisible(c, store, c.req.param("id"));
     const images = generation ? listImages(await store.images(generation.id)) : [];
     const picture = readPicture(images[Number(c.req.param("number"))]);
-    if (!picture) return send(c, <Missing />, 404);
+    if (!picture) return send(c, <NoGeneration />, 404);
     return c.body(picture.bytes, 200, { ...mediaHeaders, "Content-Type": `image/${picture.format}` });
   });
 }
 
-/** When a running generation should end, if that is known. */
-function findEnd(generation: StoredGeneration, store: Pick<Store, "list">): Promise<string | undefined> {
+/** The expected end of a running generation (ISO 8601), if known. */
+function forecastEnd(generation: StoredGeneration, store: Pick<Store, "list">): Promise<string | undefined> {
   const { model, duration } = generation.request;
   return createForecast(store)({
     state: stateOf(generation),
@@ -73,7 +73,7 @@ function findEnd(generation: StoredGeneration, store: Pick<Store, "list">): Prom
   });
 }
 
-/** Decodes a `data:` image of a request. Only bytes that are a picture are accepted: a browser could run other types. */
+/** Decodes a `data:` image of a request. Returns only bytes that are a picture, because a browser could run other types. */
 function readPicture(source: string | undefined) {
   if (source === undefined || !isData(source)) return undefined;
   try {
@@ -87,14 +87,14 @@ function readPicture(source: string | undefined) {
 }
 
 type GenerationProps = TimelineProps & {
-  /** Why it cannot be cancelled, if it has not ended. */
+  /** Why an unfinished generation cannot be cancelled; `undefined` if it can be. */
   cancelFault: string | undefined;
-  /** When it should end, if it runs and that is known. */
+  /** The expected end of a running generation (ISO 8601), if known. */
   until: string | undefined;
   again: Again;
   /** The charges and refunds of the generation. */
   payments: readonly LedgerEntry[];
-  /** The addresses of the neighbours in the list that it was opened from. The previous one is newer. */
+  /** The addresses of the neighbours in the list that the generation was opened from. The previous one is newer. */
   previous: string | undefined;
   next: string | undefined;
   sign: Sign;
@@ -102,10 +102,10 @@ type GenerationProps = TimelineProps & {
 
 /** The length of a prompt in the title of the tab. */
 const titleCharacters = 80;
-/** A longer prompt is not shown in the large type of a heading. */
+/** The longest prompt that is shown in the type size of a heading. */
 const headingCharacters = 160;
 
-/** A generation: its video, its request, its timeline, and how to make it again. */
+/** A generation: its video, its request, its timeline, and how to repeat it. */
 function GenerationPage(props: GenerationProps) {
   const { generation, again, delivery, sign, now } = props;
   const { id, request } = generation;
@@ -114,14 +114,14 @@ function GenerationPage(props: GenerationProps) {
       <article class="generation" data-generation={id} data-state={stateOf(generation)} aria-labelledby="heading">
         <header class="wide">
           <Heading prompt={request.prompt} />
-          <Beside {...props} />
+          <Neighbours {...props} />
         </header>
         <div class="first">
           <Player {...props} />
           <Actions {...props} />
           <section>
             <h2>Make it again</h2>
-            {again.hasData ? <p class="hint">An image was sent in the request. It is left out here.</p> : null}
+            {again.hasData ? <p class="hint">The request contained an image, which is left out here.</p> : null}
             <LoginHint />
             <AgainCode again={again} />
           </section>
@@ -155,14 +155,14 @@ function Heading({ prompt }: { prompt: string }) {
           {prompt}
         </h1>
       </section>
-      <Copy from="heading" name="the prompt" />
+      <CopyButton from="heading" name="the prompt" />
     </div>
   );
 }
 
-function Beside({ previous, next }: Pick<GenerationProps, "previous" | "next">) {
+function Neighbours({ previous, next }: Pick<GenerationProps, "previous" | "next">) {
   return (
-    <nav class="beside" aria-label="Generations beside this one">
+    <nav class="neighbours" aria-label="Newer and older generation">
       {previous === undefined ? null : (
         <a class="button" rel="prev" href={previous} aria-keyshortcuts={shortcutOf("previous")}>
           ← Previous
@@ -177,7 +177,7 @@ function Beside({ previous, next }: Pick<GenerationProps, "previous" | "next">) 
   );
 }
 
-/** What can be done with the generation, the most frequent first. */
+/** The actions for the generation, the most frequent ones first. */
 function Actions({ generation, cancelFault }: Pick<GenerationProps, "generation" | "cancelFault">) {
   const { id, status, media, removed_at, request, isStarred } = generation;
   const { prompt, model } = request;
@@ -186,15 +186,20 @@ function Actions({ generation, cancelFault }: Pick<GenerationProps, "generation"
   return (
     <div class="actions">
       {video === undefined ? null : (
-        <a class="button" href={`/videos/${id}.mp4`} download={fileName({ id, prompt, model })} {...keyed("download")}>
+        <a
+          class="button"
+          href={`/videos/${id}.mp4`}
+          download={fileName({ id, prompt, model })}
+          {...shortcutAttributes("download")}
+        >
           Download, {sizeText(video.size)}
         </a>
       )}
-      <a class="button" href={`/new?from=${id}`} {...keyed("again")}>
+      <a class="button" href={`/new?from=${id}`} {...shortcutAttributes("again")}>
         Another take
       </a>
       {video === undefined ? null : (
-        <a class="button" href={`/new?continue=${id}`} {...keyed("continue")}>
+        <a class="button" href={`/new?continue=${id}`} {...shortcutAttributes("continue")}>
           Continue
         </a>
       )}
@@ -203,7 +208,7 @@ function Actions({ generation, cancelFault }: Pick<GenerationProps, "generation"
         <Menu id="more" name="More">
           {video === undefined ? null : (
             <>
-              <a href={`/compare?of=${id}`} {...keyed("compare")}>
+              <a href={`/compare?of=${id}`} {...shortcutAttributes("compare")}>
                 Compare takes of this prompt
               </a>
               <Star id={id} isStarred={isStarred}>
@@ -230,7 +235,7 @@ function Player({ generation, progress, until, payments, now }: GenerationProps)
         <p>
           {stateOf(generation) === "queued" ? "In the queue" : "Generating"}{" "}
           <span id={`percent-${id}`}>{progress === undefined ? "" : progressText(progress)}</span>{" "}
-          {until === undefined ? null : <Left until={until} now={now} />}
+          {until === undefined ? null : <TimeLeft until={until} now={now} />}
         </p>
         <ProgressBar id={id} progress={progress} />
       </div>
@@ -255,7 +260,7 @@ function Player({ generation, progress, until, payments, now }: GenerationProps)
             : null}
           {refundText(payments)}
         </p>
-        <Copy from="error" name="the error" />
+        <CopyButton from="error" name="the error" />
       </div>
     );
   return (
@@ -296,7 +301,7 @@ function Facts({ generation, payments }: GenerationProps) {
       )}
       <Fact name="Account">{account}</Fact>
       <Fact name="Id">
-        <code id="generation-id">{id}</code> <Copy from="generation-id" name="the id" />
+        <code id="generation-id">{id}</code> <CopyButton from="generation-id" name="the id" />
       </Fact>
     </dl>
   );
@@ -306,9 +311,9 @@ function Facts({ generation, payments }: GenerationProps) {
 function SourceImages({ generation: { id, request } }: Pick<GenerationProps, "generation">) {
   const shown = listImages(request).map((source, number) => <SourceImage {...{ id, source, number }} />);
   const { images, lastImage, references = [] } = replaceImages(request, shown);
-  const several = images.length > 1 ? "Images" : "Image";
+  const imagesName = images.length > 1 ? "Images" : "Image";
   const roles = {
-    [lastImage && images.length === 1 ? "First image" : several]: images,
+    [lastImage && images.length === 1 ? "First image" : imagesName]: images,
     "Last image": lastImage ? [lastImage] : [],
     [references.length > 1 ? "References" : "Reference"]: references,
   };
@@ -325,7 +330,7 @@ function SourceImages({ generation: { id, request } }: Pick<GenerationProps, "ge
   );
 }
 
-/** An image from the request, or a link to it: the page loads nothing from other services. */
+/** An image of the request; a link if it is on another site, from which the page loads nothing. */
 function SourceImage({ id, source, number }: { id: string; source: string; number: number }) {
   if (!isData(source)) return <a href={source}>{source}</a>;
   const address = `/generations/${id}/images/${number}`;
@@ -336,24 +341,25 @@ function SourceImage({ id, source, number }: { id: string; source: string; numbe
   );
 }
 
-function paymentsOf(payments: GenerationProps["payments"]) {
+/** The credits that were paid for a generation, and those that were returned. */
+function sumPayments(payments: GenerationProps["payments"]) {
   const sumOf = (isWanted: (amount: number) => boolean) =>
     payments.reduce((sum, { amount }) => sum + (isWanted(amount) ? Math.abs(amount) : 0), 0);
-  return { paid: sumOf((amount) => amount < 0), back: sumOf((amount) => amount > 0) };
+  return { paid: sumOf((amount) => amount < 0), returned: sumOf((amount) => amount > 0) };
 }
 
 function costText(payments: GenerationProps["payments"], usd: number | null): string {
-  const { paid, back } = paymentsOf(payments);
-  const credits = paid > 0 ? `${creditsText(paid)}${back > 0 ? ", returned" : ""}` : undefined;
+  const { paid, returned } = sumPayments(payments);
+  const credits = paid > 0 ? `${creditsText(paid)}${returned > 0 ? ", returned" : ""}` : undefined;
   const charged = usd === null ? undefined : `${usdText(usd)} at its provider`;
   return [credits, charged].filter((part) => part !== undefined).join("; ") || "nothing";
 }
 
 /** Whether the cost of a failed generation was returned. */
 function refundText(payments: GenerationProps["payments"]): string {
-  const { paid, back } = paymentsOf(payments);
+  const { paid, returned } = sumPayments(payments);
   if (paid === 0) return "It cost no credits.";
-  return back > 0
-    ? `The cost of ${creditsText(back)} was returned.`
+  return returned > 0
+    ? `The cost of ${creditsText(returned)} was returned.`
     : `The cost of ${creditsText(paid)} was not returned.`;
 }

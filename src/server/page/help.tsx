@@ -1,7 +1,7 @@
 import { keys } from "./keys.ts";
 
-/** The help for the keys of every page, and the button that opens it. */
-export function Keys() {
+/** The help for keyboard shortcuts, and the button that opens it. */
+export function KeysHelp() {
   return (
     <>
       <button type="button" class="keys with-script" data-keys aria-label="Keys" aria-haspopup="dialog">

@@ -1,10 +1,18 @@
-/**
- * `keys` are names of a KeyboardEvent; the browser handles a key without `keys`. `shown` are the keys in the help. A key that `clicks` presses the
- * control that names it in `aria-keyshortcuts`. A held key acts repeatedly only if it `repeats`.
- */
-export type Key = { keys: readonly string[]; shown: readonly string[]; does: string; clicks?: true; repeats?: true };
+/** An entry of the keyboard shortcuts. */
+export type Key = {
+  /** The `key` of a KeyboardEvent, with its modifiers; empty for a key that the browser handles by itself. */
+  keys: readonly string[];
+  /** The keys as the help shows them. */
+  shown: readonly string[];
+  /** What the key does, for the help and tooltips. */
+  does: string;
+  /** The key presses the control that has it in `aria-keyshortcuts`. */
+  clicks?: true;
+  /** The action repeats while the key is held. */
+  repeats?: true;
+};
 
-/** The keys of every page by action: for the script, the controls that they press, and the help. */
+/** The keys of every page, by action. */
 export const keys = {
   search: { keys: ["/"], shown: ["/"], does: "Search" },
   card: {
@@ -40,7 +48,7 @@ export const keys = {
   end: {
     keys: ["Delete", "Backspace"],
     shown: ["Delete"],
-    does: "Delete, or cancel what runs, after a question",
+    does: "Delete, or cancel while it is running; asks first",
     clicks: true,
   },
   play: { keys: ["p", " "], shown: ["p", "Space"], does: "Play or pause the compared videos", clicks: true },
@@ -62,7 +70,7 @@ export function shortcutOf(name: KeyName): string {
 }
 
 /** The attributes of a control that a key presses: for the script, screen readers and the tooltip. */
-export function keyed(name: ClickName) {
+export function shortcutAttributes(name: ClickName) {
   return { "aria-keyshortcuts": shortcutOf(name), title: `${keys[name].does} (${keys[name].shown.join(" or ")})` };
 }
 

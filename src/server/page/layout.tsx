@@ -2,18 +2,18 @@ import { type Child, createContext, useContext } from "hono/jsx";
 import { localAccount } from "../announcement.ts";
 import type { Kinds } from "../store/reports.ts";
 import { ageText } from "./formatting.ts";
-import { Keys } from "./help.tsx";
+import { KeysHelp } from "./help.tsx";
 import { Menu } from "./menu.tsx";
 import type { Terminal } from "./visitor.ts";
 
-/** The paths of the page's files, for every document. */
-export const AssetPaths = createContext({ script: "", style: "", icon: "" });
+/** The paths of the script, the style sheet and the icon. */
+export const AssetPathsContext = createContext({ script: "", style: "", icon: "" });
 
-/** The visitor, for every document. */
-export const Visitor = createContext<{
+/** Who is signed in, and what that visitor can use. */
+export const VisitorContext = createContext<{
   isOwner: boolean;
   account: string | undefined;
-  /** What the visitor can manage besides generations. */
+  /** Whether the visitor has batches, callbacks and credits. */
   kinds: Kinds | undefined;
   terminal: Terminal | undefined;
   theme: string | undefined;
@@ -30,11 +30,11 @@ export type LayoutProps = {
 
 /**
  * A whole document. The script updates its `<main>` after a change of a kind in `data-list`, or of the generation in `data-generation`. An entry of a
- * list needs an `id`, so that the script can match it.
+ * list needs an `id`, so that the script can match it. An element with `data-own` belongs to the user, who types or selects there: updates skip it.
  */
 export function Layout({ title, current, isLive = true, children }: LayoutProps) {
-  const { script, style, icon } = useContext(AssetPaths);
-  const { isOwner, account, theme } = useContext(Visitor);
+  const { script, style, icon } = useContext(AssetPathsContext);
+  const { isOwner, account, theme } = useContext(VisitorContext);
   return (
     <html lang="en" data-theme={theme}>
       <head>
@@ -57,8 +57,8 @@ export function Layout({ title, current, isLive = true, children }: LayoutProps)
           </a>
           {current === undefined ? null : <Navigation current={current} />}
           <span id="connection" class="connection" role="status"></span>
-          {account === undefined ? null : <Account name={isOwner ? "Owner" : account} />}
-          <Keys />
+          {account === undefined ? null : <AccountMenu name={isOwner ? "Owner" : account} />}
+          <KeysHelp />
           <p id="notice" class="notice" role="alert" hidden></p>
         </header>
         <main id="main" tabindex={-1}>
@@ -69,9 +69,9 @@ export function Layout({ title, current, isLive = true, children }: LayoutProps)
   );
 }
 
-/** The generations, the pages of what else the visitor has, and the primary action. */
+/** The links to the pages, and the primary action. */
 function Navigation({ current }: { current: string }) {
-  const { isOwner, kinds } = useContext(Visitor);
+  const { isOwner, kinds } = useContext(VisitorContext);
   const managed = [
     { path: "/batches", name: "Batches", isShown: kinds?.batches },
     { path: "/callbacks", name: "Callbacks", isShown: kinds?.callbacks },
@@ -103,8 +103,8 @@ function PageLink({ path, name, current }: { path: string; name: string; current
   );
 }
 
-function Account({ name }: { name: string }) {
-  const { terminal, theme } = useContext(Visitor);
+function AccountMenu({ name }: { name: string }) {
+  const { terminal, theme } = useContext(VisitorContext);
   return (
     <Menu id="account" name={name}>
       {terminal?.login === undefined ? null : (
@@ -131,8 +131,8 @@ function Account({ name }: { name: string }) {
   );
 }
 
-/** The age of something. The script keeps it up to date. */
-export function Time({ at, now }: { at: string; now: Date }) {
+/** A time relative to now, such as "4 min ago". The script keeps it up to date. */
+export function RelativeTime({ at, now }: { at: string; now: Date }) {
   return (
     <time datetime={at} title={at}>
       {ageText(at, now)}
@@ -159,11 +159,11 @@ const keyErrors = {
   account: "This account is disabled. The owner of this service can enable it.",
 };
 
-/** The page for a visitor without a session. `invalid` is what was refused; `to` is the address to show after signing in. */
+/** The page for a visitor without a session. `invalid` is why a sign-in was refused; `to` is the address to show after signing in. */
 export function SignInPage({ invalid, to }: { invalid: "link" | "key" | "account" | undefined; to: string }) {
   const error = invalid === undefined || invalid === "link" ? undefined : keyErrors[invalid];
   return (
-    <Message title={invalid === "link" ? "This link has expired, or was used" : "Sign in"} isSignedIn={false}>
+    <Message title={invalid === "link" ? "This link has expired or was already used" : "Sign in"} isSignedIn={false}>
       <form class="sign-in" action="/" method="post">
         <label for="key">API key</label>
         <input
@@ -189,15 +189,15 @@ export function SignInPage({ invalid, to }: { invalid: "link" | "key" | "account
       <h2>The owner's link</h2>
       <p>
         The owner of this service gets a link from <code>vidgen serve</code>, and a new one from{" "}
-        <code>vidgen serve --link</code> on the machine of the service. Everybody else gets theirs from the owner, who
-        has it from <code>vidgen accounts create</code>. A link works once, for 10 minutes. Once you have signed in with
+        <code>vidgen serve --link</code> on the machine of the service. Other users get their link from the owner:{" "}
+        <code>vidgen accounts create</code> prints it. A link works once, for 10 minutes. Once you have signed in with
         it in this browser, this page continues by itself.
       </p>
     </Message>
   );
 }
 
-/** The page of a valid link. */
+/** The page that a valid link opens. Its button signs in. */
 export function LinkPage({ token, account }: { token: string; account: string }) {
   const whose = account === localAccount ? "the owner of this service" : `the account ${account}`;
   return (
@@ -217,8 +217,8 @@ export function LinkPage({ token, account }: { token: string; account: string })
 }
 
 /**
- * The reply to a successful sign-in. Not a redirect: a browser sends the new SameSite cookie only if the next request comes from this site, and the link may
- * have been opened by another site, such as a web terminal.
+ * The reply to a successful sign-in. It is not a redirect, because the link may have been opened by another site, such as a web terminal: a browser
+ * sends the new SameSite cookie only with a request that comes from this site.
  */
 export function SignedInPage({ to }: { to: string }) {
   return (
@@ -227,7 +227,7 @@ export function SignedInPage({ to }: { to: string }) {
         <meta charset="utf-8" />
         <meta http-equiv="refresh" content={`0; url=${to}`} />
         <title>vidgen</title>
-        <link rel="icon" href={useContext(AssetPaths).icon} />
+        <link rel="icon" href={useContext(AssetPathsContext).icon} />
       </head>
       <body>
         <a href={to}>Go to the page</a>

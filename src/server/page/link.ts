@@ -9,7 +9,7 @@ type LinkOptions = {
   now: Date;
 };
 
-/** A link that signs in to the page, once and within ten minutes, at any process with the same secret. */
+/** A link that signs in to the page, once and within ten minutes, in every process with the same secret. */
 export function linkOf(baseUrl: string, sessions: Pick<Sessions, "link">, { keyHash, now }: LinkOptions): string {
   return `${baseUrl}/?token=${sessions.link(now, keyHash)}`;
 }

@@ -1,7 +1,5 @@
 import { Message } from "./layout.tsx";
 
-// Messages in place of a page.
-
 export function Unavailable() {
   return (
     <Message title="The database cannot be reached">
@@ -10,40 +8,40 @@ export function Unavailable() {
   );
 }
 
-export function OwnersAlone() {
+export function OwnerOnly() {
   return (
     <Message title="Only the service's owner can see the engines">
-      <WayOut />
+      <HomeLink />
     </Message>
   );
 }
 
-export function Missing() {
+export function NoGeneration() {
   return (
     <Message title="There is no such generation">
-      <WayOut />
+      <HomeLink />
     </Message>
   );
 }
 
-export function NotFound() {
+export function NoPage() {
   return (
     <Message title="There is no such page">
-      <WayOut />
+      <HomeLink />
     </Message>
   );
 }
 
-export function BadAddress() {
+export function InvalidAddress() {
   return (
-    <Message title="This address cannot be read">
-      <p>Its query (the part after the question mark) has an invalid value.</p>
-      <WayOut />
+    <Message title="This address is not valid">
+      <p>A value after the question mark is not allowed.</p>
+      <HomeLink />
     </Message>
   );
 }
 
-export function WayOut() {
+export function HomeLink() {
   return (
     <p>
       <a href="/">All generations</a>

@@ -12,24 +12,24 @@ import { isUnavailable } from "../observe/problem.ts";
 import type { Change } from "../store/change.ts";
 import type { Kinds } from "../store/reports.ts";
 import type { Store } from "../store/store.ts";
-import { type AssetPaths as AssetPathNames, createAssets } from "./assets.ts";
+import { type AssetPaths, createAssets } from "./assets.ts";
 import { addBatches } from "./batches.tsx";
 import { addCallbacks } from "./callbacks.tsx";
 import { addComparison } from "./compare.tsx";
 import { addComposer } from "./composer.tsx";
-import { addConfirmed } from "./confirm.tsx";
+import { addCancelAndDelete } from "./confirm.tsx";
 import { addCredits } from "./credits.tsx";
 import { addEngines } from "./engines.tsx";
 import { addGallery } from "./gallery.tsx";
 import { addGeneration } from "./generation.tsx";
 import { headers, mediaHeaders } from "./headers.ts";
-import { AssetPaths, LinkPage, SignedInPage, SignInPage, Visitor } from "./layout.tsx";
-import { BadAddress, Missing, NotFound, Unavailable } from "./messages.tsx";
+import { AssetPathsContext, LinkPage, SignedInPage, SignInPage, VisitorContext } from "./layout.tsx";
+import { InvalidAddress, NoGeneration, NoPage, Unavailable } from "./messages.tsx";
 import type { PageOptions, PageParts, Send } from "./parts.ts";
 import type { SignedToken } from "./session.ts";
-import { accountOf, isNavigation, isShownTo, type PageContext, requestUrl, terminalOf, uuidLength } from "./visitor.ts";
+import { accountOf, isNavigation, maySee, type PageContext, requestUrl, terminalOf, uuidLength } from "./visitor.ts";
 
-/** Creates the routes of the page. All but the sign-in and the assets need a session. */
+/** Creates the routes of the page. All except the sign-in and the assets need a session. */
 export function createPage(options: PageOptions): Hono<ApiEnv> {
   const { store, clock, changes } = options;
   const app = new Hono<ApiEnv>();
@@ -48,7 +48,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   addGeneration(parts);
   addComposer(parts);
   addComparison(parts);
-  addConfirmed(parts);
+  addCancelAndDelete(parts);
   addBatches(parts);
   addCallbacks(parts);
   addCredits(parts);
@@ -57,12 +57,12 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   app.post("/", requireOwnOrigin(options), async (c) => {
     const body = await readBody(c, { maxBytes: 10_000, types: ["application/x-www-form-urlencoded"] });
     const form = new URLSearchParams(Buffer.from(body).toString());
-    const to = ownAddress(form.get("to"), requestUrl(c, options));
+    const to = sameSiteUrl(form.get("to"), requestUrl(c, options));
     const [sessions, now] = [await options.sessions(), clock.date()];
     const token = form.get("token");
     const key = form.get("key")?.trim() ?? "";
     const signIn = (keyHash: string | undefined) => {
-      const cookie = sessions.begin(keyHash, requestUrl(c, options), now);
+      const cookie = sessions.createCookie(keyHash, requestUrl(c, options), now);
       return send(c, <SignedInPage to={to} />, 200, { "Set-Cookie": cookie });
     };
     if (token !== null) {
@@ -84,7 +84,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     const [sessions, now, address] = [await options.sessions(), clock.date(), requestUrl(c, options)];
     const session = sessions.read(c.req.header("Cookie"), address, now);
     if (session) await store.endToken(session, now.toISOString());
-    c.header("Set-Cookie", sessions.noCookie(address));
+    c.header("Set-Cookie", sessions.clearCookie(address));
     return c.redirect("/", 303);
   });
 
@@ -98,7 +98,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   app.get("/videos/:file", signedIn, async (c) => {
     const { req, env } = c;
     const id = req.param("file").slice(0, uuidLength);
-    if (isUuid(id) && !(await isOwn(c, store, id))) return send(c, <Missing />, 404);
+    if (isUuid(id) && !(await maySeeGeneration(c, store, id))) return send(c, <NoGeneration />, 404);
     const url = new URL(`/${req.param("file")}`, req.url);
     return media(new Request(url, { method: req.method, headers: req.raw.headers }), env);
   });
@@ -106,20 +106,20 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     if (!isNavigation(c)) return next();
     const account = await readSession(c, options);
     if (account !== undefined) c.set("account", account);
-    return send(c, <NotFound />, 404);
+    return send(c, <NoPage />, 404);
   });
   app.onError((error, c) => {
-    if (error instanceof VidgenError && error.code === "usage") return send(c, <BadAddress />, 400);
+    if (error instanceof VidgenError && error.code === "usage") return send(c, <InvalidAddress />, 400);
     if (isUnavailable(error)) return send(c, <Unavailable />, 503, retryAfter);
     return errorResponse(error, options.reportProblem);
   });
   return app;
 }
 
-/** The owner can manage the callbacks, batches and credits of all accounts. */
+/** The owner sees the callbacks, batches and credits of all accounts. */
 const allKinds: Kinds = { batches: true, callbacks: true, credits: true };
 
-function createSend(findPaths: () => Promise<AssetPathNames>, options: PageOptions): Send {
+function createSend(findPaths: () => Promise<AssetPaths>, options: PageOptions): Send {
   return async (c, page, status, added = {}) => {
     for (const [name, value] of Object.entries({ ...headers, ...added })) c.header(name, value);
     const paths = await findPaths();
@@ -132,9 +132,9 @@ function createSend(findPaths: () => Promise<AssetPathNames>, options: PageOptio
     const kinds = isOwner ? allKinds : ownKinds;
     const visitor = { isOwner, account, kinds, terminal, theme: getCookie(c, "vidgen_theme") };
     const document = (
-      <AssetPaths.Provider value={paths}>
-        <Visitor.Provider value={visitor}>{page}</Visitor.Provider>
-      </AssetPaths.Provider>
+      <AssetPathsContext.Provider value={paths}>
+        <VisitorContext.Provider value={visitor}>{page}</VisitorContext.Provider>
+      </AssetPathsContext.Provider>
     );
     return c.html(`<!doctype html>${document}`, status);
   };
@@ -150,9 +150,10 @@ function requireSession(options: PageOptions, send: Send): MiddlewareHandler<Api
     const now = clock.date();
     const token = c.req.path === "/" ? c.req.query("token") : undefined;
     const link = token === undefined ? undefined : sessions.readLink(token, now);
-    const linked = typeof link === "object" ? await accountOfToken(link, options.store) : undefined;
-    // Only the POST of this page uses up the link, because programs prefetch links.
-    if (token !== undefined && linked !== undefined) return send(c, <LinkPage token={token} account={linked} />);
+    const linkAccount = typeof link === "object" ? await accountOfToken(link, options.store) : undefined;
+    // Opening a link does not use it up, because mail and chat programs prefetch links: only the POST of this page does.
+    if (token !== undefined && linkAccount !== undefined)
+      return send(c, <LinkPage token={token} account={linkAccount} />);
     const account = await readSession(c, options);
     if (account === undefined) {
       const token = link ?? sessions.read(c.req.header("Cookie"), requestUrl(c, options), now) ?? "unknown";
@@ -165,7 +166,7 @@ function requireSession(options: PageOptions, send: Send): MiddlewareHandler<Api
   };
 }
 
-/** Returns the account whose session the request has; `undefined` without a session. */
+/** Returns the account of the request's session, and records the use of its key; `undefined` without a session. */
 async function readSession(c: PageContext, options: PageOptions): Promise<string | undefined> {
   const sessions = await options.sessions();
   const session = sessions.read(c.req.header("Cookie"), requestUrl(c, options), options.clock.date());
@@ -190,8 +191,8 @@ function withoutToken({ req }: PageContext): string {
   return query.size === 0 ? req.path : `${req.path}?${query}`;
 }
 
-/** The full URL of an address of this site; "/" for another site, as in the path "//example.com". */
-function ownAddress(text: string | null, { origin }: URL): string {
+/** The full URL of an address on this site; "/" for an address on another site, such as "//example.com". */
+function sameSiteUrl(text: string | null, { origin }: URL): string {
   const url = URL.canParse(text ?? "", origin) ? new URL(text ?? "", origin) : undefined;
   return url?.origin === origin ? url.href : "/";
 }
@@ -220,9 +221,9 @@ function requireOwnOrigin(options: PageOptions): MiddlewareHandler<ApiEnv> {
   };
 }
 
-/** Whether this visitor may see a generation. */
-async function isOwn(c: PageContext, store: Pick<Store, "generation">, id: string): Promise<boolean> {
+/** Whether this visitor may see a generation. The owner may see all. */
+async function maySeeGeneration(c: PageContext, store: Pick<Store, "generation">, id: string): Promise<boolean> {
   if (accountOf(c) === undefined) return true;
   const generation = await store.generation(id);
-  return generation !== undefined && isShownTo(c, generation.account);
+  return generation !== undefined && maySee(c, generation.account);
 }

@@ -41,7 +41,7 @@ export type PageOptions = Omit<PriceOptions, "engines"> &
 /** Returns the signed headers of an attempt. */
 export type Sign = (message: { id: string; account: string; body: string }, date: Date) => SignedHeaders;
 
-/** Replies with a page as a whole document. */
+/** Sends a page as a whole document. */
 export type Send = (
   c: PageContext,
   page: Child,
@@ -49,7 +49,7 @@ export type Send = (
   added?: Record<string, string>,
 ) => Promise<Response>;
 
-/** The app that each view adds its routes to, and what the routes need. */
+/** The app to which each view adds its routes, and what the routes need. */
 export type PageParts = {
   app: Hono<ApiEnv>;
   options: PageOptions;

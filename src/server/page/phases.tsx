@@ -2,7 +2,7 @@ import type { DeliveryRecord } from "../store/deliveries.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import { spanText } from "./formatting.ts";
 
-/** A part of the time that a generation took; `isOpen` if it has not ended. */
+/** A part of the time that a generation took; `isOpen` while it lasts. */
 type Phase = { name: "Queue" | "Render" | "Queue and render" | "Callback"; kind: string; ms: number; isOpen: boolean };
 
 export type PhasesProps = { generation: StoredGeneration; delivery: DeliveryRecord | undefined; now: Date };
@@ -33,28 +33,29 @@ export function Phases(props: PhasesProps) {
   );
 }
 
-/** Without a checkpoint, the start of the rendering is unknown. */
+/** The phases so far. Without a checkpoint it is unknown when rendering started, so queue and rendering are one phase. */
 function phasesOf({ generation, delivery, now }: PhasesProps): Phase[] {
   const { created_at, completed_at, checkpoint, status } = generation;
   const isOpen = status === "processing";
   const begunAt = checkpoint?.at;
   const endedAt = completed_at ?? now.toISOString();
-  const made: Phase[] =
+  const phases: Phase[] =
     begunAt === undefined
-      ? [{ name: isOpen ? "Queue" : "Queue and render", kind: "queue", ms: between(created_at, endedAt), isOpen }]
+      ? [{ name: isOpen ? "Queue" : "Queue and render", kind: "queue", ms: msBetween(created_at, endedAt), isOpen }]
       : [
-          { name: "Queue", kind: "queue", ms: between(created_at, begunAt), isOpen: false },
-          { name: "Render", kind: "render", ms: between(begunAt, endedAt), isOpen },
+          { name: "Queue", kind: "queue", ms: msBetween(created_at, begunAt), isOpen: false },
+          { name: "Render", kind: "render", ms: msBetween(begunAt, endedAt), isOpen },
         ];
-  if (!delivery) return made;
+  if (!delivery) return phases;
   const last = delivery.attempts.at(-1);
   const isWaiting = delivery.next_at !== null;
-  const sentMs = isWaiting || !last ? between(endedAt, now.toISOString()) : between(endedAt, last.at) + (last.ms ?? 0);
+  const sentMs =
+    isWaiting || !last ? msBetween(endedAt, now.toISOString()) : msBetween(endedAt, last.at) + (last.ms ?? 0);
   const kind = isWaiting || last?.delivered ? "callback" : "callback failed";
-  return [...made, { name: "Callback", kind, ms: sentMs, isOpen: isWaiting }];
+  return [...phases, { name: "Callback", kind, ms: sentMs, isOpen: isWaiting }];
 }
 
-/** In milliseconds; not negative, even if the clock was set back. */
-function between(from: string, to: string): number {
+/** Not negative, even if the clock was set back. */
+function msBetween(from: string, to: string): number {
   return Math.max(0, Date.parse(to) - Date.parse(from));
 }

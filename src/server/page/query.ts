@@ -15,8 +15,8 @@ export function readValue({ req }: Context, name: string, pattern = /^/): string
 }
 
 /**
- * The part of a list to show: up to `limit` entries, starting `from` an entry, or older than the one in `before`. The browser already has the first `skip`.
- * `name` is the pattern of the entries' names. Throws `usage`.
+ * The part of a list to show: up to `limit` entries that start at the entry `from`, or are older than the entry `before`. The browser already has the
+ * first `skip` of them. `name` is the pattern of an entry's name. Throws `usage`.
  */
 export function readList(c: Context, name: RegExp) {
   const limit = Math.min(Number(readValue(c, "shown", /^[1-9]\d{0,2}$/) ?? perPage), maxShown);
@@ -24,7 +24,7 @@ export function readList(c: Context, name: RegExp) {
   return { limit, skip, before: readValue(c, "before", name), from: readValue(c, "from", name) };
 }
 
-/** Returns the address of the extended list, or of the next page if this page is full; `undefined` if there are no more entries. */
+/** Returns the address of the longer list, or of the next page if this page is full; `undefined` if there are no more entries. */
 export function olderAddress(
   c: Context,
   entries: readonly object[],
@@ -39,7 +39,7 @@ export function olderAddress(
   return `${c.req.path}?${query}`;
 }
 
-/** Returns the address of the page of entries that are older than one. */
+/** Returns the address of the page that starts after an entry: with the next older one. */
 export function addressBefore(c: Context, last: string | number): string {
   const query = new URLSearchParams(c.req.query());
   for (const name of ["skip", "shown", "from"]) query.delete(name);

@@ -1,23 +1,21 @@
 import { createHmac, hash, randomBytes, timingSafeEqual } from "node:crypto";
 
-/** A signed link or session. `until` is when it expires (ISO 8601). If it ends earlier, the store records its `hash`. */
+/** A signed link or session. `until` is when it expires (ISO 8601). The store records its `hash` if it ends earlier. */
 export type Token = { hash: string; until: string };
 
-/**
- * A link or a session of the account whose key has this hash, valid as long as that key; of the owner without a hash.
- */
+/** A link or a session of the account whose key has this hash, valid as long as the key; without a hash, it is the owner's. */
 export type SignedToken = Token & { keyHash: string | undefined };
 
 export type Sessions = {
-  /** Returns the token of a link, valid for ten minutes at any process with the same secret. The store ensures that it is used once. */
+  /** Returns the token of a link, valid for ten minutes in every process with the same secret. The store ensures that it is used once. */
   link(now: Date, keyHash?: string): string;
   readLink(text: string, now: Date): SignedToken | "expired" | "unknown";
   /** Returns the Set-Cookie header for a session of seven days. */
-  begin(keyHash: string | undefined, address: PageAddress, now: Date): string;
+  createCookie(keyHash: string | undefined, address: PageAddress, now: Date): string;
   /** Returns the session in a Cookie header; `undefined` without a session, or if it has expired. Only the store knows whether it was signed out. */
   read(cookies: string | undefined, address: PageAddress, now: Date): SignedToken | undefined;
   /** Returns the Set-Cookie header that removes the cookie. */
-  noCookie(address: PageAddress): string;
+  clearCookie(address: PageAddress): string;
 };
 
 /** The page's URL in the browser. */
@@ -36,8 +34,8 @@ export function createSessions(secret: string): Sessions {
     createHmac("sha256", secret).update(`vidgen page ${what} ${token}`).digest("base64url");
   const create = (kind: TokenKind, keyHash: string | undefined, end: number) => {
     const token = `${end}.${randomBytes(16).toString("base64url")}`;
-    const whose = keyHash === undefined ? "" : `.${keyHash}`;
-    return `${token}.${sign(signedAs(kind, keyHash), token)}${whose}`;
+    const keySuffix = keyHash === undefined ? "" : `.${keyHash}`;
+    return `${token}.${sign(signedAs(kind, keyHash), token)}${keySuffix}`;
   };
   const read = (kind: TokenKind, text: string, now: Date): SignedToken | "expired" | "unknown" => {
     const [, end = "", random = "", signature = "", keyHash] =
@@ -51,7 +49,7 @@ export function createSessions(secret: string): Sessions {
   return {
     link: (now, keyHash) => create("link", keyHash, now.getTime() + linkMs),
     readLink: (text, now) => read("link", text, now),
-    begin(keyHash, address, now) {
+    createCookie(keyHash, address, now) {
       const secure = address.protocol === "https:" ? "; Secure" : "";
       const flags = `Max-Age=${sessionSeconds}; Path=/; HttpOnly; SameSite=Strict${secure}`;
       return `${cookieName(address)}=${create("session", keyHash, now.getTime() + sessionSeconds * 1_000)}; ${flags}`;
@@ -62,7 +60,7 @@ export function createSessions(secret: string): Sessions {
       const token = read("session", cookie.slice(prefix.length), now);
       return typeof token === "string" ? undefined : token;
     },
-    noCookie: (address) => `${cookieName(address)}=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict`,
+    clearCookie: (address) => `${cookieName(address)}=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict`,
   };
 }
 

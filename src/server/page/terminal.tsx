@@ -1,9 +1,9 @@
 import { useContext } from "hono/jsx";
-import { Visitor } from "./layout.tsx";
+import { VisitorContext } from "./layout.tsx";
 
-/** The login command to type once before other commands; not shown to the owner on the service's machine. */
+/** The login command to type once, before other commands. The owner needs none on the service's machine. */
 export function LoginHint() {
-  const login = useContext(Visitor).terminal?.login;
+  const login = useContext(VisitorContext).terminal?.login;
   if (login === undefined) return null;
   return (
     <p class="hint">
@@ -12,9 +12,9 @@ export function LoginHint() {
   );
 }
 
-/** A vidgen command for this service, as the visitor types it. */
+/** A vidgen command with the flag that names this service, as the visitor types it. */
 export function TypedLine({ command }: { command: string }) {
-  const { terminal } = useContext(Visitor);
+  const { terminal } = useContext(VisitorContext);
   if (terminal === undefined) return null;
   return (
     <>

@@ -4,7 +4,7 @@ import type { DeliveryRecord } from "../store/deliveries.ts";
 import { type StoredGeneration, stateOf } from "../store/generations.ts";
 import { ClockTime } from "./clock.tsx";
 import { progressText, spanText, stateWords } from "./formatting.ts";
-import { Time } from "./layout.tsx";
+import { RelativeTime } from "./layout.tsx";
 
 export type TimelineProps = {
   generation: StoredGeneration;
@@ -13,16 +13,16 @@ export type TimelineProps = {
   now: Date;
 };
 
-type Event = { title: string; kind?: string; at: string; detail?: string };
+type TimelineEvent = { title: string; kind?: string; at: string; detail?: string };
 
-/** The events of a generation, oldest first, each with the time since the previous one. */
+/** The events of a generation, oldest first, each with the time since the event before it. */
 export function Timeline(props: TimelineProps) {
   const { generation, progress, delivery, now } = props;
   const events = eventsOf(props);
   return (
     <ol class="timeline">
       {events.map((event, index) => (
-        <Step {...event} before={events[index - 1]?.at} />
+        <TimelineItem {...event} before={events[index - 1]?.at} />
       ))}
       {generation.status === "processing" ? (
         <li class="running">
@@ -35,16 +35,16 @@ export function Timeline(props: TimelineProps) {
       {delivery?.next_at ? (
         <li class="running">
           <span class="title">{delivery.attempts.length === 0 ? "Callback" : "Next attempt of the callback"}</span>
-          <Time at={delivery.next_at} now={now} />
+          <RelativeTime at={delivery.next_at} now={now} />
         </li>
       ) : null}
     </ol>
   );
 }
 
-function eventsOf({ generation, delivery }: TimelineProps): Event[] {
+function eventsOf({ generation, delivery }: TimelineProps): TimelineEvent[] {
   const { created_at, completed_at, status, checkpoint, removed_at } = generation;
-  const events: Event[] = [{ title: "Started", at: created_at }];
+  const events: TimelineEvent[] = [{ title: "Started", at: created_at }];
   if (checkpoint)
     events.push({
       title: checkpointText(checkpoint),
@@ -67,7 +67,7 @@ function checkpointText({ state, engine }: NonNullable<StoredGeneration["checkpo
   return state === "submitting" ? `Submitting to ${engine}` : `Submitted to ${engine}`;
 }
 
-function Step({ title, kind = "", at, before, detail }: Event & { before: string | undefined }): Child {
+function TimelineItem({ title, kind = "", at, before, detail }: TimelineEvent & { before: string | undefined }): Child {
   const isOtherDay = before?.slice(0, 10) !== at.slice(0, 10);
   return (
     <li class={kind}>

@@ -9,20 +9,21 @@ import type { Store } from "../store/store.ts";
 /** The context of a request for the page. */
 export type PageContext = Context<ApiEnv>;
 
-/** The only account that this visitor sees; `undefined` for the owner, who sees all. Throws in a route that requires no session. */
+/** The account whose generations this visitor sees; `undefined` for the owner, who sees all. Throws in a route that requires no session. */
 export function accountOf({ var: { account } }: PageContext): string | undefined {
   if (account === undefined) throw new Error("nobody is signed in");
   return account === localAccount ? undefined : account;
 }
 
-export function isShownTo(c: PageContext, account: string): boolean {
+/** Whether this visitor may see what belongs to an account. */
+export function maySee(c: PageContext, account: string): boolean {
   return (accountOf(c) ?? account) === account;
 }
 
 /** Resolves with the generation of an id, if this visitor may see it. */
-export async function findShown(c: PageContext, store: Pick<Store, "generation">, id: string) {
+export async function findVisible(c: PageContext, store: Pick<Store, "generation">, id: string) {
   const generation = isUuid(id) ? await store.generation(id) : undefined;
-  return generation && isShownTo(c, generation.account) ? generation : undefined;
+  return generation && maySee(c, generation.account) ? generation : undefined;
 }
 
 /** The URL by which the browser reaches the service: the public URL, if there is one. */
@@ -39,7 +40,7 @@ export type Terminal = {
   isLocal: boolean;
   /** The flag that names this service in other commands. */
   flag: string;
-  /** The login command to type once before them; `undefined` with `--local`. */
+  /** The login command to type once, before other commands; `undefined` with `--local`. */
   login: string | undefined;
 };
 
@@ -51,10 +52,10 @@ export function terminalOf(
   const { origin: baseUrl, hostname } = requestUrl(c, options);
   const isOwner = accountOf(c) === undefined;
   const isLocal = isOwner && publicUrl === undefined && !store.isShared && isLoopback(hostname);
-  const used = { program, baseUrl, isLocal };
-  if (isLocal) return { ...used, flag: "--local", login: undefined };
+  const common = { program, baseUrl, isLocal };
+  if (isLocal) return { ...common, flag: "--local", login: undefined };
   const login = loginLine(baseUrl, program).replace(baseUrl, quote(baseUrl, "posix"));
-  return { ...used, flag: `--base-url ${quote(baseUrl, "posix")}`, login };
+  return { ...common, flag: `--base-url ${quote(baseUrl, "posix")}`, login };
 }
 
 /** Whether a browser opens the address, rather than a program that expects a reply of the API. */

@@ -4,15 +4,15 @@ import { fileName } from "../../video/naming.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import type { Media, StoredGeneration } from "../store/generations.ts";
 
-/** A generation that has a video. */
-export type Finished = StoredGeneration & { media: Media };
+/** A completed generation whose video is stored. */
+export type GenerationWithVideo = StoredGeneration & { media: Media };
 
 /**
- * Returns the videos of generations as a .zip with its size in bytes. The files have the names that the command line gives them. Each video is opened when
- * the zip reaches it, and the zip fails if the video was removed. No video stays open after the zip ends or is cancelled.
+ * Returns the videos of generations as a .zip with its size in bytes. The files are named as the command line names them. Each video is opened when the
+ * zip reaches it, and the zip fails if the video was removed. No video stays open after the zip ends or is cancelled.
  */
 export function zipOf(
-  generations: readonly Finished[],
+  generations: readonly GenerationWithVideo[],
   videos: Pick<MediaStore, "read">,
 ): { body: Readable; size: number } {
   const files = generations.map(({ id, request, media, completed_at, created_at }) => ({

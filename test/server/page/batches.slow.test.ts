@@ -30,7 +30,7 @@ describe("batches", { skip: browserPath === undefined }, () => {
     await shows(tab.locator("main"), "1 of 5 completed, 1 failed, 1 running, 2 to start");
     await shows(tab.locator("main"), "20 credits spent");
     await shows(tab.locator("main"), "left");
-    expect(await tab.locator("#go-on").innerText()).toBe("vidgen batch 'foxes & bears.csv' --local");
+    expect(await tab.locator("#continue-command").innerText()).toBe("vidgen batch 'foxes & bears.csv' --local");
     const cells = () => tab.locator(".strip > i").evaluateAll((all) => all.map((each) => each.className));
     expect(await cells()).toEqual(["completed", "failed", "running", "", ""]);
     expect(await tab.locator(".card .prompt").allInnerTexts()).toEqual(["bad", "runs", "done"]);
@@ -39,7 +39,7 @@ describe("batches", { skip: browserPath === undefined }, () => {
     await page.make({ prompt: "four" }, undefined, batch);
     await page.make({ prompt: "five" }, undefined, batch);
     await shows(tab.locator("main"), "4 of 5 completed, 1 failed");
-    await shows(tab.locator("#go-on"), "--retry-failed");
+    await shows(tab.locator("#continue-command"), "--retry-failed");
     await tab.getByRole("link", { name: "Show all in the list" }).click();
     await expect.poll(() => tab.locator(".card").count()).toBe(5);
     await tab.goto(`${page.url}/credits`);
@@ -62,7 +62,7 @@ describe("batches", { skip: browserPath === undefined }, () => {
     expect(reply.status).toBe(200);
     await tab.goto(`${page.url}/batches/foxes.csv`);
     await shows(tab.locator("main"), "0 of 1 completed, 1 failed");
-    expect(await tab.locator("#go-on").innerText()).toBe("vidgen batch foxes.csv --local --retry-unknown");
+    expect(await tab.locator("#continue-command").innerText()).toBe("vidgen batch foxes.csv --local --retry-unknown");
     await shows(tab.locator("main"), "check your account there before you add --retry-unknown");
     expect(tab.complaints).toEqual([]);
     await tab.goto(`${page.url}/credits`);

@@ -395,7 +395,7 @@ describe("the page", { skip: browserPath === undefined }, () => {
       expect({ path, colorScheme, faults: await findFaults(tab) }).toEqual({ path, colorScheme, faults: [] });
     };
     for (const path of [...views, ...made]) await check(path, look.colorScheme);
-    for (const colorScheme of ["dark", "light"] as const) await check(`/new?continue=${id}&made=${id}`, colorScheme);
+    for (const colorScheme of ["dark", "light"] as const) await check(`/new?continue=${id}&started=${id}`, colorScheme);
   });
 
   /** One of each kind; resolves with the id of one that has completed. */

@@ -213,7 +213,7 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     for (const count of [1, 0, 1]) {
       await tab.reload();
       await isLive(tab);
-      await expect.poll(() => tab.locator(".marks > :checked").count()).toBe(count);
+      await expect.poll(() => tab.locator(".controls > :checked").count()).toBe(count);
       expect(JSON.parse(await tab.evaluate("sessionStorage['vidgen selection']"))).toHaveLength(count);
     }
   });
@@ -235,7 +235,7 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     await selected.getByRole("button", { name: "Clear selection" }).click();
     await tab.goBack();
     await isLive(tab);
-    expect(await tab.locator(".marks > :checked").count()).toBe(0);
+    expect(await tab.locator(".controls > :checked").count()).toBe(0);
   });
 
   test("what is selected stays selected through a search and a reload, with a count; Compare is offered for two to six", async () => {
@@ -257,7 +257,7 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     await tab.reload();
     await isLive(tab);
     await shows(bar, "2 selected");
-    expect(await tab.locator(".marks > :checked").count()).toBe(1);
+    expect(await tab.locator(".controls > :checked").count()).toBe(1);
     await compare.click();
     await expect.poll(() => tab.locator(".compared video").count()).toBe(2);
     expect(new URL(tab.url()).searchParams.getAll("id")).toHaveLength(2);
@@ -265,13 +265,13 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     await isLive(tab);
     await tab.getByRole("searchbox").fill("");
     await expect.poll(() => promptsOf(tab)).toHaveLength(7);
-    expect(await tab.locator(".marks > :checked").count()).toBe(2);
+    expect(await tab.locator(".controls > :checked").count()).toBe(2);
     for (const prompt of prompts) await choose(tab, prompt);
     await shows(bar, "7 selected");
     await shows(bar, "Compare takes 2 to 6");
     expect(await compare.isDisabled()).toBe(true);
     await bar.getByRole("button", { name: "Clear selection" }).click();
-    expect([await tab.locator(".marks > :checked").count(), await bar.isVisible()]).toEqual([0, false]);
+    expect([await tab.locator(".controls > :checked").count(), await bar.isVisible()]).toEqual([0, false]);
     expect(tab.complaints).toEqual([]);
   });
 

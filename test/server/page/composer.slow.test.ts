@@ -476,7 +476,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     const { page, tab } = await open();
     await tab.setViewportSize({ width: 1280, height: 500 });
     const id = await page.make({ prompt: "a fox" });
-    await tab.goto(`${page.url}/new?made=${id}`);
+    await tab.goto(`${page.url}/new?started=${id}`);
     await isLive(tab);
     await tab.getByLabel("Prompt").fill("a bear");
     await tab.getByRole("textbox", { name: "Ratio" }).fill("9:99:9");

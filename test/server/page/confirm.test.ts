@@ -56,7 +56,7 @@ test("Delete removes the video and its thumbnail; the record and what was paid s
   expect(readdirSync(folder).filter((name) => name.startsWith(kept))).toHaveLength(2);
   expect(await store.ledger({ limit: 9 })).toEqual(before);
   expect(await show(id)).toContain("This generation was deleted");
-  expect((await post("/delete", [id])).html).toContain("1: deleted before");
+  expect((await post("/delete", [id])).html).toContain("1: already deleted");
 });
 
 test("Delete leaves alone what still runs, and what may have been charged", async () => {

@@ -79,11 +79,11 @@ describe("keys", { skip: browserPath === undefined }, () => {
     await tab.keyboard.up("x");
     await shows(bar(tab), "1 selected");
     await press(tab, "Control+x", "Alt+x", "?", "x", "s", "Escape");
-    expect(await tab.locator(".marks > :checked").count()).toBe(1);
+    expect(await tab.locator(".controls > :checked").count()).toBe(1);
     await press(tab, "/", "x", "s");
     expect(await tab.getByRole("searchbox").inputValue()).toBe("xs");
     await press(tab, "Escape", "x");
-    expect(await tab.locator(".marks > [aria-pressed=true]").count()).toBe(0);
+    expect(await tab.locator(".controls > [aria-pressed=true]").count()).toBe(0);
     await shows(bar(tab), "1 selected");
   });
 
@@ -121,7 +121,7 @@ describe("keys", { skip: browserPath === undefined }, () => {
     await tab.goto(new URL("/", tab.url()).href);
     await isLive(tab);
     await shows(bar(tab), "2 selected");
-    expect(await tab.locator(".marks > :checked").count()).toBe(1);
+    expect(await tab.locator(".controls > :checked").count()).toBe(1);
   });
 
   test("what failed leads to another take, can be selected, and has neither a star nor a file", async () => {
@@ -144,7 +144,7 @@ describe("keys", { skip: browserPath === undefined }, () => {
       const tab = await openTab(browser, page.link, options);
       await isLive(tab);
       if (!("isMobile" in options)) await tab.locator(".card").hover();
-      const marks = tab.locator(".card .marks > *").filter({ visible: true });
+      const marks = tab.locator(".card .controls > *").filter({ visible: true });
       expect(await marks.count()).toBe("isMobile" in options ? 2 : 5);
       const picture = (await tab.locator(".card .stage").boundingBox()) ?? { x: 0, y: 0, width: 0, height: 0 };
       for (const mark of await marks.all()) {

@@ -363,7 +363,7 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
     await shows(card("one"), "35 % of KSampler");
     await expect.poll(() => card("one").locator(".elapsed").innerText()).toMatch(/^[1-9] s$/);
     first.running.complete();
-    await shows(card("one"), "made in");
+    await shows(card("one"), "rendered in");
     await shows(card("one"), "10 credits");
     expect(await card("one").locator(".state").count()).toBe(0);
     expect(await card("one").locator("> a > .facts").innerText()).toMatch(/^Completed\s+wan-2.5\s+(now|\d+ s ago)$/);

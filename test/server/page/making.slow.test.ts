@@ -64,7 +64,7 @@ describe("making videos", { skip: browserPath === undefined }, () => {
     await areMade(tab, 4);
     await isLive(tab);
 
-    await tabTo(tab, ".made .card > a");
+    await tabTo(tab, ".started .card > a");
     await keyboard.press("s");
     await keyboard.press("x");
     await keyboard.press("j");
@@ -80,7 +80,7 @@ describe("making videos", { skip: browserPath === undefined }, () => {
     await areMade(tab, 4);
     await isLive(tab);
 
-    await tabTo(tab, ".made .card > a");
+    await tabTo(tab, ".started .card > a");
     await keyboard.press("Enter");
     await tab.waitForURL(/generations\//);
     const [downloading] = await Promise.all([tab.waitForEvent("download"), keyboard.press("d")]);
@@ -109,7 +109,7 @@ describe("making videos", { skip: browserPath === undefined }, () => {
     const { tab, store } = await open();
     const press = (place: Locator) => place.dblclick();
     const mark = async (index: number, name: RegExp | string) => {
-      const card = tab.locator(".made .card").nth(index);
+      const card = tab.locator(".started .card").nth(index);
       await card.hover();
       return card
         .getByRole("link", { name })

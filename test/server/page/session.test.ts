@@ -6,7 +6,7 @@ const later = (hours: number) => new Date(now.getTime() + hours * 3_600_000);
 const sessions = createSessions("a secret");
 const address = { protocol: "http:", port: "8787" };
 const cookieOf = (header: string) => header.split(";")[0] ?? "";
-const owner = cookieOf(sessions.begin(undefined, address, now));
+const owner = cookieOf(sessions.createCookie(undefined, address, now));
 const isValid = (token: object | string | undefined) => typeof token === "object";
 
 test("a link signs in for ten minutes, with every process that has the secret", () => {
@@ -18,7 +18,7 @@ test("a link signs in for ten minutes, with every process that has the secret", 
 
 test("each link and each session is another one", () => {
   expect(sessions.link(now)).not.toBe(sessions.link(now));
-  expect(cookieOf(sessions.begin(undefined, address, now))).not.toBe(owner);
+  expect(cookieOf(sessions.createCookie(undefined, address, now))).not.toBe(owner);
 });
 
 test("a session lasts seven days", () => {
@@ -38,7 +38,7 @@ test("a link is no session, a session no link, and neither can be made longer", 
 
 test("a session that a key began is that key's, and becomes neither another one's nor the owner's", () => {
   const keyHash = "a".repeat(64);
-  const cookie = cookieOf(sessions.begin(keyHash, address, now));
+  const cookie = cookieOf(sessions.createCookie(keyHash, address, now));
   expect(sessions.read(cookie, address, now)).toMatchObject({ keyHash });
   for (const changed of [
     cookie.slice(0, -1 - keyHash.length),
@@ -64,8 +64,8 @@ test("a link with a key is that key's, and becomes neither another one's nor the
 });
 
 test("a session by https never goes over plain http", () => {
-  expect(sessions.begin(undefined, { protocol: "https:", port: "" }, now)).toMatch(
+  expect(sessions.createCookie(undefined, { protocol: "https:", port: "" }, now)).toMatch(
     /^vidgen_page_=.*; SameSite=Strict; Secure$/,
   );
-  expect(sessions.begin(undefined, address, now)).not.toContain("Secure");
+  expect(sessions.createCookie(undefined, address, now)).not.toContain("Secure");
 });

@@ -6,7 +6,7 @@ import { Readable } from "node:stream";
 import { finished } from "node:stream/promises";
 import { describe, expect, test } from "vitest";
 import { hashKey } from "../../../src/server/api/accounts.ts";
-import { type Finished, zipOf } from "../../../src/server/page/zip.ts";
+import { type GenerationWithVideo, zipOf } from "../../../src/server/page/zip.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { openTestPage, type TestPage } from "./harness.ts";
 import { useLink } from "./sign-in.ts";
@@ -70,8 +70,9 @@ describe("a .zip that is broken off leaves no video open", () => {
   const videos = async (count: number) => {
     const store = await openStore(":memory:");
     const page = await openTestPage({ store });
-    const all: Finished[] = [];
-    for (let index = 0; index < count; index++) all.push((await store.generation(await page.make())) as Finished);
+    const all: GenerationWithVideo[] = [];
+    for (let index = 0; index < count; index++)
+      all.push((await store.generation(await page.make())) as GenerationWithVideo);
     return all;
   };
   const endless = () =>

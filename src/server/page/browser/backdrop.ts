@@ -1,10 +1,10 @@
 type Picture = HTMLImageElement | HTMLVideoElement;
 
 const pictures = ".stage > :is(img, video):not([data-added])";
-/** In pixels. The style sheet enlarges and blurs it. */
+/** In pixels. The style sheet enlarges and blurs the backdrop. */
 const backdropWidth = 32;
 
-/** Behind a picture that does not fill its frame, such as a portrait video on a card, its own blurred copy fills it. */
+/** Fills the frame around a picture of another shape, such as a portrait video on a card, with a blurred copy of the picture. */
 export function listenForPictures(): void {
   const onLoad = ({ target }: Event) => {
     if (target instanceof Element && target.matches(pictures)) drawBackdrop(target as Picture);

@@ -1,4 +1,4 @@
-/** "Copy" copies the text of the element that the button names. The buttons are shown if the browser can copy. */
+/** "Copy" copies the text of the element that the button names. */
 export function listenForCopy(): void {
   onClick("[data-copy]", async (button) => {
     const text = document.getElementById(button.dataset.copy ?? "")?.textContent ?? "";
@@ -10,7 +10,7 @@ export function listenForCopy(): void {
   });
 }
 
-/** "Send again" sends callbacks once more. The page shows the result as a live update. */
+/** "Send again" sends callbacks again. Their new attempts appear by a live update. */
 export function listenForSend(): void {
   onClick("[data-post]", async (button) => {
     const reply = await fetch(button.dataset.post ?? "", { method: "POST" }).catch(() => undefined);
@@ -18,7 +18,7 @@ export function listenForSend(): void {
   });
 }
 
-/** A star marks a generation as one of the best, or removes the mark. The button changes once the service has stored it. */
+/** Adds or removes a star. The button changes once the service has stored it. */
 export function listenForStar(): void {
   onClick("[data-star]", async (button) => {
     const method = button.getAttribute("aria-pressed") === "true" ? "DELETE" : "PUT";
@@ -28,14 +28,14 @@ export function listenForStar(): void {
   });
 }
 
-/** Signing out clears the tab's storage: the next user of the tab must not see drafts and selections. */
+/** Clears the tab's storage at sign-out: the next user of the tab must not see drafts and selections. */
 export function listenForSignOut(): void {
   document.addEventListener("submit", ({ target }) => {
     if (target instanceof Element && target.matches("#sign-out")) sessionStorage.clear();
   });
 }
 
-/** A form with `data-submit` is sent when a `<select>` changes. */
+/** Sends a form with `data-submit` when one of its `<select>` changes. */
 export function listenForChoice(): void {
   document.addEventListener("change", ({ target }) => {
     if (target instanceof HTMLSelectElement) target.closest<HTMLFormElement>("form[data-submit]")?.requestSubmit();
@@ -62,11 +62,11 @@ const resultMs = 1_500;
 
 /** Briefly shows a result as the text of a button. */
 function showResult(button: HTMLButtonElement, word: string): void {
-  const own = [...button.childNodes];
+  const content = [...button.childNodes];
   button.textContent = word;
   button.disabled = true;
   setTimeout(() => {
-    button.replaceChildren(...own);
+    button.replaceChildren(...content);
     button.disabled = false;
   }, resultMs);
 }

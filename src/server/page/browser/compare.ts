@@ -1,9 +1,9 @@
 import { frameLength } from "./frame-length.ts";
 
-/** How far a video may be from the leading one, in seconds, before it is moved to the time of that one. */
+/** The maximum difference between the time of a video and the leading one, in seconds, before the video is moved. */
 const maxDrift = 0.05;
 
-/** One slider and one set of buttons control all videos of a comparison. */
+/** Plays, seeks and steps all videos of a comparison together. */
 export function listenForCompare(): void {
   const play = document.querySelector<HTMLButtonElement>("#play");
   const slider = document.querySelector<HTMLInputElement>("#position");
@@ -11,7 +11,7 @@ export function listenForCompare(): void {
   const time = document.querySelector("#time");
   const videos = () => [...document.querySelectorAll<HTMLVideoElement>(".compared video")];
   const lengthOf = ({ duration }: HTMLVideoElement) => (Number.isFinite(duration) ? duration : 0);
-  /** The longest video leads. The others stop at their ends until it restarts. */
+  /** The longest video leads. A shorter one stops at its end until the leader starts again. */
   const leaderOf = (all: readonly HTMLVideoElement[]) => all.toSorted((a, b) => lengthOf(b) - lengthOf(a))[0];
   let isPlaying = false;
 
@@ -22,7 +22,7 @@ export function listenForCompare(): void {
     if (document.activeElement !== slider || isPlaying) slider.value = String(leader.currentTime);
     if (time) time.textContent = `${leader.currentTime.toFixed(2)} of ${lengthOf(leader).toFixed(2)} s`;
   };
-  const keepInStep = () => {
+  const synchronize = () => {
     if (!isPlaying) return;
     const all = videos();
     const leader = leaderOf(all);
@@ -33,22 +33,22 @@ export function listenForCompare(): void {
       if (video.paused && at < lengthOf(video)) video.play().catch(() => {});
     }
     show();
-    requestAnimationFrame(keepInStep);
+    requestAnimationFrame(synchronize);
   };
   const seek = (at: number) => {
     for (const video of videos()) video.currentTime = Math.min(at, lengthOf(video));
   };
-  const setPlaying = (isNow: boolean) => {
-    isPlaying = isNow;
-    play.textContent = isNow ? "Pause" : "Play";
-    if (!isNow) for (const video of videos()) video.pause();
-    if (isNow) keepInStep();
+  const setPlaying = (isNowPlaying: boolean) => {
+    isPlaying = isNowPlaying;
+    play.textContent = isNowPlaying ? "Pause" : "Play";
+    if (!isNowPlaying) for (const video of videos()) video.pause();
+    if (isNowPlaying) synchronize();
     else seek(leaderOf(videos())?.currentTime ?? 0);
   };
 
   /**
-   * Steps by the shortest frame, so that no video skips a frame while all stay at the same time. Seeks to the middle of a frame: at its edge, the
-   * browser may show either neighbour.
+   * Steps by the shortest frame, so that no video skips a frame and all stay at the same time. Seeks to the middle of a frame, because at the border
+   * between two frames the browser may show either.
    */
   const stepFrames = async (by: number) => {
     const all = videos();

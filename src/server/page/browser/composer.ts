@@ -1,13 +1,20 @@
 import { priceText } from "../formatting.ts";
-import { type Draft, dropDraft, findDraft, idempotencyKey, keepDraft, newKey, renewDraft } from "./draft.ts";
+import { type Draft, deleteDraft, findDraft, idempotencyKey, newKey, renewDraft, saveDraft } from "./draft.ts";
 import { clearFaults, openAround, showError, showFault, showStatus } from "./faults.ts";
-import { earlierImages, lastFrameImages, lastFrameOf, listenForImages, loadFirstImages, showImages } from "./images.ts";
-import { addStarted, showStarted } from "./made.ts";
+import {
+  earlierImages,
+  lastFrameImages,
+  lastFrameOf,
+  listenForImages,
+  loadInitialImages,
+  showImages,
+} from "./images.ts";
 import { awaitEnd, listenForNotify } from "./notify.ts";
 import { listenForOffers, showOffers } from "./offers.ts";
 import { bodiesOf, type PostedStart, postStart } from "./start.ts";
+import { addStarted, showStarted } from "./started.ts";
 
-/** Runs the form for new generations. A request that it sends twice is charged once. */
+/** Runs the form for new generations. A request that is sent twice is charged once. */
 export function listenForComposer(): void {
   const form = document.querySelector<HTMLFormElement>("#composer");
   if (!form) return;
@@ -15,7 +22,7 @@ export function listenForComposer(): void {
   const change = () => {
     draft.values = valuesOf(form);
     draft.state = "open";
-    keepDraft(draft);
+    saveDraft(draft);
     showChoice(form);
     showStatus("");
   };
@@ -26,12 +33,12 @@ export function listenForComposer(): void {
   form.addEventListener("reset", (event) => {
     event.preventDefault();
     if (isSending || (draft.mayBeStarted && !confirm(unclear.clear))) return;
-    dropDraft(draft);
+    deleteDraft(draft);
     location.assign(location.pathname + location.search);
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    void send(form, draft);
+    void sendForm(form, draft);
   });
   form.addEventListener("invalid", ({ target }) => target instanceof Element && openAround(target), true);
   listenForImages(form, {
@@ -49,7 +56,7 @@ export function listenForComposer(): void {
   listenForNotify();
   showStarted();
   const button = submitButton(form);
-  // The Enter that opened the form may be held or pressed twice, while Generate has the focus.
+  // Generate has the focus, and the Enter that opened the form may be held, or be pressed twice.
   if (button?.autofocus) pauseButton(button);
 }
 
@@ -57,13 +64,13 @@ export function listenForComposer(): void {
 function openDraft(form: HTMLFormElement): Draft {
   const { from: earlier, continued } = form.dataset;
   const from = continued === undefined ? earlier : `end of ${continued}`;
-  const kept = findDraft(from);
+  const saved = findDraft(from);
   const draft =
-    kept ??
+    saved ??
     ({ key: newKey(), from, values: valuesOf(form), images: [], state: "new", mayBeStarted: false } satisfies Draft);
-  if (kept) showValues(form, kept);
+  if (saved) showValues(form, saved);
   showChoice(form);
-  void addFirstImages(form, draft);
+  void addInitialImages(form, draft);
   return draft;
 }
 
@@ -80,11 +87,14 @@ function showValues(form: HTMLFormElement, { values }: Draft): void {
   }
 }
 
-/** Adds the images that the form begins with. The form cannot be sent until each is loaded or removed: without them, the request would differ. */
-async function addFirstImages(form: HTMLFormElement, draft: Draft): Promise<void> {
+/**
+ * Adds the images of the generation that the form repeats or continues. Each must be loaded or removed before the form can be sent: without them, the
+ * request would be a different one.
+ */
+async function addInitialImages(form: HTMLFormElement, draft: Draft): Promise<void> {
   const { from, continued, images } = form.dataset;
-  if (continued !== undefined) await loadFirstImages(form, draft, lastFrameImages(continued));
-  else if (from !== undefined && images !== undefined) await loadFirstImages(form, draft, earlierImages(from));
+  if (continued !== undefined) await loadInitialImages(form, draft, lastFrameImages(continued));
+  else if (from !== undefined && images !== undefined) await loadInitialImages(form, draft, earlierImages(from));
   showImages(form, draft);
 }
 
@@ -101,7 +111,7 @@ const unclear = {
 let isSending = false;
 
 /** Starts each take of the form once. The form keeps its values for the next start. */
-async function send(form: HTMLFormElement, draft: Draft): Promise<void> {
+async function sendForm(form: HTMLFormElement, draft: Draft): Promise<void> {
   const button = submitButton(form);
   if (!button || isSending) return;
   if (button.ariaDisabled === "true") return pauseButton(button);
@@ -111,7 +121,7 @@ async function send(form: HTMLFormElement, draft: Draft): Promise<void> {
   const { bodies } = request;
   const wasUnclear = draft.mayBeStarted;
   Object.assign(draft, { state: "sent", mayBeStarted: true });
-  keepDraft(draft);
+  saveDraft(draft);
   isSending = true;
   showStatus("");
   button.ariaDisabled = "true";
@@ -122,41 +132,44 @@ async function send(form: HTMLFormElement, draft: Draft): Promise<void> {
   showOutcomes(form, draft, { outcomes, count: bodies.length, wasUnclear });
 }
 
-/** Shows what was started. The draft gets a new key, or keeps its key if takes are left to start. */
+/** Shows what was started. The draft gets a new key once all takes are started, and keeps its key until then. */
 function showOutcomes(
   form: HTMLFormElement,
   draft: Draft,
   { outcomes, count, wasUnclear }: { outcomes: readonly PostedStart[]; count: number; wasUnclear: boolean },
 ): void {
   const started = outcomes.filter((outcome) => outcome.kind === "started");
-  const part = started.length === 0 ? "" : `${started.length} of ${count} were started. `;
+  const startedText = started.length === 0 ? "" : `${started.length} of ${count} were started. `;
   const last = outcomes.at(-1);
   // The form may have changed in the meantime.
   const isChanged = draft.state !== "sent";
   if (last?.kind === "unclear") {
-    showError(part + (isChanged ? unclear.changed : unclear.before));
+    showError(startedText + (isChanged ? unclear.changed : unclear.before));
   } else if (last?.kind === "refused") {
     Object.assign(draft, { state: "open", mayBeStarted: wasUnclear || started.length > 0 });
-    keepDraft(draft);
+    saveDraft(draft);
     const { field, text } = last.fault;
-    const nothing = wasUnclear ? "Nothing more was started." : "Nothing was started.";
-    showFault(form, { field, text: `${text} ${part || nothing}` });
+    const nothingText = wasUnclear ? "Nothing more was started." : "Nothing was started.";
+    showFault(form, { field, text: `${text} ${startedText || nothingText}` });
   } else {
     renewDraft(draft, isChanged ? "open" : "started");
     const isKnown = !wasUnclear && started.every((outcome) => outcome.isKnown);
-    showStatus(isKnown ? known : `${started.length === 1 ? "Started" : `${started.length} takes were started`}.`);
+    showStatus(
+      isKnown ? alreadyStarted : `${started.length === 1 ? "Started" : `${started.length} takes were started`}.`,
+    );
   }
 }
 
-const known = "This was already started, and nothing was charged now. Press Generate again to start another take.";
+const alreadyStarted =
+  "This was already started, and nothing was charged now. Press Generate again to start another take.";
 
-/** Starts one take after the other, and stops at the first that is not started. */
+/** Starts the takes one after the other, and stops at the first one that is not started. */
 async function startAll(draft: Draft, bodies: readonly object[]): Promise<PostedStart[]> {
   const outcomes: PostedStart[] = [];
   const frame = lastFrameOf(draft);
   for (const [index, each] of bodies.entries()) {
     const body = JSON.stringify(each);
-    // Without the last frame: a browser that adds noise to canvases takes another image after a reload, and the key must stay the same.
+    // The key does not depend on the last frame: some browsers add noise to a canvas, so after a reload the frame has other bytes.
     const stable = frame === undefined ? body : body.replace(frame, "");
     const outcome = await postStart(body, idempotencyKey(draft, { body: stable, take: index + 1 }));
     outcomes.push(outcome);
@@ -171,7 +184,7 @@ async function startAll(draft: Draft, bodies: readonly object[]): Promise<Posted
 const pauseMs = 1_000;
 let pauseTimer: ReturnType<typeof setTimeout> | undefined;
 
-/** Ignores presses until a second has passed without one, so that a double click or a held key starts nothing more. */
+/** Disables the button until it has not been pressed for a second, so that a double click or a held key starts nothing more. */
 function pauseButton(button: HTMLButtonElement): void {
   clearTimeout(pauseTimer);
   button.ariaDisabled = "true";
@@ -188,7 +201,7 @@ function chosenModel(form: HTMLFormElement): HTMLOptionElement | undefined {
   return form.querySelector<HTMLSelectElement>("[name=model]")?.selectedOptions[0];
 }
 
-/** Updates what depends on the model and the number of takes. */
+/** Updates the buttons for values, and the price, for the chosen model and number of takes. */
 function showChoice(form: HTMLFormElement): void {
   const model = chosenModel(form);
   showOffers(form, model);

@@ -1,7 +1,7 @@
 import { deselect } from "./selection.ts";
 import { fetchPage } from "./view.ts";
 
-/** "Cancel" and "Delete" show the service's question, and then what was done, in a dialog. */
+/** Shows the confirmation for "Cancel" and "Delete", and then the result, in a dialog. */
 export function listenForConfirm(): void {
   document.addEventListener("submit", (event) => {
     const { target: form, submitter } = event;
@@ -9,21 +9,21 @@ export function listenForConfirm(): void {
     if (submitter.formMethod === "dialog" || !(form.matches("[data-ask]") || submitter.matches("[data-ask]"))) return;
     event.preventDefault();
     submitter.disabled = true;
-    void send(form, submitter.getAttribute("formaction") ?? form.action).finally(() => {
+    void sendIds(form, submitter.getAttribute("formaction") ?? form.action).finally(() => {
       submitter.disabled = false;
     });
   });
 }
 
-/** Sends the ids of a form, and shows the reply. If all was done, the dialog closes: the page shows the change as a live update. */
-async function send(form: HTMLFormElement, address: string): Promise<void> {
+/** Sends the ids of a form and shows the reply. The dialog closes if all were cancelled or deleted: the list shows that by a live update. */
+async function sendIds(form: HTMLFormElement, address: string): Promise<void> {
   const body = new URLSearchParams([...new FormData(form)] as [string, string][]);
   const page = await fetchPage(address, { body });
   const section = typeof page === "string" ? undefined : page.querySelector("main > section");
   const { done = "", faults } = section instanceof HTMLElement ? section.dataset : {};
   deselect(done.split(" "));
   if (done !== "" && faults === undefined) openDialog().close();
-  else showDialog(section ? [...section.children] : [unanswered()]);
+  else showDialog(section ? [...section.children] : [noAnswerText()]);
 }
 
 function showDialog(content: readonly Element[]): void {
@@ -45,9 +45,9 @@ function openDialog(): HTMLDialogElement {
   return dialog;
 }
 
-function unanswered(): Element {
+function noAnswerText(): Element {
   const text = document.createElement("p");
   text.textContent =
-    "The service did not answer, so it is not known whether this was done. Close this with Escape, and look at the list.";
+    "The service did not respond, so this may or may not have been done. Press Escape, and check the list.";
   return text;
 }

@@ -1,12 +1,12 @@
-import { keep, kept } from "./tab.ts";
+import { readFromTab, saveInTab } from "./tab.ts";
 
-/** An image of the form. `field` is the field that it is sent in; without one, it is a source image. Only name and field survive a reload. */
+/** An image of the form. It is sent in `field`, or else as a source image. Only its name and field survive a reload. */
 export type Image = {
   name: string;
   field?: "lastImageUrl" | "referenceUrls" | undefined;
   /** The URL to send. The form cannot be sent without it. */
   source?: string | undefined;
-  /** Why the image has no source. Without a problem, a reload has lost the source. */
+  /** Why the image has no source. Without a problem, the source was lost by a reload. */
   problem?: string | undefined;
   thumbnail?: HTMLElement | undefined;
 };
@@ -15,60 +15,60 @@ export type Image = {
 export type Draft = {
   /** The beginning of its Idempotency-Keys. */
   key: string;
-  /** The generation, or the end of one, that the form began with. */
+  /** The id of the generation that the form repeats, or "end of <id>" for one that it continues. */
   from: string | undefined;
   values: Record<string, string>;
   images: Image[];
   /** "open" after a change, "sent" after a press of Generate, "started" once all takes were started and the draft has a new key. */
   state: "new" | "open" | "sent" | "started";
-  /** A start was sent with this key, and it is not known to be started or refused. */
+  /** Whether a start was sent with this key whose outcome is unknown. */
   mayBeStarted: boolean;
 };
 
 const draftsKey = "vidgen drafts";
-const maxKept = 20;
+const maxSaved = 20;
 
 /**
- * Returns the draft to show, if there is one. After a reload or "back", it is the draft of this entry of the browser's history. Otherwise, it is the newest
- * draft that was not started; for a form that begins with a generation, the newest draft that may have been started. Chromium loses the state of an
- * entry whose address changes during a reload, so the form then counts as newly opened.
+ * Returns the saved draft to show, if any. After a reload or "back", it is the draft of this entry of the browser's history. In a form that was newly
+ * opened, it is the newest draft that was not started; in one that repeats or continues a generation, the newest one that may have been started.
+ * Chromium loses the state of an entry whose address changes during a reload, so the form then counts as newly opened.
  */
 export function findDraft(from: string | undefined): Draft | undefined {
   const [navigation] = performance.getEntriesByType("navigation") as PerformanceNavigationTiming[];
-  const drafts = keptDrafts();
-  const own = history.state?.draft;
-  if (navigation?.type !== "navigate" && own !== undefined) return drafts.find(({ key }) => key === own);
-  const isLeft = ({ state, mayBeStarted }: Draft) => (from === undefined ? state !== "started" : mayBeStarted);
-  return drafts.findLast((each) => each.from === from && isLeft(each));
+  const drafts = savedDrafts();
+  const linkedKey = history.state?.draft;
+  if (navigation?.type !== "navigate" && linkedKey !== undefined) return drafts.find(({ key }) => key === linkedKey);
+  const isUnfinished = ({ state, mayBeStarted }: Draft) => (from === undefined ? state !== "started" : mayBeStarted);
+  return drafts.findLast((each) => each.from === from && isUnfinished(each));
 }
 
-/** Stores a draft as the newest one, and links it to this entry of the browser's history. */
-export function keepDraft(draft: Draft): void {
+/** Saves a draft as the newest one, and links it to this entry of the browser's history. */
+export function saveDraft(draft: Draft): void {
   const images = draft.images.map(({ name, field }) => ({ name, field }));
-  const others = keptDrafts().filter(({ key }) => key !== draft.key);
-  keep(draftsKey, [...others, { ...draft, images }].slice(-maxKept));
-  // Browsers limit these calls per second, and the draft is stored at each keystroke.
+  const others = savedDrafts().filter(({ key }) => key !== draft.key);
+  saveInTab(draftsKey, [...others, { ...draft, images }].slice(-maxSaved));
+  // Browsers limit the calls of `replaceState` per second, and the draft is saved at each keystroke.
   if (history.state?.draft !== draft.key) history.replaceState({ ...history.state, draft: draft.key }, "");
 }
 
-/** Gives a draft a new key: its next start is charged, even if its content is unchanged. */
+/** Gives a draft a new key, so that its next start is a new generation, even if the content is unchanged. */
 export function renewDraft(draft: Draft, state: "open" | "started"): void {
-  dropDraft(draft);
+  deleteDraft(draft);
   draft.key = newKey();
   draft.state = state;
   draft.mayBeStarted = false;
-  keepDraft(draft);
+  saveDraft(draft);
 }
 
-export function dropDraft({ key }: Draft): void {
-  keep(
+export function deleteDraft({ key }: Draft): void {
+  saveInTab(
     draftsKey,
-    keptDrafts().filter((each) => each.key !== key),
+    savedDrafts().filter((each) => each.key !== key),
   );
 }
 
-function keptDrafts(): Draft[] {
-  return kept(draftsKey, []);
+function savedDrafts(): Draft[] {
+  return readFromTab(draftsKey, []);
 }
 
 /** `randomUUID` exists only on localhost and over https. */
@@ -77,8 +77,8 @@ export function newKey(): string {
 }
 
 /**
- * The Idempotency-Key of a take: the same each time the same content is sent, and another one after a change. The hash need not be strong, because the
- * service refuses a second body with the same key.
+ * The Idempotency-Key of a take: the same whenever the same content is sent, and another one after a change. A weak hash is enough, because the service
+ * refuses a second body with the same key.
  */
 export function idempotencyKey({ key }: Draft, { body, take }: { body: string; take: number }): string {
   let [a, b] = [0xdeadbeef, 0x41c6ce57];

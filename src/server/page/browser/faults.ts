@@ -1,17 +1,15 @@
 import type { Fault } from "./start.ts";
 
-/**
- * Shows a fault below its field, which gets the focus, or else below all fields. A field that the form does not have belongs to the field "Others".
- */
+/** Shows a fault below its field, and focuses the field; without a field, below the form. A field that the form does not have is shown at "Others". */
 export function showFault(form: HTMLFormElement, { field, text }: Fault): void {
   clearFaults(form);
   const name = field?.replace(/^imageUrl$/, "imageUrls");
   const control = name === undefined ? undefined : (controlOf(form, name) ?? controlOf(form, "extras"));
   if (!control) showError(text);
-  else mark(control, text);
+  else markInvalid(control, text);
 }
 
-function mark(control: Control, text: string): void {
+function markInvalid(control: Control, text: string): void {
   const line = document.createElement("p");
   Object.assign(line, { id: "fault", className: "fault", textContent: withLabel(control, text) });
   control.closest(".field")?.append(line);
@@ -21,7 +19,7 @@ function mark(control: Control, text: string): void {
   control.focus();
 }
 
-/** Replaces the field's name in the API, which the service uses, by its label. */
+/** Replaces the API's name of the field at the beginning of a text with the label. */
 function withLabel({ name, labels }: Control, text: string): string {
   const label = labels?.[0]?.firstChild?.textContent?.trim();
   return label !== undefined && text.startsWith(`${name} `) ? label + text.slice(name.length) : text;
@@ -36,7 +34,7 @@ export function clearFaults(form: HTMLFormElement): void {
   }
 }
 
-/** Shows an error below all fields; `undefined` hides it. */
+/** Shows an error below the form; `undefined` hides it. */
 export function showError(text: string | undefined): void {
   const element = document.querySelector<HTMLElement>("#form-error");
   if (!element) return;
@@ -44,13 +42,13 @@ export function showError(text: string | undefined): void {
   element.textContent = text ?? "";
 }
 
-/** Shows what was done; a screen reader reads it. */
+/** Shows a result, which a screen reader announces. */
 export function showStatus(text: string): void {
   const element = document.querySelector("#form-status");
   if (element) element.textContent = text;
 }
 
-/** Opens the `<details>` around a field: if it is invalid and hidden, the browser refuses to send the form without a message. */
+/** Opens the `<details>` around a field: the browser does not send a form with an invalid field, and cannot say why if the field is hidden. */
 export function openAround(control: Element): void {
   const details = control.closest("details");
   if (details) details.open = true;

@@ -1,15 +1,15 @@
-import { show, showMore } from "./live.ts";
+import { showAddress, showMore } from "./live.ts";
 
-/** The list is fetched after a pause in typing. */
+/** How long a pause in typing must be before the list is fetched. */
 const typingMs = 200;
 
-/** Filters without a reload. The address contains the filter, so that it can be shared and survives a reload. */
+/** Filters the list without a reload. The address contains the filter, so that the filter can be shared and survives a reload. */
 export function listenForFilter(): void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const apply = (form: HTMLFormElement) => {
     clearTimeout(timer);
     const filled = [...new FormData(form)].filter(([, value]) => value !== "") as [string, string][];
-    void show(filled.length === 0 ? "/" : `/?${new URLSearchParams(filled)}`);
+    void showAddress(filled.length === 0 ? "/" : `/?${new URLSearchParams(filled)}`);
   };
   document.addEventListener("input", ({ target }) => {
     const field = target instanceof Element ? target.closest<HTMLInputElement>("#filter [name]") : null;
@@ -25,7 +25,7 @@ export function listenForFilter(): void {
   });
 }
 
-/** "Show older" extends the list, and "3 new" shows it from the beginning, without a reload. */
+/** "Show older" extends the list and "3 new" shows its beginning, both without a reload. */
 export function listenForMore(): void {
   document.addEventListener("click", async (event) => {
     const link = event.target instanceof Element ? event.target.closest<HTMLAnchorElement>("a#older, a#newer") : null;
@@ -33,7 +33,7 @@ export function listenForMore(): void {
     event.preventDefault();
     const last = link.id === "older" ? document.querySelector("[data-list]")?.lastElementChild : undefined;
     const isLonger = new URLSearchParams(link.search).has("shown");
-    const isShown = await (isLonger ? showMore : show)(link.pathname + link.search);
+    const isShown = await (isLonger ? showMore : showAddress)(link.pathname + link.search);
     if (!isShown) return;
     if (last) last.nextElementSibling?.querySelector<HTMLElement>("a")?.focus();
     else scrollTo({ top: 0 });

@@ -10,7 +10,10 @@ type ImagesOptions = {
   onFault(text: string): void;
 };
 
-/** Images are chosen, pasted, or dropped anywhere on the page: by default, a browser would open a dropped image in place of the page. */
+/**
+ * Adds images that are chosen, pasted, or dropped anywhere on the page, and removes them. By default, a browser opens a dropped image in place of the
+ * page.
+ */
 export function listenForImages(form: HTMLFormElement, { draft, onChange, onFault }: ImagesOptions): void {
   const files = form.querySelector<HTMLInputElement>("#files");
   const change = () => {
@@ -51,22 +54,22 @@ export function listenForImages(form: HTMLFormElement, { draft, onChange, onFaul
   });
 }
 
-/** Adds an image, whose source follows once the file is read. An image that was chosen before a reload gets its source again. */
+/** Adds an image, and its source once the file is read. An image with the same name that lost its source by a reload gets it again. */
 async function addImage(draft: Draft, file: File): Promise<boolean> {
   const lost = draft.images.find(({ name, source, problem }) => name === file.name && !source && !problem);
   const image: Image = lost ?? { name: file.name };
   if (!lost) draft.images.push(image);
-  const isLoaded = await load(image, file);
+  const isLoaded = await loadSource(image, file);
   if (!isLoaded && !lost) draft.images = draft.images.filter((each) => each !== image);
   return isLoaded;
 }
 
-/** Reads the source and the thumbnail of an image. Resolves with whether it could be read. */
-async function load(image: Image, file: Blob): Promise<boolean> {
+/** Reads the source and the thumbnail of an image. Resolves with whether the file could be read. */
+async function loadSource(image: Image, file: Blob): Promise<boolean> {
   image.problem = "still loading";
   try {
     image.thumbnail = await drawThumbnail(file);
-    image.source = await readAddress(file);
+    image.source = await readDataUrl(file);
     return true;
   } catch {
     image.problem = undefined;
@@ -86,10 +89,13 @@ async function drawThumbnail(file: Blob): Promise<HTMLElement> {
   return canvas;
 }
 
-/** A multiple of three, so that the base64 of the parts can be joined. A file of 15 MB in one piece would block the page for most of a second. */
+/**
+ * A file is read in parts, since 15 MB at once would block the page for most of a second. A multiple of three, so that the base64 of the parts can be
+ * joined.
+ */
 const partBytes = 3 * 2 ** 17;
 
-async function readAddress(file: Blob): Promise<string> {
+async function readDataUrl(file: Blob): Promise<string> {
   const parts = [`data:${file.type};base64,`];
   for (let at = 0; at < file.size; at += partBytes) {
     const part = await readPart(file.slice(at, at + partBytes));
@@ -107,8 +113,8 @@ function readPart(file: Blob): Promise<string> {
   });
 }
 
-/** Images that a form begins with. Until they are loaded, the draft has one image with this name instead. */
-export type FirstImages = {
+/** The images of the generation that the form repeats or continues. Until they are loaded, the draft has one image with this name in their place. */
+export type InitialImages = {
   name: string;
   load(): Promise<Image[]>;
   /** Why they are missing if they could not be loaded. */
@@ -118,12 +124,12 @@ export type FirstImages = {
 const lastFrame = "Last frame";
 
 /** The last frame of the video that the form continues. */
-export function lastFrameImages(id: string): FirstImages {
+export function lastFrameImages(id: string): InitialImages {
   return {
     name: lastFrame,
     async load() {
       const frame = await takeLastFrame(id).catch(() => takeLastFrame(id));
-      return [{ name: lastFrame, source: await readAddress(frame), thumbnail: await drawThumbnail(frame) }];
+      return [{ name: lastFrame, source: await readDataUrl(frame), thumbnail: await drawThumbnail(frame) }];
     },
     problem: "the browser could not take it from the video. Reload the page to try again, or remove it",
   };
@@ -134,20 +140,20 @@ export function lastFrameOf({ images }: Draft): string | undefined {
   return images.find(({ name }) => name === lastFrame)?.source;
 }
 
-/** The images of the generation that the form begins with. */
-export function earlierImages(id: string): FirstImages {
+/** The images of the generation that the form repeats. */
+export function earlierImages(id: string): InitialImages {
   return {
     name: "Images of the earlier generation",
     async load() {
       const reply = await fetch(`/generations/${id}/request`);
       if (!reply.ok) throw new Error(`HTTP ${reply.status}`);
-      return imagesOf(await reply.json(), id);
+      return listImages(await reply.json(), id);
     },
     problem: "could not be loaded. Reload the page to try again, or remove them",
   };
 }
 
-function imagesOf(request: Record<string, string | string[]>, id: string): Image[] {
+function listImages(request: Record<string, string | string[]>, id: string): Image[] {
   const byRole: [role: string, sources: string[], field?: Image["field"]][] = [
     ["Image", [request.imageUrls ?? request.imageUrl ?? []].flat()],
     ["Last image", [request.lastImageUrl ?? []].flat(), "lastImageUrl"],
@@ -163,8 +169,8 @@ function imagesOf(request: Record<string, string | string[]>, id: string): Image
     });
 }
 
-/** Loads the images that a form begins with, except those that were removed before a reload. */
-export async function loadFirstImages(form: HTMLFormElement, draft: Draft, first: FirstImages): Promise<void> {
+/** Loads the initial images, except those that were removed before a reload. */
+export async function loadInitialImages(form: HTMLFormElement, draft: Draft, first: InitialImages): Promise<void> {
   if (draft.state === "new") draft.images.unshift({ name: first.name });
   if (draft.images.every(({ source }) => source !== undefined)) return;
   const placeholder = draft.images.find(({ name }) => name === first.name);
@@ -187,7 +193,7 @@ export function showImages(form: HTMLFormElement, { images }: Draft): void {
     const item = document.createElement("li");
     const text = document.createElement("span");
     const button = document.createElement("button");
-    text.textContent = textOf(image);
+    text.textContent = imageText(image);
     Object.assign(button, { type: "button", value: String(index), textContent: "Remove" });
     button.setAttribute("aria-label", `Remove ${image.name}`);
     item.append(...(image.thumbnail ? [image.thumbnail] : []), text, button);
@@ -197,7 +203,7 @@ export function showImages(form: HTMLFormElement, { images }: Draft): void {
 }
 
 /** The name and size of an image, or why its source is missing. */
-export function textOf({ name, source, problem = "choose it again, or remove it" }: Image): string {
+export function imageText({ name, source, problem = "choose it again, or remove it" }: Image): string {
   if (source === undefined) return `${name}: ${problem}.`;
   return source.startsWith("data:") ? `${name}, ${sizeText(Math.round(source.length * 0.75))}` : name;
 }

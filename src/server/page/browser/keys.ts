@@ -1,9 +1,9 @@
 import { type ClickName, findKey, type Key, type KeyName, keys, shortcutOf } from "../keys.ts";
+import { returnToList } from "./address.ts";
 import { showHelp } from "./buttons.ts";
-import { returnToList } from "./place.ts";
 import { explainDisabled } from "./selection.ts";
 
-/** The actions of keys that press no control. Each returns whether it handled the key; otherwise, the browser does. */
+/** The actions of keys that press no control. Each returns whether it handled the key; if not, the browser does. */
 const actions: Record<Exclude<KeyName, ClickName>, (key: string) => boolean> = {
   search: () => focus(document.querySelector<HTMLElement>('input[type="search"]')),
   card: (key) => focus(findCard(key)),
@@ -26,7 +26,7 @@ const actions: Record<Exclude<KeyName, ClickName>, (key: string) => boolean> = {
   },
 };
 
-/** Handles the keys of the page: in a field only Escape and keys with Ctrl or ⌘, in a dialog or menu no keys. */
+/** Handles the keyboard shortcuts: in a field only Escape and those with Ctrl or ⌘, in a dialog or menu none. */
 export function listenForKeys(): void {
   document.addEventListener("keydown", (event) => {
     if (document.querySelector("dialog[open], :popover-open")) return;
@@ -45,12 +45,12 @@ export function listenForKeys(): void {
 
 function act(name: KeyName, { key, repeat }: KeyboardEvent): boolean {
   const { clicks, repeats }: Key = keys[name];
-  // A held key must not toggle or pay repeatedly.
+  // A held key must not toggle or start anything repeatedly.
   if (repeat && !repeats) return true;
   return clicks ? click(name as ClickName) : actions[name as Exclude<KeyName, ClickName>](key);
 }
 
-/** Presses the control with this key in the focused item, or else the one outside of all items. */
+/** Presses the control with this shortcut in the focused item, or else the one outside of all items. */
 function click(name: ClickName): boolean {
   const controls = [...document.querySelectorAll<HTMLElement>(`[aria-keyshortcuts="${shortcutOf(name)}"]`)];
   const current = document.activeElement?.closest(items) ?? null;
@@ -61,7 +61,7 @@ function click(name: ClickName): boolean {
   return control !== undefined;
 }
 
-/** Generations with controls of their own. */
+/** Generations that have controls of their own. */
 const items = ".card, .compared > li";
 /** Elements that take letters. */
 const typable = "input:not([type=radio], [type=checkbox], [type=range]), select, textarea";
@@ -89,7 +89,7 @@ function findCards() {
   return { cards, index: cards.findIndex((card) => card.closest(items) === current) };
 }
 
-/** The card in the direction of a key. */
+/** The card to which an arrow key, Home or End moves the focus. */
 function findCard(key: string): HTMLElement | undefined {
   const { cards, index } = findCards();
   if (index === -1) return undefined;
@@ -104,7 +104,7 @@ function findCard(key: string): HTMLElement | undefined {
 
 /** Moves to the next generation, opens the next row, or focuses the next card. */
 function step(by: 1 | -1): boolean {
-  const link = document.querySelector<HTMLAnchorElement>(`.beside a[rel=${by > 0 ? "next" : "prev"}]`);
+  const link = document.querySelector<HTMLAnchorElement>(`.neighbours a[rel=${by > 0 ? "next" : "prev"}]`);
   if (link) location.assign(link.href);
   if (link || openRow(by)) return true;
   const { cards, index } = findCards();

@@ -1,12 +1,12 @@
 import type { Change } from "../../store/change.ts";
+import { currentAddress, updateAddress, withQuery } from "./address.ts";
 import { isAwaiting, notifyOfEnds } from "./notify.ts";
-import { changed, here, pin } from "./place.ts";
 import { showProgress } from "./progress.ts";
-import { appendPage, type FetchFailure, fetchPage, showPage } from "./view.ts";
+import { appendEntries, type FetchFailure, fetchPage, showPage } from "./view.ts";
 
 /** How long the page waits before it connects or polls again. */
 const retryMs = 3_000;
-/** The service sends an event every 5 s. After a longer silence, a proxy may be holding the events back. */
+/** The service sends an event every 5 s. After this time without one, the page polls: a proxy may be buffering the events. */
 const silenceMs = 10_000;
 /** How long changes are collected before a fetch. */
 const collectMs = 200;
@@ -14,8 +14,8 @@ const collectMs = 200;
 const minPauseMs = 1_000;
 const pauseFactor = 12;
 
-/** The address of the page to show. The address bar follows once it is shown. */
-let wanted = here();
+/** The address of the page to show. The address bar changes once the page is shown. */
+let wantedAddress = currentAddress();
 let request: AbortController | undefined;
 let source: EventSource | undefined;
 /** Whether a change arrived after the request was sent. */
@@ -25,11 +25,11 @@ let refreshTimer: ReturnType<typeof setTimeout> | undefined;
 let retryTimer: ReturnType<typeof setTimeout> | undefined;
 let silenceTimer: ReturnType<typeof setTimeout> | undefined;
 /** Whether the last stream was refused, or was silent for too long. */
-let isRefused = false;
+let hasStreamFailed = false;
 
 /**
- * Keeps the page up to date by server-sent events. While they fail, the page polls and tries to connect again. A hidden page disconnects unless it must
- * notify of an end: a browser opens only six connections to a server.
+ * Keeps the page up to date by server-sent events. While there is no stream, the page polls and tries to connect again. A hidden page disconnects,
+ * because a browser opens only six connections to a server, unless it has to notify of the end of a generation.
  */
 export function goLive(): void {
   document.addEventListener("visibilitychange", () => {
@@ -43,21 +43,21 @@ export function goLive(): void {
 }
 
 /**
- * Shows the page of another address. Until it has loaded, the current page is marked as busy and the address bar does not change, so that it always names
+ * Shows the page of another address. Until it has loaded, the current page is marked as busy and the address bar is unchanged, so that it always names
  * the page that is shown. Resolves with whether the new page is shown.
  */
-export async function show(address: string): Promise<boolean> {
-  wanted = address;
+export async function showAddress(address: string): Promise<boolean> {
+  wantedAddress = address;
   document.querySelector("main")?.setAttribute("aria-busy", "true");
-  return refresh(wanted);
+  return refresh(wantedAddress);
 }
 
 /** Shows the longer list of an address by fetching only the missing entries. Resolves with whether it is shown. */
 export async function showMore(address: string): Promise<boolean> {
-  wanted = address;
+  wantedAddress = address;
   document.querySelector("main")?.setAttribute("aria-busy", "true");
   const count = document.querySelector("[data-list]")?.childElementCount ?? 0;
-  return refresh(address, { part: `${address}&skip=${count}`, take: appendPage });
+  return refresh(address, { part: `${address}&skip=${count}`, update: appendEntries });
 }
 
 function connect(): void {
@@ -67,7 +67,7 @@ function connect(): void {
   // Changes from before the connection are not sent.
   source.onopen = () => {
     noteEvent();
-    void refresh(pin(wanted));
+    void refresh(updateAddress(wantedAddress));
     void notifyOfEnds();
   };
   source.addEventListener("ping", noteEvent);
@@ -77,7 +77,7 @@ function connect(): void {
   };
   source.onerror = () => {
     // CLOSED: the service refused the stream. After a broken connection, the browser would reconnect by itself.
-    isRefused = source?.readyState === EventSource.CLOSED;
+    hasStreamFailed = source?.readyState === EventSource.CLOSED;
     void poll();
   };
 }
@@ -85,13 +85,13 @@ function connect(): void {
 function awaitEvent(): void {
   clearTimeout(silenceTimer);
   silenceTimer = setTimeout(() => {
-    isRefused = true;
+    hasStreamFailed = true;
     void poll();
   }, silenceMs);
 }
 
 function noteEvent(): void {
-  isRefused = false;
+  hasStreamFailed = false;
   awaitEvent();
 }
 
@@ -99,7 +99,7 @@ function noteEvent(): void {
 async function poll(): Promise<void> {
   disconnect();
   connectLater();
-  await refresh(pin(wanted));
+  await refresh(updateAddress(wantedAddress));
 }
 
 function connectLater(): void {
@@ -119,11 +119,11 @@ function disconnect(): void {
 function onChange(change: Change): void {
   if (change.kind === "progress") showProgress(change);
   if (change.kind === "generation") void notifyOfEnds(change.id);
-  if (matters(change)) refreshSoon();
+  if (affectsPage(change)) refreshSoon();
 }
 
-/** Whether a change affects what the page shows. */
-function matters(change: Change): boolean {
+/** Whether the page shows something that a change affects. */
+function affectsPage(change: Change): boolean {
   if (change.kind === "missed") return true;
   const ownId = document.querySelector<HTMLElement>("[data-generation]")?.dataset.generation;
   if (ownId !== undefined) return change.kind !== "progress" && "id" in change && change.id === ownId;
@@ -133,33 +133,36 @@ function matters(change: Change): boolean {
 function refreshSoon(): void {
   isStale = true;
   if (refreshTimer !== undefined || request !== undefined) return;
-  refreshTimer = setTimeout(() => refresh(pin(wanted)), Math.max(collectMs, nextAt - performance.now()));
+  refreshTimer = setTimeout(
+    () => refresh(updateAddress(wantedAddress)),
+    Math.max(collectMs, nextAt - performance.now()),
+  );
 }
 
-/** Fetches a page, or a part of it, and shows it. Aborts the previous fetch. Resolves with whether it is shown. */
-async function refresh(address: string, { part = address, take = showPage } = {}): Promise<boolean> {
+/** Fetches a page and shows it by `update`; `part` is the address of a part of it. Aborts the previous fetch. Resolves with whether the page is shown. */
+async function refresh(address: string, { part = address, update = showPage } = {}): Promise<boolean> {
   clearTimeout(refreshTimer);
   refreshTimer = undefined;
   request?.abort();
-  const own = new AbortController();
-  request = own;
+  const current = new AbortController();
+  request = current;
   isStale = false;
-  const next = await fetchPage(part, own);
-  if (request !== own) return false;
+  const next = await fetchPage(part, current);
+  if (request !== current) return false;
   request = undefined;
   const startedAt = performance.now();
   const isShown = typeof next !== "string";
-  if (isShown) takeOver(next, address, take);
-  report(next);
+  if (isShown) showFetched(next, address, update);
+  showConnection(next);
   nextAt = performance.now() + Math.max(minPauseMs, pauseFactor * (performance.now() - startedAt));
   if (!isShown) connectLater();
   else if (isStale) refreshSoon();
   return isShown;
 }
 
-function takeOver(next: Document, address: string, take: (next: Document) => void): void {
+function showFetched(next: Document, address: string, update: (next: Document) => void): void {
   if (isSignedOut()) {
-    location.replace(changed((query) => query.delete("token")));
+    location.replace(withQuery((query) => query.delete("token")));
     return;
   }
   // Another account has signed in, in another tab.
@@ -167,13 +170,13 @@ function takeOver(next: Document, address: string, take: (next: Document) => voi
     location.reload();
     return;
   }
-  take(next);
+  update(next);
   document.querySelector("main")?.removeAttribute("aria-busy");
-  wanted = address;
-  if (address !== here()) history.replaceState(history.state, "", address);
+  wantedAddress = address;
+  if (address !== currentAddress()) history.replaceState(history.state, "", address);
 }
 
-/** Whether this is the sign-in page, which needs no notice. */
+/** Whether the sign-in page is shown, which needs no notice. */
 function isSignedOut(): boolean {
   return document.querySelector("[data-signed-out]") !== null;
 }
@@ -187,23 +190,23 @@ const notices: Record<FetchFailure, string> = {
   unreachable: "vidgen serve does not respond. This page continues by itself once the service runs again.",
 };
 
-function report(result: Document | FetchFailure): void {
+function showConnection(result: Document | FetchFailure): void {
   const notice = document.querySelector<HTMLElement>("#notice");
   const connection = document.querySelector<HTMLElement>("#connection");
   if (!notice || !connection || isSignedOut()) return;
   const isLive = typeof result !== "string" && source !== undefined;
   if (isLive && connection.dataset.live !== "true") document.dispatchEvent(new Event("live"));
   connection.dataset.live = String(isLive);
-  write(connection, isLive ? "Live" : notLive());
+  setText(connection, isLive ? "Live" : notLiveText());
   notice.hidden = typeof result !== "string";
-  if (typeof result === "string") write(notice, notices[result]);
+  if (typeof result === "string") setText(notice, notices[result]);
 }
 
-function notLive(): string {
-  return isRefused ? "No live updates: checking every few seconds" : "Reconnecting";
+function notLiveText(): string {
+  return hasStreamFailed ? "No live updates: checking every few seconds" : "Reconnecting";
 }
 
-/** Leaves the same text alone: a screen reader would read it again. */
-function write(element: HTMLElement, text: string): void {
+/** Does not set an unchanged text: a screen reader would read it again. */
+function setText(element: HTMLElement, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }

@@ -1,10 +1,10 @@
-import { keep, kept } from "./tab.ts";
+import { readFromTab, saveInTab } from "./tab.ts";
 import { fetchPage } from "./view.ts";
 
-/** The ids of the generations that this tab must notify of. */
+/** The name of the stored ids of the generations whose end this tab notifies of. */
 const awaitedKey = "vidgen awaited";
 
-/** Shows the checkbox if the browser supports notifications: only on localhost and over https. */
+/** Shows the checkbox for notifications if the browser supports them: it does so only on localhost and over https. */
 export function listenForNotify(): void {
   const box = document.querySelector<HTMLInputElement>("#notify");
   const label = box?.closest("label");
@@ -16,29 +16,30 @@ export function listenForNotify(): void {
   });
 }
 
+/** Makes this tab notify of the end of a generation, if the user wants that. */
 export function awaitEnd(id: string): void {
   const isWanted = document.querySelector<HTMLInputElement>("#notify")?.checked;
-  if (isWanted) save([...awaited(), id]);
+  if (isWanted) saveAwaited([...awaitedIds(), id]);
 }
 
-/** Whether a generation is awaited, so that a hidden page must stay connected. */
+/** Whether this tab has to notify of an end, so that a hidden page must stay connected. */
 export function isAwaiting(): boolean {
-  return awaited().length > 0;
+  return awaitedIds().length > 0;
 }
 
-/** Notifies of ended generations that were started in this tab: all, or the one whose state has changed. */
+/** Notifies of awaited generations that have ended: of all, or only of the one whose state has changed. */
 export async function notifyOfEnds(changed?: string): Promise<void> {
-  for (const id of awaited().filter((each) => changed === undefined || each === changed)) {
+  for (const id of awaitedIds().filter((each) => changed === undefined || each === changed)) {
     const page = await fetchPage(`/generations/${id}`, { signal: AbortSignal.timeout(10_000) });
     const article = typeof page === "string" ? undefined : page.querySelector<HTMLElement>("[data-generation]");
     const state = article?.dataset.state;
-    if ((state !== "completed" && state !== "failed") || !awaited().includes(id)) continue;
-    save(awaited().filter((each) => each !== id));
-    show(id, state, article?.querySelector("#heading")?.textContent ?? "");
+    if ((state !== "completed" && state !== "failed") || !awaitedIds().includes(id)) continue;
+    saveAwaited(awaitedIds().filter((each) => each !== id));
+    showNotification(id, state, article?.querySelector("#heading")?.textContent ?? "");
   }
 }
 
-function show(id: string, state: "completed" | "failed", prompt: string): void {
+function showNotification(id: string, state: "completed" | "failed", prompt: string): void {
   const icon = document.querySelector<HTMLLinkElement>("link[rel=icon]")?.href ?? "";
   const title = state === "completed" ? "The video is ready" : "The generation failed";
   const notification = new Notification(title, { body: prompt.slice(0, 200), tag: id, icon });
@@ -48,10 +49,10 @@ function show(id: string, state: "completed" | "failed", prompt: string): void {
   };
 }
 
-function awaited(): string[] {
-  return kept(awaitedKey, []);
+function awaitedIds(): string[] {
+  return readFromTab(awaitedKey, []);
 }
 
-function save(ids: readonly string[]): void {
-  keep(awaitedKey, ids);
+function saveAwaited(ids: readonly string[]): void {
+  saveInTab(awaitedKey, ids);
 }

@@ -9,7 +9,7 @@ export function listenForOffers(form: HTMLFormElement): void {
   });
 }
 
-/** Shows buttons for the values that the model takes, and marks the current values. */
+/** Shows the buttons for values that the model takes, and presses those of the current values. */
 export function showOffers(form: HTMLFormElement, model: HTMLOptionElement | undefined): void {
   const offers: Record<string, string[]> = JSON.parse(model?.dataset.offers ?? "{}");
   for (const button of form.querySelectorAll<HTMLButtonElement>("[data-offer]")) {

@@ -1,3 +1,4 @@
+import { rememberList } from "./address.ts";
 import { updateTimes } from "./ages.ts";
 import { listenForPictures } from "./backdrop.ts";
 import {
@@ -14,14 +15,13 @@ import { listenForConfirm } from "./confirm.ts";
 import { listenForFilter, listenForMore } from "./gallery.ts";
 import { listenForKeys } from "./keys.ts";
 import { goLive } from "./live.ts";
-import { rememberPlace } from "./place.ts";
 import { listenForHover } from "./play.ts";
 import { listenForSelection } from "./selection.ts";
-import { dropOthers } from "./tab.ts";
+import { clearOtherAccount } from "./tab.ts";
 import { listenForTheme } from "./theme.ts";
 
 document.documentElement.classList.toggle("can-copy", "clipboard" in navigator);
-dropOthers();
+clearOtherAccount();
 listenForFilter();
 listenForMore();
 listenForHover();
@@ -38,6 +38,6 @@ listenForCompare();
 listenForComposer();
 listenForTheme();
 listenForHelp();
-rememberPlace();
+rememberList();
 updateTimes();
 goLive();

@@ -1,4 +1,4 @@
-/** A pointer that passes over a card does not play it. */
+/** How long the pointer must stay on a card before its video plays. */
 const hoverMs = 120;
 
 let playing: { stage: HTMLElement; video: HTMLVideoElement } | undefined;
@@ -6,13 +6,13 @@ let timer: ReturnType<typeof setTimeout> | undefined;
 
 /** Plays the video of the card under the pointer or with the focus. */
 export function listenForHover(): void {
-  const isStill = matchMedia("(prefers-reduced-motion: reduce)");
+  const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
   const enter = ({ target }: Event) => {
     const card = target instanceof Element ? target.closest(".card") : null;
     const stage = card?.querySelector<HTMLElement>("[data-video]") ?? undefined;
     if (stage === playing?.stage) return;
     stop();
-    if (stage && !isStill.matches) timer = setTimeout(() => play(stage), hoverMs);
+    if (stage && !reducedMotion.matches) timer = setTimeout(() => play(stage), hoverMs);
   };
   document.addEventListener("pointerover", enter);
   document.addEventListener("focusin", enter);

@@ -1,7 +1,7 @@
 import type { Change } from "../../store/change.ts";
 import { progressText } from "../formatting.ts";
 
-/** Shows progress without a fetch. */
+/** Shows the progress of a change without fetching the page. */
 export function showProgress({ id, percent, node }: Change & { kind: "progress" }): void {
   const bar = document.querySelector<HTMLProgressElement>(`#progress-${CSS.escape(id)}`);
   if (bar && percent !== undefined) bar.value = percent;

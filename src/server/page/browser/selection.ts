@@ -1,9 +1,9 @@
-import { keep, kept } from "./tab.ts";
+import { readFromTab, saveInTab } from "./tab.ts";
 
-/** The tab stores the selected ids, so that the selection survives searches, pages and reloads. */
+/** The name of the stored ids. The tab stores them, so that the selection survives searches, other pages and reloads. */
 const selectionKey = "vidgen selection";
 
-/** Checkboxes select videos for the buttons of the form below the list. */
+/** Keeps the selection of videos for the form below the list. */
 export function listenForSelection(): void {
   document.addEventListener("change", ({ target }) => {
     if (!(target instanceof HTMLInputElement) || !target.matches(boxes)) return;
@@ -13,11 +13,11 @@ export function listenForSelection(): void {
     select(ids);
   });
   document.addEventListener("reset", ({ target }) => {
-    if (isForm(target)) select(new Set());
+    if (isSelectionForm(target)) select(new Set());
   });
   // Selected videos that the page does not show are sent too.
   document.addEventListener("formdata", ({ target, formData }) => {
-    if (!isForm(target)) return;
+    if (!isSelectionForm(target)) return;
     formData.delete("id");
     for (const id of selectedIds()) formData.append("id", id);
   });
@@ -31,7 +31,7 @@ export function deselect(ids: readonly string[]): void {
   select(new Set([...selectedIds()].filter((id) => !ids.includes(id))));
 }
 
-/** Updates the checkboxes and the count, and disables buttons that take fewer or more videos. */
+/** Updates the checkboxes and the count, and disables the buttons for which too few or too many videos are selected. */
 export function showSelection(): void {
   const form = document.querySelector<HTMLFormElement>("#selection");
   if (!form) return;
@@ -48,7 +48,7 @@ export function showSelection(): void {
   if (output && output.textContent !== text) output.textContent = text;
 }
 
-/** Highlights why a button is disabled, after its key was pressed. */
+/** Highlights why a button is disabled whose key was pressed. */
 export function explainDisabled(): void {
   const form = document.querySelector("#selection");
   form?.classList.add("refused");
@@ -59,17 +59,17 @@ export function explainDisabled(): void {
 
 const boxes = 'input[form="selection"]';
 
-function isForm(target: EventTarget | null): boolean {
-  // Not `target.id`, which is the checkboxes with the name "id".
+function isSelectionForm(target: EventTarget | null): boolean {
+  // Does not use `target.id`, because a form's `id` is a checkbox with that name, if there is one.
   return target instanceof HTMLFormElement && target.matches("#selection");
 }
 
 function select(ids: ReadonlySet<string>): void {
   document.querySelector("#selection")?.classList.remove("refused");
-  keep(selectionKey, [...ids]);
+  saveInTab(selectionKey, [...ids]);
   showSelection();
 }
 
 function selectedIds(): Set<string> {
-  return new Set(kept<string[]>(selectionKey, []));
+  return new Set(readFromTab<string[]>(selectionKey, []));
 }

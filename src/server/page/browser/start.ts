@@ -1,17 +1,17 @@
 import { isRefusal } from "../../../protocol/status.ts";
 import type { Draft } from "./draft.ts";
-import { textOf } from "./images.ts";
+import { imageText } from "./images.ts";
 
-/** What is wrong, as a sentence, and the name of the field, if it is about one. */
+/** What is wrong, as a sentence; `field` is the API's name of the field that is wrong, if any. */
 export type Fault = { field?: string | undefined; text: string };
 
-/** `isKnown` if the service had started it before. The id is then not always known. */
+/** The outcome of a start; `isKnown` if the service had already started it. The id is then not always known. */
 export type PostedStart =
   | { kind: "started"; id?: string; isKnown: boolean }
   | { kind: "refused"; fault: Fault }
   | { kind: "unclear" };
 
-/** Sends one start, once. */
+/** Sends a start once. */
 export async function postStart(body: string, key: string): Promise<PostedStart> {
   const headers = { "Content-Type": "application/json", "Idempotency-Key": key };
   const reply = await fetch("/generations", { method: "POST", headers, body }).catch(() => undefined);
@@ -35,21 +35,23 @@ function faultOf(status: number, { code = "", message = `HTTP ${status}` }: Refu
   return { field: /^invalid_(\w+)$/.exec(code)?.[1], text: `${message}.` };
 }
 
-/** Returns the body of each take, with the field names of the API, or what is wrong. */
+/** Returns the body of each take, with the field names of the API, or what is wrong with the form. */
 export function bodiesOf({ values, images }: Draft, maxImages: number): { bodies: object[] } | { fault: Fault } {
   const { extras = "", seed = "", takes = "1", ...texts } = values;
   const lost = images.find(({ source }) => source === undefined);
-  if (lost) return imageFault(textOf(lost));
+  if (lost) return imageFault(imageText(lost));
   const sourcesOf = (field?: string) => images.filter((image) => image.field === field).map(({ source }) => source);
   const [sources, [lastImageUrl], referenceUrls] = [sourcesOf(), sourcesOf("lastImageUrl"), sourcesOf("referenceUrls")];
   if (sources.length > maxImages)
-    return imageFault(`${texts.model} takes ${countTexts[maxImages] ?? `at most ${maxImages} images`}.`);
+    return imageFault(`${texts.model} takes ${imageCountTexts[maxImages] ?? `at most ${maxImages} images`}.`);
   const others = parseExtras(extras);
   if (others === undefined)
     return { fault: { field: "extras", text: 'The other fields are not a JSON object, such as {"fps": 24}.' } };
-  const own = Object.keys(others).find((name) => name in values || (images.length > 0 && /^imageUrls?$/.test(name)));
-  if (own !== undefined)
-    return { fault: { field: "extras", text: `${own} has its own field in the form: enter it there.` } };
+  const repeated = Object.keys(others).find(
+    (name) => name in values || (images.length > 0 && /^imageUrls?$/.test(name)),
+  );
+  if (repeated !== undefined)
+    return { fault: { field: "extras", text: `${repeated} has its own field in the form: enter it there.` } };
   const given = Object.entries({ ...texts, seed }).filter(([, value]) => value.trim() !== "");
   const body = {
     ...Object.fromEntries(given),
@@ -62,7 +64,7 @@ export function bodiesOf({ values, images }: Draft, maxImages: number): { bodies
   return { bodies: Array.from({ length: Number(takes) }, (_, index) => ({ ...body, ...seedOf(index), ...others })) };
 }
 
-const countTexts = ["no image", "one image"];
+const imageCountTexts = ["no image", "one image"];
 
 function imageFault(text: string): { fault: Fault } {
   return { fault: { field: "imageUrls", text } };

@@ -1,6 +1,6 @@
 const yearSeconds = 31_536_000;
 
-/** Stores the chosen colours as a cookie: the service writes them into every page, so that none flashes in other colours. */
+/** Stores the chosen colours in a cookie. The service writes them into every page, so that no page appears in other colours first. */
 export function listenForTheme(): void {
   document.querySelector<HTMLSelectElement>("#theme")?.addEventListener("change", ({ target }) => {
     const { value } = target as HTMLSelectElement;

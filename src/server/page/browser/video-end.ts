@@ -1,4 +1,4 @@
-/** The maximum of the longer side, in pixels: as a `data:` URL, a noisy PNG in 4K is larger than services accept. */
+/** The maximum length of the longer side, in pixels: as a `data:` URL, a noisy PNG in 4K is larger than services accept. */
 const maxSide = 1_920;
 
 /** Resolves with the last frame of a generation's video as a PNG. Rejects if the browser cannot play the video. */
@@ -23,15 +23,18 @@ export async function takeLastFrame(id: string): Promise<Blob> {
   }
 }
 
-/** Ends the wait for a frame: a file without a picture never shows one. */
-const answerMs = 10_000;
+/** How long to wait for a frame: a file without a picture never shows one. */
+const frameTimeoutMs = 10_000;
 
-/** Resolves once the video shows another frame; rejects after a timeout. At the event "seeked", a canvas may still get no frame, or the previous one. */
+/**
+ * Resolves once the video shows another frame; rejects after a timeout. The event "seeked" is too early: a canvas may still get no frame, or the
+ * previous one.
+ */
 function nextFrame(video: HTMLVideoElement): Promise<unknown> {
   return new Promise((resolve, reject) => {
     video.requestVideoFrameCallback(resolve);
     video.addEventListener("error", () => reject(video.error), { once: true });
-    setTimeout(() => reject(new Error("no frame")), answerMs);
+    setTimeout(() => reject(new Error("no frame")), frameTimeoutMs);
   });
 }
 

@@ -6,8 +6,8 @@ import { showSelection } from "./selection.ts";
 export type FetchFailure = "signed out" | "busy" | "database" | "unreachable";
 
 /**
- * Fetches a page of this site as a document, in which no script runs; with a `body`, by POST. Never rejects: resolves with the reason if the fetch
- * fails or is aborted.
+ * Fetches a page of this site as a document, in which no script runs; with a `body`, by POST. Never rejects: if the fetch fails or is aborted, resolves
+ * with the reason.
  */
 export async function fetchPage(
   address: string,
@@ -17,13 +17,13 @@ export async function fetchPage(
   if (reply?.status === 401) return "signed out";
   if (reply?.status === 429) return "busy";
   if (reply?.status === 503) return "database";
-  // 404 is the page that says there is no such generation.
+  // The page of a missing generation has the status 404.
   if (!reply?.ok && reply?.status !== 404) return "unreachable";
   const text = await reply.text().catch(() => undefined);
   return text === undefined ? "unreachable" : new DOMParser().parseFromString(text, "text/html");
 }
 
-/** Updates the page to a fetched one. Unchanged elements stay: the focus, an open `<details>`, a playing video. */
+/** Changes the page into a fetched one. Unchanged elements are kept, and with them the focus, an open `<details>` and a playing video. */
 export function showPage(next: Document): void {
   const main = document.querySelector("main");
   const nextMain = next.querySelector("main");
@@ -45,8 +45,8 @@ export function showPage(next: Document): void {
   showSelection();
 }
 
-/** Adds the missing entries of a list, and leaves the others unchanged. */
-export function appendPage(next: Document): void {
+/** Adds the entries of a fetched list that the page does not have. */
+export function appendEntries(next: Document): void {
   const list = document.querySelector("[data-list]");
   for (const entry of [...(next.querySelector("[data-list]")?.children ?? [])])
     if (!document.getElementById(entry.id)) list?.append(entry);

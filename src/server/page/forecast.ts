@@ -4,13 +4,16 @@ import type { Store } from "../store/store.ts";
 /** How many of a model's newest videos are read. */
 const maxRead = 50;
 
-type Running = Pick<GenerationSummary, "state" | "model" | "duration" | "engine" | "begun_at">;
+type RunningGeneration = Pick<GenerationSummary, "state" | "model" | "duration" | "engine" | "begun_at">;
 
 /**
- * Returns a function that resolves with the expected end of a running generation (ISO 8601), by the median of the times that its engine took lately for
- * the same model and length; `undefined` if it does not run, or no such time is known. The videos of a model are read once.
+ * Returns a function that resolves with the expected end of a running generation (ISO 8601): its start plus the median time that its engine took for
+ * recent videos of the same model and length. `undefined` if the generation is not running, or if there are no such videos. The videos of a model are
+ * read once.
  */
-export function createForecast(store: Pick<Store, "list">): (running: Running) => Promise<string | undefined> {
+export function createForecast(
+  store: Pick<Store, "list">,
+): (running: RunningGeneration) => Promise<string | undefined> {
   const lists = new Map<string, Promise<GenerationSummary[]>>();
   const newestOf = (model: string) => {
     const list = lists.get(model) ?? store.list({ model, state: "completed", limit: maxRead });
@@ -19,8 +22,8 @@ export function createForecast(store: Pick<Store, "list">): (running: Running) =
   };
   return async ({ state, model, duration, engine, begun_at }) => {
     if (state !== "running" || begun_at === null) return undefined;
-    const same = (await newestOf(model)).filter((each) => each.duration === duration && each.engine === engine);
-    const times = same.flatMap(renderMs).sort((a, b) => a - b);
+    const comparable = (await newestOf(model)).filter((each) => each.duration === duration && each.engine === engine);
+    const times = comparable.flatMap(renderMs).sort((a, b) => a - b);
     const median = times[Math.floor(times.length / 2)];
     return median === undefined ? undefined : new Date(Date.parse(begun_at) + median).toISOString();
   };

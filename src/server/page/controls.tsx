@@ -1,0 +1,113 @@
+import type { Child } from "hono/jsx";
+import { fileName } from "../../video/naming.ts";
+import { shortText } from "./formatting.ts";
+import { shortcutAttributes } from "./keys.ts";
+
+export type GenerationControlsProps = {
+  id: string;
+  model: string;
+  prompt: string;
+  isStarred?: boolean | undefined;
+  /** Only a video can be starred and downloaded. */
+  hasVideo: boolean;
+  /** Whether the page has `Selection`, which uses the checkbox. */
+  isSelectable?: boolean;
+  /** Whether to name the symbols in words on a touch screen, which shows no tooltips. A card has no room for words. */
+  hasWords?: boolean;
+};
+
+/** What can be done with a generation in a list or a comparison: buttons and a checkbox. */
+export function GenerationControls({
+  id,
+  model,
+  prompt,
+  isStarred,
+  hasVideo,
+  isSelectable = true,
+  hasWords = false,
+}: GenerationControlsProps) {
+  const name = shortText(prompt, 60);
+  return (
+    <span class="controls">
+      <a
+        class="button control"
+        href={`/new?from=${id}`}
+        aria-label={`Another take of ${name}`}
+        {...shortcutAttributes("again")}
+      >
+        ↻{hasWords ? <ControlText>Another take</ControlText> : null}
+      </a>
+      {hasVideo ? (
+        <>
+          <a
+            class="button control"
+            href={`/new?continue=${id}`}
+            aria-label={`Continue from the end of ${name}`}
+            {...shortcutAttributes("continue")}
+          >
+            ⇥{hasWords ? <ControlText>Continue</ControlText> : null}
+          </a>
+          <a
+            class="button control"
+            href={`/videos/${id}.mp4`}
+            download={fileName({ id, prompt, model })}
+            aria-label={`Download ${name}`}
+            {...shortcutAttributes("download")}
+          >
+            ↓{hasWords ? <ControlText>Download</ControlText> : null}
+          </a>
+          <Star id={id} isStarred={isStarred} />
+        </>
+      ) : null}
+      {isSelectable ? <SelectBox id={id} name={`Select ${name}`} /> : null}
+    </span>
+  );
+}
+
+/** The name of a control in words. The style sheet shows it only on a touch screen, which has no tooltips. */
+function ControlText({ children }: { children: string }) {
+  return (
+    <span class="control-text" aria-hidden="true">
+      {" "}
+      {children}
+    </span>
+  );
+}
+
+/** The checkbox that selects a video for `Selection`. Without a `name`, the caller must add a label. */
+export function SelectBox({ id, name }: { id: string; name?: string }) {
+  return (
+    <input
+      type="checkbox"
+      id={selectId(id)}
+      name="id"
+      value={id}
+      form="selection"
+      data-own
+      aria-label={name}
+      {...shortcutAttributes("select")}
+    />
+  );
+}
+
+export function selectId(id: string): string {
+  return `select-${id}`;
+}
+
+type StarProps = { id: string; isStarred: boolean | undefined; children?: Child };
+
+/** The button that adds or removes the star of a generation. Without a text, it is only a symbol. */
+export function Star({ id, isStarred = false, children }: StarProps) {
+  return (
+    <button
+      type="button"
+      class={children === undefined ? "control star with-script" : "star with-script"}
+      data-star={`/generations/${id}/star`}
+      aria-pressed={isStarred ? "true" : "false"}
+      aria-label="Star"
+      {...shortcutAttributes("star")}
+    >
+      {children}
+    </button>
+  );
+}
