@@ -32,7 +32,7 @@ export async function saveBackup(folder: string, file: string, io: Io): Promise<
 
 export type BeginRunOptions = {
   /** The number of runs in `service.json`. */
-  announced: number;
+  announcedRuns: number;
   /** Whether the owner confirms that the database was restored from a copy. */
   isRestored: boolean;
   onNote(text: string): void;
@@ -44,12 +44,12 @@ export type BeginRunOptions = {
  */
 export async function beginRun(
   { read, count, restore }: Provenance,
-  { announced, isRestored, onNote }: BeginRunOptions,
+  { announcedRuns, isRestored, onNote }: BeginRunOptions,
   { date }: Pick<Io, "date">,
 ): Promise<number> {
-  const { runs: counted, copiedAt } = await read();
-  const runs = Math.max(counted, announced) + 1;
-  const isCopy = copiedAt !== null || counted < announced;
+  const { runs: storedRuns, copiedAt } = await read();
+  const runs = Math.max(storedRuns, announcedRuns) + 1;
+  const isCopy = copiedAt !== null || storedRuns < announcedRuns;
   if (!isCopy) {
     if (isRestored) onNote("This database was not restored from a copy: --restored changed nothing.");
     await count(runs);
@@ -117,12 +117,12 @@ async function copyRunning(folder: string, target: Target, { fetch, signal }: Io
 
 /** Returns the service's own message, such as that its disk is full. */
 async function refusalOf(reply: HttpResponse): Promise<string> {
-  const said = await reply
+  const message = await reply
     .text()
     .then(JSON.parse)
     .then(errorText)
     .catch(() => undefined);
-  return said ?? `the running service refused: HTTP ${reply.status}`;
+  return message ?? `the running service refused: HTTP ${reply.status}`;
 }
 
 async function write(

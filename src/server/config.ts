@@ -99,7 +99,7 @@ export type ServeConfig = {
   options: Record<string, unknown> & { creditsPer?: string[] };
   /** The other fields, unchanged, to compare them with a later reading. */
   settings: Readonly<Record<string, unknown>>;
-  /** Returns a message without what may be a key in the wrong field, and with fields in place of flags. */
+  /** Returns a message about this file: texts that look like keys are hidden, and flags are named as the fields of the file. */
   explain(message: string): string;
 };
 
@@ -167,9 +167,10 @@ function pathOf(path: Path): string {
   }, "");
 }
 
-function fieldsAt([first, , third]: Path): string[] {
-  if (first === undefined) return Object.keys(configSchema.shape);
-  return Object.keys(first === "engines" && third === undefined ? engine.shape : network.shape);
+/** The fields of the object at a path: the file itself, an entry of `engines`, or an entry of `allow_network`. */
+function fieldsAt([list]: Path): string[] {
+  if (list === undefined) return Object.keys(configSchema.shape);
+  return Object.keys(list === "engines" ? engine.shape : network.shape);
 }
 
 function hintFor(name: string): string | undefined {
@@ -187,8 +188,8 @@ function readEngine(
 ): EngineSpec {
   const refuse = (field: string, why: string) => usage(`${label}.${field} ${why}.`);
   if (key_env !== undefined && key_file !== undefined) throw refuse("key_file", "and key_env cannot be combined");
-  if (workflow !== undefined && kind !== "comfyui") throw refuse("workflow", "is for the kind comfyui alone");
-  if (packageName !== undefined && kind !== "ai-sdk") throw refuse("package", "is for the kind ai-sdk alone");
+  if (workflow !== undefined && kind !== "comfyui") throw refuse("workflow", "works only with the kind comfyui");
+  if (packageName !== undefined && kind !== "ai-sdk") throw refuse("package", "works only with the kind ai-sdk");
   const hasKey = key_env !== undefined || key_file !== undefined;
   if (hasKey && (kind === "preview" || kind === "ai-sdk"))
     throw refuse(
@@ -214,9 +215,9 @@ function readEngine(
   return { ...readServer({ label, models, kind, url, upstreamModel, key }), jobs };
 }
 
-/** Reads an engine that `originOf` wrote in an earlier process. Throws `usage`. */
+/** Reads an engine that `originOf` wrote in an earlier process, with full paths. Throws `usage`. */
 export function readOrigin(origin: EngineOrigin): EngineSpec {
-  return readEngine(engine.parse(origin), "it", "/");
+  return readEngine(engine.parse(origin), "the engine", "/");
 }
 
 type ConfigSettings = Omit<z.infer<typeof configSchema>, "$schema" | "engines">;
@@ -238,13 +239,13 @@ function optionsOf({ allow_network, credits_per, media, ...settings }: ConfigSet
 }
 
 function createExplain(file: string, value: unknown, settings: object) {
-  const likeKeys = textsIn(value).filter((each) => /^(?=.*\d)(?=.*[a-z])[\w-]{20,}$/i.test(each));
-  const isWritten = (flag: string) => flag.replaceAll("-", "_") in settings;
+  const possibleKeys = textsIn(value).filter((each) => /^(?=.*\d)(?=.*[a-z])[\w-]{20,}$/i.test(each));
+  const isInFile = (flag: string) => flag.replaceAll("-", "_") in settings;
   return (message: string): string => {
     const named = message.replace(/--([a-z-]+)/g, (all, flag: string) =>
-      isWritten(flag) ? flag.replaceAll("-", "_") : all,
+      isInFile(flag) ? flag.replaceAll("-", "_") : all,
     );
-    const shown = likeKeys.reduce((text, each) => text.replaceAll(each, "[key]"), named);
+    const shown = possibleKeys.reduce((text, each) => text.replaceAll(each, "[key]"), named);
     return shown.startsWith("engines[") || shown !== message ? `${file}: ${shown}` : shown;
   };
 }

@@ -121,13 +121,13 @@ export async function openService(options: ServiceFolderOptions, io: Io): Promis
   // Another process owns the folder now.
   lost.addEventListener("abort", () => void close(0), { once: true });
   try {
-    const { announced, ...credentials } = await prepareCredentials(options);
+    const { announcedRuns, ...credentials } = await prepareCredentials(options);
     const { api_key, webhook_secret } = credentials;
     const store = await openState(options, acquired.lease);
     steps.push(store.close);
     const { provenance } = store;
     const { isRestored = false, onNote } = options;
-    const runs = provenance && (await beginRun(provenance, { announced, isRestored, onNote }, io));
+    const runs = provenance && (await beginRun(provenance, { announcedRuns, isRestored, onNote }, io));
     await prepareLocalAccount(store, api_key, options.credits);
     const videos = await openFolder({ folder: join(folder, "videos") });
     const secrets = { webhookSecret: webhook_secret, pageSecret: async () => api_key };
@@ -241,8 +241,8 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
   });
   steps.push(service.close);
   const noteProxy = createProxyNote(options, () => mediaUrl);
-  const open: Listening[] = [];
-  steps.push(async (graceMs) => void (await Promise.all(open.map((listening) => listening.close(graceMs)))));
+  const servers: Listening[] = [];
+  steps.push(async (graceMs) => void (await Promise.all(servers.map((server) => server.close(graceMs)))));
   steps.push(async () => service.endStreams());
   const listenAt = async (
     handler: Handler,
@@ -258,7 +258,7 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
     const names = [name, publicUrl && authorityOf(publicUrl)].filter((each) => each !== undefined);
     const publicOrigin = publicUrl && new URL(publicUrl).origin;
     const listening = await listen(handler, { host, port, names, publicOrigin, onRequest, withReplies }, io);
-    open.push(listening);
+    servers.push(listening);
     return publicUrl ?? namedUrl(listening, name);
   };
   const { host } = options;
@@ -309,7 +309,7 @@ async function prepareCredentials({ folder, rotate }: ServiceFolderOptions) {
     webhook_secret: known?.webhook_secret ?? createSecret(),
   };
   await writeAnnouncement(folder, { ...credentials, runs: known?.runs });
-  return { ...credentials, announced: known?.runs ?? 0 };
+  return { ...credentials, announcedRuns: known?.runs ?? 0 };
 }
 
 function namedUrl({ url }: Listening, name: string | undefined): string {

@@ -115,8 +115,8 @@ export function createService(given: ServiceOptions): Service {
     metrics?.onDelivery(event);
     options.onDelivery(event);
   };
-  const counted = { onCreate: metrics?.onCreate, onTaken: metrics?.onTaken };
-  const queue = createQueue({ ...options, get: outbound.get, onEnd, ...counted });
+  const queueMetrics = { onCreate: metrics?.onCreate, onTaken: metrics?.onTaken };
+  const queue = createQueue({ ...options, get: outbound.get, onEnd, ...queueMetrics });
   const sender = createCallbackSender({ ...options, sign, post: outbound.post, random: Math.random, onDelivery });
   const retention = options.keep && createRetention({ ...options, keep: options.keep });
   const startBy = createStartRoutes(rehearseStarts({ ...options, missing: queue.missing, onStart: metrics?.onStart }));

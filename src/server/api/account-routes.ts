@@ -122,7 +122,7 @@ const revokeSchema = named("Revoke", {
     .string(notKey)
     .regex(new RegExp(`^[0-9a-f]{${keyPrefixLength}}$`), notKey)
     .optional()
-    .meta({ description: "Revokes this key of the account alone, as GET /accounts/keys lists it." }),
+    .meta({ description: "Revokes only this key of the account, as GET /accounts/keys lists it." }),
 });
 const revokedSchema = named("Revoked", { revoked });
 
@@ -219,17 +219,17 @@ export function createAccountRoutes(options: AccountOptions): Paths {
           const { name, credits, new: isNew } = await readFields(c, newAccountSchema);
           if (name === localAccount)
             throw refuse(400, "invalid_account", `the account ${localAccount} already has a key`);
-          const creditsOf = (had: number | undefined, isDeleted: boolean) => {
+          const creditsOf = (balance: number | undefined, isDeleted: boolean) => {
             if (isDeleted)
               throw refuse(409, "account_deleted", `an account ${name} was deleted, and its name is not given again`);
             // Credits of an existing account are never replaced, because they may have been paid for.
-            if (had !== undefined && (isNew || credits !== undefined))
+            if (balance !== undefined && (isNew || credits !== undefined))
               throw refuse(
                 409,
                 "account_exists",
-                `the account ${name} exists, with ${had} credits; nothing was changed`,
+                `the account ${name} exists, with ${balance} credits; nothing was changed`,
               );
-            return had ?? credits ?? defaultCredits;
+            return balance ?? credits ?? defaultCredits;
           };
           const { made } = await addKey({ name, creditsOf });
           note(c, `a key was created for ${name}, with ${made.credits} credits`);
@@ -312,9 +312,9 @@ export function createAccountRoutes(options: AccountOptions): Paths {
         async handle(c) {
           const { account } = await readFields(c, rotateSchema);
           if (account === localAccount) throw refuse(409, "own_key", ownKey);
-          const creditsOf = (had: number | undefined, isDeleted: boolean) => {
-            if (had === undefined || isDeleted) throw refuseNoAccount(account);
-            return had;
+          const creditsOf = (balance: number | undefined, isDeleted: boolean) => {
+            if (balance === undefined || isDeleted) throw refuseNoAccount(account);
+            return balance;
           };
           const { made, removed } = await addKey({ name: account, creditsOf, isOnlyKey: true });
           note(c, `a new key of ${account} replaced ${removed}`);
@@ -427,11 +427,12 @@ export function createAccountRoutes(options: AccountOptions): Paths {
             if (ended > 0) note(c, `the key ${key} of ${revoke} was revoked`);
             return c.json({ revoked: ended });
           }
-          const one = await store.removeKeys({ keyHash: hashKey(revoke) });
-          const removed = one > 0 ? one : await store.removeKeys({ account: revoke });
+          // `revoke` is a key or the name of an account.
+          const isKey = (await store.removeKeys({ keyHash: hashKey(revoke) })) > 0;
+          const removed = isKey ? 1 : await store.removeKeys({ account: revoke });
           // Does not log `revoke`, which may be a key.
           if (removed > 0)
-            note(c, `${removed} of the keys of ${one > 0 ? owner : revoke} ${removed === 1 ? "was" : "were"} revoked`);
+            note(c, `${removed} of the keys of ${isKey ? owner : revoke} ${removed === 1 ? "was" : "were"} revoked`);
           return c.json({ revoked: removed });
         },
       },

@@ -42,7 +42,7 @@ export function hashKey(key: string): string {
  * earlier keys are removed.
  */
 export async function prepareLocalAccount(store: Store, apiKey: string, credits: number | undefined): Promise<void> {
-  const creditsOf = (had = 0) => credits ?? Math.max(defaultCredits, had);
+  const creditsOf = (balance = 0) => credits ?? Math.max(defaultCredits, balance);
   await store.addAccount({ name: localAccount, keyHash: hashKey(apiKey), creditsOf, isOnlyKey: true });
 }
 
@@ -80,7 +80,7 @@ export async function makeOwnerKey(database: string, io: Io): Promise<string> {
   const { visitPostgres } = await import("../store/postgres/postgres.ts");
   const { addAccount, close } = await visitPostgres(database, io);
   const key = createKey();
-  const creditsOf = (had = defaultCredits) => had;
+  const creditsOf = (balance = defaultCredits) => balance;
   await addAccount({ name: localAccount, keyHash: hashKey(key), creditsOf }).finally(close);
   return key;
 }

@@ -41,11 +41,15 @@ export function createHealth({ store, videos, engines, clock }: HealthOptions): 
   const anyEngine = createCheck(5_000, clock, (signal) => Promise.any(used().map(({ check }) => check(signal))));
   let isStopping = false;
   const checkReadiness = async () => {
-    const [isStored, isKept, isMade] = await Promise.all([database(), media(), used().length === 0 || anyEngine()]);
-    const isReady = isStored && isKept && isMade;
+    const [isDatabaseUp, isMediaUp, isEngineUp] = await Promise.all([
+      database(),
+      media(),
+      used().length === 0 || anyEngine(),
+    ]);
+    const isReady = isDatabaseUp && isMediaUp && isEngineUp;
     const status = isStopping ? "stopping" : word(isReady);
-    const made = used().length === 0 ? "unused" : word(isMade);
-    return { status, database: word(isStored), media: word(isKept), engines: made };
+    const engines = used().length === 0 ? "unused" : word(isEngineUp);
+    return { status, database: word(isDatabaseUp), media: word(isMediaUp), engines };
   };
   const alive: Route = {
     isRoutine: true,

@@ -175,7 +175,7 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
     if (log && withReplies && isJson(response)) log.replyBody = await response.clone().text();
     return response;
   });
-  const take = async (incoming: IncomingMessage, outgoing: ServerResponse, given?: FenceRefusal) => {
+  const take = async (incoming: IncomingMessage, outgoing: ServerResponse, knownRefusal?: FenceRefusal) => {
     const { socket } = incoming;
     const number = (exchanges.get(socket)?.number ?? 0) + 1;
     exchanges.set(socket, { outgoing, number });
@@ -184,7 +184,7 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
     if (outgoing.socket === null) await once(outgoing, "socket");
     // `answerMalformed` has refused the request, because its body is malformed.
     if (!socket.writable) return;
-    const refused = given ?? fence(incoming) ?? inProgress.enter(incoming, outgoing);
+    const refused = knownRefusal ?? fence(incoming) ?? inProgress.enter(incoming, outgoing);
     const requestId = readRequestId(incoming.headers["x-request-id"]) ?? randomUUID();
     const log: RequestLog = {
       requestId,
@@ -200,8 +200,8 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
       inProgress.leave(outgoing);
       const { method = "", url: path = "" } = incoming;
       const status = outgoing.headersSent ? outgoing.statusCode : undefined;
-      const { about, ...known } = log;
-      onRequest?.({ method, path, status, ms: clock.now() - start, ...known, ...about() });
+      const { about, ...logged } = log;
+      onRequest?.({ method, path, status, ms: clock.now() - start, ...logged, ...about() });
     });
     if (number === limits.maxRequestsPerConnection) outgoing.setHeader("Connection", "close");
     limitBody(outgoing, limits.maxBodyBytes);

@@ -19,11 +19,11 @@ const maxRefused = 1_000;
 export function rehearseStarts(options: StartOptions): StartOptions {
   const refusedOnce = createBoundedMap<true>(maxRefused);
   const { store } = options;
-  const start: StartOptions["store"]["start"] = async (generation, ...paid) => {
+  const start: StartOptions["store"]["start"] = async (generation, ...others) => {
     const { noCredits, http } = readDirectives(generation.request);
     if (noCredits) throw notEnoughCredits(listPriceOf(generation.request.model, options));
     if (http !== undefined) refuseStart(http, hashOf(generation), refusedOnce);
-    return store.start(generation, ...paid);
+    return store.start(generation, ...others);
   };
   return { ...options, store: { ...store, start }, respond };
 }
@@ -55,11 +55,11 @@ async function untilDisconnected(signal: AbortSignal): Promise<void> {
   if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
 }
 
-/** Returns the handler of the media address with the directives: that of `createMedia`, except for `[media: 403]` and `[media: cut]`. */
+/** Returns what `createMedia` returns, with the directives `[media: 403]` and `[media: cut]` applied. */
 export function createRehearsedMedia(options: MediaHandlerOptions): Handler {
   const media = createMedia(options);
   // A cut reply cannot be a redirect to the store.
-  const own = createMedia({ ...options, hasRedirects: false });
+  const withoutRedirects = createMedia({ ...options, hasRedirects: false });
   const refusedOnce = createBoundedMap<true>(maxRefused);
   return async (request, bindings = {}) => {
     const id = readVideoId(request);
@@ -75,7 +75,7 @@ export function createRehearsedMedia(options: MediaHandlerOptions): Handler {
     const { size } = generation.media;
     const headers = new Headers(request.headers);
     headers.set("Range", `bytes=0-${Math.max(0, Math.floor(size / 2) - 1)}`);
-    const half = await own(new Request(request.url, { headers }));
+    const half = await withoutRedirects(new Request(request.url, { headers }));
     if (half.status !== 206 || !half.body) return half;
     const { "content-range": _, ...whole } = Object.fromEntries(half.headers);
     const body = Readable.fromWeb(half.body as ReadableStream);

@@ -89,7 +89,7 @@ const otherExtra = z
   .meta({ description: "Passed on to a real model." })
   .register(schemas, { id: "OtherExtra" });
 /** Refuses a value that a server would refuse after the start was paid. Leaving the value out would make a different video. */
-function checked(name: string) {
+function checkedExtra(name: string) {
   if (findExtraFault(name, "") === undefined) return optionalExtra;
   return optionalExtra.superRefine((value, context) => {
     const fault = findExtraFault(name, value);
@@ -115,7 +115,7 @@ function referenceExtra(media: "audio" | "video") {
 }
 const extrasSchema = z.object(
   Object.fromEntries([
-    ...optionalExtras.map((name) => [name, checked(name).optional()] as const),
+    ...optionalExtras.map((name) => [name, checkedExtra(name).optional()] as const),
     ...otherExtras.map((name) => [name, (objectExtras[name] ?? otherExtra).optional()] as const),
   ]),
 );
@@ -148,12 +148,12 @@ export function createStartReader({
     const requested = { ...fields, ...(pixels && shapeOf(pixels)) };
     const body = parse(bodySchema, requested, { names });
     const { callback_url, imageUrl: image, imageUrls = [], lastImageUrl, referenceUrls = [], ...rest } = body;
-    const able = engines.filter(({ models }) => models.includes(rest.model));
-    if (able.length === 0) throw refuse(400, "invalid_model", modelsText);
+    const withModel = engines.filter(({ models }) => models.includes(rest.model));
+    if (withModel.length === 0) throw refuse(400, "invalid_model", modelsText);
     const images = image === undefined ? imageUrls : [image, ...imageUrls];
-    const real = able.filter(({ isSimulation }) => !isSimulation);
+    const real = withModel.filter(({ isSimulation }) => !isSimulation);
     const isReal = real.length > 0;
-    const makers = isReal ? real : able;
+    const makers = isReal ? real : withModel;
     if (size !== undefined && !isReal && readSize(size) === undefined)
       throw refuse(400, "invalid_size", `size must have ${shorterSides}: ${rest.model} is a preview here`);
     const maxOfEngines = Math.max(...makers.map(({ maxImages }) => maxImages));

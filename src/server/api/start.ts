@@ -241,8 +241,8 @@ function newGeneration(account: string, start: StartRequest, date: Date): Stored
  * if any of these engines might ignore them.
  */
 async function checkLimits(request: StoredRequest, engines: StartOptions["engines"]) {
-  const able = engines.filter(({ models, isSimulation }) => models.includes(request.model) && !isSimulation);
-  const faults = await Promise.all(able.map(({ findFault }) => findFault?.(request)));
+  const withModel = engines.filter(({ models, isSimulation }) => models.includes(request.model) && !isSimulation);
+  const faults = await Promise.all(withModel.map(({ findFault }) => findFault?.(request)));
   const fault = faults.find((each) => each !== undefined);
   if (fault !== undefined && (hasOtherImages(request) || faults.every((each) => each !== undefined)))
     throw refuse(400, "outside_limits", `${request.model}: ${fault}`);

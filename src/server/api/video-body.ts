@@ -81,15 +81,15 @@ export function findDefaultModel(engines: readonly Pick<Engine, "models" | "isSi
 }
 
 /** Fields of other servers that change the video: ignoring them would make another video. */
-const otherServersFields: Readonly<Record<string, string>> = {
+const unsupportedFields: Readonly<Record<string, string>> = {
   aspect_ratio: "send size",
   extra_body: "send its fields beside prompt",
   nvext: "send its fields beside prompt",
   video_params: "send its fields beside prompt",
 };
 
-function refuseOthersFields({ n, ...body }: Record<string, unknown>): void {
-  const [field, instead] = Object.entries(otherServersFields).find(([name]) => body[name] !== undefined) ?? [];
+function refuseUnsupported({ n, ...body }: Record<string, unknown>): void {
+  const [field, instead] = Object.entries(unsupportedFields).find(([name]) => body[name] !== undefined) ?? [];
   if (field !== undefined) throw refuse(400, `invalid_${field}`, `${field} is not supported here: ${instead}`);
   if (Number(n ?? 1) !== 1) throw refuse(400, "invalid_n", "n must be 1: each create makes one video");
 }
@@ -108,14 +108,14 @@ export async function readVideoStart(
     size,
     width,
     height,
-    ...same
+    ...sameFields
   } = parse(namedFields, body);
-  refuseOthersFields(same);
+  refuseUnsupported(sameFields);
   const imageUrls = [...(input_reference ?? []), ...(image_reference ?? [])];
   const pixels = readPixels({ size, width, height });
   const json = {
     ...(model !== undefined && { model }),
-    ...same,
+    ...sameFields,
     ...(pixels !== undefined && { size: pixels }),
     ...(duration !== undefined && { duration }),
     ...(imageUrls.length > 0 && { imageUrls }),
@@ -246,17 +246,17 @@ export const videoSchema = named("Video", {
   usage: z.object({ cost: costSchema }).optional(),
 });
 
-/** Returns a generation as a job of `/v1/videos`. `made` is its progress, if known. */
-export function videoBody(generation: StoredGeneration, made: Progress | undefined) {
+/** Returns a generation as a job of `/v1/videos`, with its progress if that is known. */
+export function videoBody(generation: StoredGeneration, progress: Progress | undefined) {
   const { id, status, request, created_at, completed_at, checkpoint, error, cost } = generation;
   const { model, prompt, duration } = request;
   // The percent of a node is not the percent of the video.
-  const percent = made?.node === undefined ? (made?.percent ?? 0) : 0;
-  const running = checkpoint !== null || made !== undefined ? "in_progress" : "queued";
+  const percent = progress?.node === undefined ? (progress?.percent ?? 0) : 0;
+  const unfinished = checkpoint !== null || progress !== undefined ? "in_progress" : "queued";
   return {
     id,
     object: "video",
-    status: status === "processing" ? running : status,
+    status: status === "processing" ? unfinished : status,
     progress: status === "completed" ? 100 : Math.floor(percent),
     model,
     prompt,

@@ -16,7 +16,7 @@ export function createBodyMemory(maxBytes: number): (account: string) => Arrivin
   type Body = ArrivingBody & { account: string; size(): number };
   const arriving = new Set<Body>();
   let free = maxBytes;
-  const findLast = (): Body | undefined => {
+  const findBodyToRefuse = (): Body | undefined => {
     const sizes = new Map<string, number>();
     for (const { account, size } of arriving) sizes.set(account, (sizes.get(account) ?? 0) + size());
     const most = Math.max(...sizes.values());
@@ -33,8 +33,7 @@ export function createBodyMemory(maxBytes: number): (account: string) => Arrivin
         chunks.push(chunk);
         length += chunk.byteLength;
         free -= chunk.byteLength;
-        for (let last = free < 0 ? findLast() : undefined; last; last = free < 0 ? findLast() : undefined)
-          last.release();
+        while (free < 0 && arriving.size > 0) findBodyToRefuse()?.release();
       },
       finish() {
         arriving.delete(body);

@@ -59,55 +59,60 @@ export function createMetrics({ store, engines, clock }: MetricsOptions): Metric
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
   for (const name of misnamed) registry.removeSingleMetric(name);
-  const count = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
+  const counter = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
     new Counter({ name, help: `${help}, ${ofProcess}.`, labelNames, registers });
-  const show = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
+  const gauge = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
     new Gauge({ name, help: `${help}.`, labelNames, registers });
 
-  const starts = count("vidgen_starts_total", "Generations started", "model");
-  const charged = count("vidgen_credits_charged_total", "Credits taken for starts");
-  const returned = count("vidgen_credits_returned_total", "Credits returned for generations that failed");
-  const submitted = count(
+  const starts = counter("vidgen_starts_total", "Generations started", "model");
+  const charged = counter("vidgen_credits_charged_total", "Credits taken for starts");
+  const returned = counter("vidgen_credits_returned_total", "Credits returned for generations that failed");
+  const submitted = counter(
     "vidgen_engine_creates_total",
     "Create requests sent to engines, by outcome",
     "engine",
     "outcome",
   );
-  const failures = count("vidgen_generation_failures_total", "Generations that failed, by reason", "model", "reason");
-  const attempts = count("vidgen_callback_attempts_total", "Attempts to deliver callbacks, by outcome", "outcome");
-  const measure = <Label extends string>(name: string, help: string, buckets: number[], ...labelNames: Label[]) =>
+  const failures = counter("vidgen_generation_failures_total", "Generations that failed, by reason", "model", "reason");
+  const attempts = counter("vidgen_callback_attempts_total", "Attempts to deliver callbacks, by outcome", "outcome");
+  const histogram = <Label extends string>(name: string, help: string, buckets: number[], ...labelNames: Label[]) =>
     new Histogram({ name, help: `${help}, ${ofProcess}.`, labelNames, buckets, registers });
-  const seconds = measure(
+  const seconds = histogram(
     "vidgen_generation_duration_seconds",
     "Time from start to end of generations that ended",
     secondsBuckets,
     "model",
     "status",
   );
-  const waits = measure(
+  const waits = histogram(
     "vidgen_queue_wait_seconds",
     "Time from start until an engine took the generation",
     secondsBuckets,
     "model",
   );
-  const requests = measure(
+  const requests = histogram(
     "vidgen_http_request_duration_seconds",
     "Time from the head of a request to the end of its reply",
     requestBuckets,
     ...["method", "route", "status"],
   );
-  const up = show("vidgen_engine_up", "Whether this process can use an engine for a model now", "engine", "model");
+  const engineUp = gauge(
+    "vidgen_engine_up",
+    "Whether this process can use an engine for a model now",
+    "engine",
+    "model",
+  );
   const ofEngine = "of all processes that share the database, as this process last saw them; of previews its own";
-  const running = show("vidgen_engine_running", `Generations that an engine makes, ${ofEngine}`, "engine");
-  const free = show("vidgen_engine_free", `Generations that an engine could make beside these, ${ofEngine}`, "engine");
-  const isThere = show("vidgen_database_up", "Whether this process could read the queue in the database");
-  const length = show("vidgen_queue_length", `Generations that wait for an engine, ${ofDatabase}`, "model");
-  const age = show(
+  const running = gauge("vidgen_engine_running", `Generations that an engine makes, ${ofEngine}`, "engine");
+  const free = gauge("vidgen_engine_free", `Generations that an engine could make beside these, ${ofEngine}`, "engine");
+  const databaseUp = gauge("vidgen_database_up", "Whether this process could read the queue in the database");
+  const queueLength = gauge("vidgen_queue_length", `Generations that wait for an engine, ${ofDatabase}`, "model");
+  const oldestAge = gauge(
     "vidgen_queue_oldest_age_seconds",
     `Age of the oldest generation that waits for an engine, ${ofDatabase}`,
     "model",
   );
-  const pending = show("vidgen_callbacks_waiting", `Callbacks that wait for delivery, ${ofDatabase}`);
+  const pending = gauge("vidgen_callbacks_waiting", `Callbacks that wait for delivery, ${ofDatabase}`);
 
   const listUsed = () => engines.filter(({ concurrency }) => concurrency > 0);
   const listModels = () => [...new Set(engines.flatMap((engine) => engine.models))];
@@ -131,10 +136,10 @@ export function createMetrics({ store, engines, clock }: MetricsOptions): Metric
   const readEngines = async (queue: Measured) => {
     const used = listUsed();
     const isUp = await Promise.all(used.map(isUsable));
-    up.reset();
+    engineUp.reset();
     for (const [index, engine] of used.entries())
       for (const model of engine.models)
-        up.set({ engine: engine.name, model }, Number(isUp[index] && queue.outageOf(engine) === undefined));
+        engineUp.set({ engine: engine.name, model }, Number(isUp[index] && queue.outageOf(engine) === undefined));
     running.reset();
     free.reset();
     // An engine that is configured for several models is listed once for each.
@@ -145,23 +150,23 @@ export function createMetrics({ store, engines, clock }: MetricsOptions): Metric
   };
   const readDatabase = async (queue: Measured) => {
     const [waiting, callbacks] = await Promise.all([queue.waiting(), store.pendingCallbacks()]);
-    length.reset();
-    age.reset();
+    queueLength.reset();
+    oldestAge.reset();
     const models = listModels();
     const ages: Record<string, number> = Object.fromEntries(models.map((model) => [model, 0]));
-    for (const model of models) length.set({ model }, 0);
+    for (const model of models) queueLength.set({ model }, 0);
     const now = clock.date().getTime();
     for (const { model, count, oldest_at } of waiting) {
-      length.inc({ model }, count);
+      queueLength.inc({ model }, count);
       ages[model] = Math.max(ages[model] ?? 0, (now - Date.parse(oldest_at)) / 1_000);
     }
-    for (const [model, oldest] of Object.entries(ages)) age.set({ model }, oldest);
+    for (const [model, oldest] of Object.entries(ages)) oldestAge.set({ model }, oldest);
     pending.set(callbacks);
   };
   /** During an outage, old values must not look current. */
   const forgetDatabase = () => {
-    length.reset();
-    age.reset();
+    queueLength.reset();
+    oldestAge.reset();
     pending.remove();
   };
   return {
@@ -200,10 +205,10 @@ export function createMetrics({ store, engines, clock }: MetricsOptions): Metric
     async read(queue) {
       beginAtZero();
       const reading = readDatabase(queue).then(
-        () => isThere.set(1),
+        () => databaseUp.set(1),
         () => {
           forgetDatabase();
-          isThere.set(0);
+          databaseUp.set(0);
         },
       );
       await Promise.all([reading, readEngines(queue)]);

@@ -98,7 +98,7 @@ export async function openServe(options: OpenOptions): Promise<Serve | undefined
     steps.push(store.close);
     const { announced, isRestored } = options;
     if (watched.provenance)
-      announced.runs = await beginRun(watched.provenance, { announced: announced.runs, isRestored, onNote }, clock);
+      announced.runs = await beginRun(watched.provenance, { announcedRuns: announced.runs, isRestored, onNote }, clock);
   }
   if (database) steps.push(store.close);
   for (const [name, key] of Object.entries(accounts))

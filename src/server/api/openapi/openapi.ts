@@ -18,15 +18,15 @@ function jsonSchemas(): object {
 }
 
 const shared = (name: keyof typeof responses) => ({ $ref: `#/components/responses/${name}` });
-const toAccount = { 401: shared("Unauthorized"), 503: shared("Unavailable"), default: shared("Refused") };
+const withKey = { 401: shared("Unauthorized"), 503: shared("Unavailable"), default: shared("Refused") };
 
 /** What the tags mean, and the replies that all operations with a tag have in common. */
 const tags: Record<keyof Routes, { description: string; responses: object; security?: [] }> = {
-  generations: { description: "From a prompt to a video.", responses: toAccount },
-  videos: { description: "The same generations for clients of `/v1/videos`.", responses: toAccount },
+  generations: { description: "From a prompt to a video.", responses: withKey },
+  videos: { description: "The same generations for clients of `/v1/videos`.", responses: withKey },
   owner: {
     description: "With the key of the local account.",
-    responses: { ...toAccount, 403: shared("Forbidden") },
+    responses: { ...withKey, 403: shared("Forbidden") },
   },
   service: {
     description: "Without a key.",
