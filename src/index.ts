@@ -61,7 +61,7 @@ import {
 } from "./library/results.ts";
 import { asCompleted, callListener, finishFor, locationsOf, readStarted } from "./library/run.ts";
 import { readCost } from "./protocol/schema.ts";
-import { plain } from "./protocol/text.ts";
+import { plainText } from "./protocol/text.ts";
 import { checkBaseUrl, readAllowedOrigin } from "./protocol/url.ts";
 
 export type { ErrorCode } from "./errors.ts";
@@ -179,7 +179,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
       "No base URL: pass baseUrl, or set VIDGEN_BASE_URL.",
       "Without an account: run `npx vidgen serve`, and set the two variables that it prints.",
     );
-  const onNote = (text: string) => callListener(options.onNote, plain(redact(text)));
+  const onNote = (text: string) => callListener(options.onNote, plainText(redact(text)));
   // The library does not touch the signals, streams and exit of the program that uses it.
   const fetch = options.fetch === undefined ? createFetch(env) : adaptFetch(options.fetch, machine);
   const io = { ...machine, fetch, unsettled: new Set<string>() };

@@ -8,7 +8,13 @@ import { asVidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { type Field, type FieldTexts, fields, findValueFault, isImageField } from "../protocol/fields.ts";
 import { defaultModel, findModel, guessModel, type Model, maxLocalSeconds, models } from "../protocol/models.ts";
-import { buildRequest, checkImage, hasOwnImage, type RequestInput, readSettings } from "../protocol/request.ts";
+import {
+  buildRequest,
+  checkImage,
+  type RequestInput,
+  readSetFields,
+  replacesSourceImages,
+} from "../protocol/request.ts";
 import { shorten } from "../protocol/text.ts";
 import { commandLine, pipeLine, type ShellIo, shellOf } from "../shell.ts";
 import type { Context } from "./context.ts";
@@ -115,7 +121,7 @@ async function askForFields(
   let { images } = known;
   for (const field of fields) {
     if (field.name === "imageUrl") {
-      if (hasOwnImage({ extra: readSettings(known.set) })) continue;
+      if (replacesSourceImages({ extra: readSetFields(known.set) })) continue;
       const answers = await askImages(texts.model ?? initialModel, images.imageUrl ?? [], field, io);
       images = { ...images, imageUrl: answers };
     } else if (!isImageField(field)) texts[field.name] ??= await askField(field, { initialModel, maxSeconds }, io);

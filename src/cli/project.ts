@@ -12,7 +12,7 @@ import {
 import { usage } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { type FieldTexts, fields } from "../protocol/fields.ts";
-import { joinStyle, type RequestInput, readSettings } from "../protocol/request.ts";
+import { joinStyle, type RequestInput, readSetFields } from "../protocol/request.ts";
 import { shorten } from "../protocol/text.ts";
 import { readFieldFlags } from "./field-flags.ts";
 import type { Output } from "./terminal/output.ts";
@@ -58,7 +58,7 @@ export async function takeFromProject(
   const values: ProjectValues = isRepeat ? { texts: {}, output: all.output } : all;
   const { VIDGEN_MODEL, VIDGEN_OUTPUT } = io.env;
   const typed = readFieldFlags(command).texts;
-  const set = readSettings(flags.set ?? []);
+  const set = readSetFields(flags.set ?? []);
   const texts: FieldTexts = {};
   for (const { name } of fields) {
     const isTyped = typed[name] !== undefined || Object.hasOwn(set, name);

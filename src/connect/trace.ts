@@ -1,6 +1,6 @@
 import { systemCode } from "../errors.ts";
 import type { HttpResponse, Io } from "../io.ts";
-import { shortenAddresses } from "../protocol/url.ts";
+import { removeUrlSecrets } from "../protocol/url.ts";
 
 /** The output of a session. */
 export type SessionOutput = {
@@ -30,7 +30,7 @@ export function traceFetch(
   if (!output.verbose) return fetch;
   return async (url, init) => {
     const isApi = isEndpoint(url, baseUrl);
-    const shown = `${init?.method ?? "GET"} ${isApi ? url : shortenAddresses(url)}`;
+    const shown = `${init?.method ?? "GET"} ${isApi ? url : removeUrlSecrets(url)}`;
     const start = io.now();
     const report = (outcome: string | number) =>
       output.trace(`< ${outcome} ${shown} (${Math.round(io.now() - start)} ms)`);

@@ -1,5 +1,5 @@
 import { type ErrorCode, VidgenError as InternalError } from "../errors.ts";
-import { plain } from "../protocol/text.ts";
+import { plainText } from "../protocol/text.ts";
 
 /** The error of every call. */
 export interface VidgenError extends Error {
@@ -67,7 +67,7 @@ type RestateOptions = {
 /** A copy of an internal error in terms of the library, without secrets. */
 export function restateError(error: InternalError, { journal, idempotencyKey, redact }: RestateOptions): VidgenError {
   const { code, id, httpStatus, headers, attempt, cause } = error;
-  const restate = (text: string) => plain(redact(text));
+  const restate = (text: string) => plainText(redact(text));
   const written = journal === undefined ? "" : `, and is recorded in ${journal}`;
   const unclear = `It was not sent again${written}. Check your account for the generation before you retry.`;
   const isUnclear = code === "unknown" && attempt !== undefined;

@@ -5,7 +5,7 @@ import packageJson from "../../package.json" with { type: "json" };
 import { redactValue } from "../client/http/redaction.ts";
 import { VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { plain } from "../protocol/text.ts";
+import { plainText } from "../protocol/text.ts";
 import { toolError } from "./errors.ts";
 import { maxMessageBytes, readMessages } from "./messages.ts";
 import type { Tool, ToolImage } from "./tool.ts";
@@ -101,7 +101,7 @@ function progressReporter({ mcpReq }: ServerContext, redact: ServeOptions["redac
   const progressToken = mcpReq._meta?.progressToken;
   return (progress: number, message: string) => {
     if (progressToken === undefined) return;
-    const params = { progressToken, progress, message: redact(plain(message)) };
+    const params = { progressToken, progress, message: redact(plainText(message)) };
     // A failed notification means that the agent has gone.
     mcpReq.notify({ method: "notifications/progress", params }).catch(() => {});
   };
@@ -109,7 +109,7 @@ function progressReporter({ mcpReq }: ServerContext, redact: ServeOptions["redac
 
 /** Removes keys, and control characters that could act on the agent's terminal. */
 function cleanValue<Value extends object>(value: Value, redact: (text: string) => string): Value {
-  return redactValue(value, (text) => redact(plain(text)));
+  return redactValue(value, (text) => redact(plainText(text)));
 }
 
 /** Resolves when the agent closes the connection, or the signal aborts. */

@@ -24,7 +24,7 @@ import {
   isImageField,
 } from "../protocol/fields.ts";
 import { aspectRatios, defaultModel, maxLocalSeconds, models } from "../protocol/models.ts";
-import { type FieldFault, type FieldInput, findFaults, readSettings, toRequest } from "../protocol/request.ts";
+import { type FieldFault, type FieldInput, findFaults, readSetFields, toRequest } from "../protocol/request.ts";
 import { changeTools } from "./changes.ts";
 import type { ToolStartOptions } from "./starts.ts";
 import { chargedField, defineTool, idField, type Tool, type ToolOptions } from "./tool.ts";
@@ -122,7 +122,7 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
       // Starts at the service that the flags name, or else at the service of the parent.
       const isLocal = local || (baseUrl === undefined && earlier.isLocal);
       const starting = { again, isLocal, parent, frame, cancelled: signal };
-      return startVideo({ ...input, extra: readSettings(set) }, starting, options, io);
+      return startVideo({ ...input, extra: readSetFields(set) }, starting, options, io);
     },
   });
 }

@@ -1,12 +1,13 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
+import { isRecord, parseJson } from "./json.ts";
 
 /** A received request; `body` is `undefined` if it is longer than 1 MB. */
 export type Incoming = { method: string; headers: IncomingHttpHeaders; body: Buffer | undefined };
 
 /** A callback (section 6 of api.md) whose signature is valid, or was not checked. */
 export type Callback = {
-  /** Fields of the body, if they are text. */
+  /** `id`, `status` and `video_url` of the body; `undefined` unless they are text. */
   id: string | undefined;
   status: string | undefined;
   videoUrl: string | undefined;
@@ -14,15 +15,16 @@ export type Callback = {
   webhookId: string | undefined;
   isSigned: boolean;
   isVerified: boolean;
-  /** What is forwarded: the headers that the application needs to verify the signature, and the same bytes. */
+  /** The headers that an application needs to verify the signature itself, by lower-case name. */
   headers: Record<string, string>;
+  /** The body, unchanged, because the signature is of its bytes. */
   body: string;
 };
 
 /** Why a request is not a valid callback, and the HTTP status for its sender. */
 export type CallbackFault = { httpStatus: number; fault: string };
 
-const forwarded = ["content-type", "webhook-id", "webhook-timestamp", "webhook-signature"];
+const forwardedHeaders = ["content-type", "webhook-id", "webhook-timestamp", "webhook-signature"];
 
 /** Whether a text is a secret of Standard Webhooks: base64, with or without `whsec_`. */
 export function isSecret(text: string): boolean {
@@ -41,12 +43,14 @@ export function readCallback(incoming: Incoming, secret: string | undefined): Ca
   const body = decode(bytes);
   if (body === undefined) return { httpStatus: 400, fault: "the body is not UTF-8" };
   const headers = Object.fromEntries(
-    forwarded.flatMap((name) => (incoming.headers[name] === undefined ? [] : [[name, String(incoming.headers[name])]])),
+    forwardedHeaders.flatMap((name) =>
+      incoming.headers[name] === undefined ? [] : [[name, String(incoming.headers[name])]],
+    ),
   );
   const fault = secret === undefined ? undefined : findSignatureFault(body, headers, secret);
   if (fault !== undefined) return { httpStatus: 401, fault };
-  const fields = readJsonObject(body);
-  if (fields === undefined) return { httpStatus: 400, fault: "the body is not a JSON object" };
+  const fields = parseJson(body);
+  if (!isRecord(fields)) return { httpStatus: 400, fault: "the body is not a JSON object" };
   const { id, status, video_url } = fields;
   return {
     id: asText(id),
@@ -75,15 +79,6 @@ function findSignatureFault(body: string, headers: Record<string, string>, secre
 function decode(bytes: Buffer): string | undefined {
   const text = bytes.toString("utf8");
   return bytes.equals(Buffer.from(text)) ? text : undefined;
-}
-
-function readJsonObject(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 function asText(value: unknown): string | undefined {

@@ -2,8 +2,8 @@ import { isRecord } from "./json.ts";
 import { errorText } from "./schema.ts";
 
 /**
- * The relevant parts of a reply. `retryAfter` is the Retry-After, unparsed or in milliseconds; `prompt` is that of the request, which the reply may
- * repeat.
+ * The parts of a reply that show whether credits are missing. `retryAfter` is the Retry-After, unparsed or in milliseconds; `prompt` is that of the
+ * request, which the reply may repeat.
  */
 type RefusalReply = {
   status: number;
@@ -16,8 +16,8 @@ type RefusalReply = {
 const creditCodes =
   /^(insufficient[ _-]?(user[ _-]?)?(quota|balance|credits?|funds)|arrearage|exhausted[ _-]balance|1101|1102)$/;
 
-/** Words about credits, balance and arrears. A bare "no credits" counts only before "left" or at the end. */
-const shortages = [
+/** Phrases about credits, balance and arrears. A bare "no credits" counts only before "left" or at the end. */
+const shortagePatterns = [
   /\b(insufficient|not enough|out of|lack\w*|do(es)?(n't| not) have (enough|sufficient))\b.{0,20}\bcredits?\b/i,
   /\bcredits?\b.{0,30}\b(insufficient|not enough|not sufficient|exhausted|used up|run out|too low|lack\w*)\b/i,
   /\bused (up )?all (of )?(your |its |the )?(available )?credits\b/i,
@@ -30,7 +30,7 @@ const shortages = [
 ];
 
 /** Phrases about billing. They do not count with 429, since providers use them for rate limits too. */
-const billing = [
+const billingPatterns = [
   /\bbilling (hard )?limit (has been )?(reached|exceeded)\b/i,
   /\b(requires?|enable|without) (an? )?(active )?billing\b/i,
   /\bbilling (is |has been |account is )?(not enabled|not active|inactive|disabled)\b/i,
@@ -40,8 +40,9 @@ const billing = [
   /^AllocationQuota\b/,
 ];
 
-/** The credits of a film, and quoted text, since a refusal may repeat a prompt. */
-const repeated = /\b(end|closing|opening|title) credits\b|"[^"]*\s[^"]*"|“[^”]*”|(?<!\w)'[^']*\s[^']*'(?!\w)/gi;
+/** Texts that are not about money: the credits of a film, and quoted text, since a refusal may repeat a prompt. */
+const filmCreditsAndQuotes =
+  /\b(end|closing|opening|title) credits\b|"[^"]*\s[^"]*"|“[^”]*”|(?<!\w)'[^']*\s[^']*'(?!\w)/gi;
 
 /**
  * Whether a refusal says that the account is out of credits, in the words of any service or provider. The client and the server's engines
@@ -51,13 +52,13 @@ export function lacksCredits({ status, json, retryAfter, prompt = "" }: RefusalR
   if (status === 402) return true;
   // A rate limit states when it ends.
   if (status === 429 && (retryAfter || JSON.stringify(json ?? null).includes("google.rpc.RetryInfo"))) return false;
-  const said = listTexts(json);
-  if (said.some((text) => creditCodes.test(text.toLowerCase()))) return true;
-  const counted = status === 429 ? shortages : [...shortages, ...billing];
+  const replyTexts = listTexts(json);
+  if (replyTexts.some((text) => creditCodes.test(text.toLowerCase()))) return true;
+  const patterns = status === 429 ? shortagePatterns : [...shortagePatterns, ...billingPatterns];
+  const withoutPrompt = (text: string) => (prompt === "" ? text : text.replaceAll(prompt, ""));
   // Codes such as "insufficient_credits" are read as words.
-  const own = (text: string) => (prompt === "" ? text : text.replaceAll(prompt, ""));
-  const texts = said.map((text) => own(text).replaceAll("_", " ").replace(repeated, ""));
-  return texts.some((text) => counted.some((words) => words.test(text)));
+  const phrases = replyTexts.map((text) => withoutPrompt(text).replaceAll("_", " ").replace(filmCreditsAndQuotes, ""));
+  return phrases.some((phrase) => patterns.some((pattern) => pattern.test(phrase)));
 }
 
 const textFields = ["error", "message", "detail", "msg", "title", "type", "reason", "errors"];

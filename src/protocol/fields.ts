@@ -44,7 +44,7 @@ type FieldEntry = {
   findAnswerFault?(text: string, limits: { maxSeconds: number | undefined }): string | undefined;
 };
 
-/** In the order of the request, the help and the questions. */
+/** All fields, in the order of the request, the help and the questions. */
 const table = [
   {
     name: "prompt",
@@ -208,7 +208,7 @@ export function findValueFault(field: Field, text: string): string | undefined {
   return isBlank(text) ? "is empty" : undefined;
 }
 
-type Warned = { isLocal?: boolean; isPreview?: (model: string) => boolean | undefined };
+type WarningContext = { isLocal?: boolean; isPreview?: (model: string) => boolean | undefined };
 
 /**
  * Returns warnings about values that are probably mistakes, as sentences. `isLocal` is set for the local service, which knows more fields
@@ -216,14 +216,14 @@ type Warned = { isLocal?: boolean; isPreview?: (model: string) => boolean | unde
  */
 export function findWarnings(
   request: Readonly<Record<string, unknown>>,
-  { isLocal = false, isPreview = () => false }: Warned = {},
+  { isLocal = false, isPreview = () => false }: WarningContext = {},
 ): string[] {
   const makesPreview = isPreview(String(request.model)) === true;
   return fields.flatMap(({ name, findWarning, isBeyondInterface, isLocalOnly }) => {
     const value = request[name];
     if (value === undefined) return [];
     if (isLocalOnly && makesPreview) return `Previews take no "${name}": the local service refuses such a request.`;
-    if (isBeyondInterface && !isLocal) return `The service may not know the field "${name}", and ignore it.`;
+    if (isBeyondInterface && !isLocal) return `The service may not know the field "${name}", and then ignores it.`;
     return findWarning?.(String(value)) ?? [];
   });
 }
@@ -249,12 +249,12 @@ function findDurationFault(text: string): string | undefined {
   if (isBlank(text)) return "is empty";
   const length = readDuration(text);
   if (typeof length === "number" && length > 0) return undefined;
-  // Understands a decimal comma and a word for the unit, for the suggestion.
+  // The message suggests the length that was probably meant, also if it has a decimal comma or a word for the unit.
   const [, seconds = "8"] = /^\s*([1-9]\d*(?:[.,]\d+)?)\s*(?:s|secs?|seconds?)?\.?\s*$/i.exec(text) ?? [];
   return `must be a length in seconds, such as ${seconds.replace(",", ".")}, not "${shorten(text)}"`;
 }
 
-/** For values of `--set`; those of flags and columns were already checked. */
+/** Only a value of `--set` can cause this warning; other values were already checked with `findDurationFault`. */
 function findDurationWarning(text: string): string | undefined {
   const seconds = readDuration(text);
   if (typeof seconds === "number" && seconds > 0) return undefined;
@@ -297,11 +297,11 @@ function findRatioFault(text: string): string | undefined {
 /** Also accepts common spellings, such as "9x16" or "portrait". */
 function readRatio(text: string): string {
   if (isRatio(text)) return text;
-  const ratio = shapes.get(text.trim().toLowerCase()) ?? text.trim().replace(/[^\d.]+/g, ":");
+  const ratio = ratiosByName.get(text.trim().toLowerCase()) ?? text.trim().replace(/[^\d.]+/g, ":");
   return isRatio(ratio) ? ratio : text;
 }
 
-const shapes = new Map([
+const ratiosByName = new Map([
   ["landscape", "16:9"],
   ["wide", "16:9"],
   ["widescreen", "16:9"],

@@ -60,9 +60,9 @@ export function guessModel(id: string): string | undefined {
 
 /** The first candidate that starts with a word of at least three letters, such as "veo-3.1" for "Veo". */
 function findByPrefix(word: string, candidates: readonly string[]): string | undefined {
-  const flatten = (text: string) => text.toLowerCase().replace(/[^a-z0-9]/g, "");
-  const begin = flatten(word);
-  return begin.length < 3 ? undefined : candidates.find((candidate) => flatten(candidate).startsWith(begin));
+  const lettersOf = (text: string) => text.toLowerCase().replace(/[^a-z0-9]/g, "");
+  const prefix = lettersOf(word);
+  return prefix.length < 3 ? undefined : candidates.find((candidate) => lettersOf(candidate).startsWith(prefix));
 }
 
 /** The candidate that a mistyped word probably means: at most two edits away. */

@@ -26,7 +26,7 @@ export type RequestInput = {
   set: string[];
 };
 
-/** A request with parsed fields of `--set`. */
+/** A request whose `--set` fields are parsed, in `extra`. */
 export type FieldInput = Omit<RequestInput, "set"> & { extra: Record<string, unknown> };
 
 /** What is wrong with a field of the request. `text` follows the name of the field, or `subject` if set. */
@@ -37,7 +37,7 @@ export type FieldFault = {
   hint?: string | undefined;
 };
 
-/** The names, in messages about the command line, of fields that `--set` must not set, or not to this value. */
+/** How messages about the command line name the fields of `--set` that have rules. */
 const setSubjects = {
   "set.prompt": "--set prompt=...",
   "set.model": "--set model",
@@ -51,16 +51,16 @@ export type Destination = { isLocal: boolean };
 
 /** The body of the start request. Throws `usage` for values that the service would refuse, or probably ignore. */
 export function buildRequest({ set, ...input }: RequestInput, destination: Destination): StartRequest {
-  const whole = { ...input, extra: readSettings(set) };
-  for (const fault of findFaults(whole, destination)) throw usage(describeFlagFault(fault), fault.hint);
+  const parsed = { ...input, extra: readSetFields(set) };
+  for (const fault of findFaults(parsed, destination)) throw usage(describeFlagFault(fault), fault.hint);
   for (const { name } of imageFields) {
-    const isReplaced = name === "imageUrl" && hasOwnImage(whole);
+    const isReplaced = name === "imageUrl" && replacesSourceImages(parsed);
     for (const image of isReplaced ? [] : (input.images[name] ?? [])) checkImage(image, name);
   }
-  return toRequest(whole);
+  return toRequest(parsed);
 }
 
-/** A prompt with a style at its end. A repeated prompt that already ends with it stays as it is. */
+/** A prompt with a style at its end. A prompt that already ends with the style, because an earlier request is repeated, stays as it is. */
 export function joinStyle(prompt: string, style: string | undefined): string {
   if (prompt === "" || style === undefined || style === "" || prompt.endsWith(`, ${style}`)) return prompt;
   return `${prompt}, ${style}`;
@@ -80,16 +80,16 @@ function subjectOf(name: FieldFault["field"]): string {
 /** The body of the start request from checked fields. */
 export function toRequest({ texts, images, extra }: FieldInput): StartRequest {
   const { prompt, model } = texts;
-  const sent: Record<string, unknown> = {};
+  const body: Record<string, unknown> = {};
   for (const field of fields) {
     const text = texts[field.name];
     if (isImageField(field)) {
       const list = images[field.name] ?? [];
-      if (field.name !== "imageUrl") Object.assign(sent, imageValue(field, list));
-      else if (!hasOwnImage({ extra })) Object.assign(sent, sourceImages(list, extra.model ?? model));
-    } else if (text !== undefined) sent[field.name] = wireValue(field, text);
+      if (field.name !== "imageUrl") Object.assign(body, imageValue(field, list));
+      else if (!replacesSourceImages({ extra })) Object.assign(body, sourceImages(list, extra.model ?? model));
+    } else if (text !== undefined) body[field.name] = wireValue(field, text);
   }
-  return { prompt, model, ...sent, ...extra };
+  return { prompt, model, ...body, ...extra };
 }
 
 /** All faults of the fields. Images are checked only for their number and whether they are sent; `findImageFault` checks the rest. */
@@ -106,12 +106,13 @@ export function* findFaults({ texts, images, extra }: FieldInput, { isLocal }: D
     const text = name === "model" ? model : texts[name];
     if (text !== undefined && typeof text !== "string") {
       yield { field: "set.model", text: `must be text, such as '"5"', not ${JSON.stringify(model)}` };
+      // The rules of the later fields depend on the model.
       return;
     }
     if (isImageField(field)) {
       const count = images[field.name]?.length ?? 0;
       if (field.isLocalOnly && !isLocal && count > 0) yield { field: name, text: localOnlyText(name) };
-      if (name !== "imageUrl" || hasOwnImage({ extra })) continue;
+      if (name !== "imageUrl" || replacesSourceImages({ extra })) continue;
       const fault = findCountFault(count, String(model));
       if (fault !== undefined) yield { field: name, subject: String(model), ...fault };
       continue;
@@ -134,33 +135,33 @@ export function isSourceImage(field: string): boolean {
 }
 
 /** Whether the fields of `--set` replace the source images. */
-export function hasOwnImage({ extra }: Pick<FieldInput, "extra">): boolean {
+export function replacesSourceImages({ extra }: Pick<FieldInput, "extra">): boolean {
   return Object.keys(extra).some(isSourceImage);
 }
 
 /** The note before a start whose source images are replaced by another field, if they are. */
 export function findDroppedImages({ images, extra }: Pick<FieldInput, "images" | "extra">, subject: string): string[] {
-  const replacing = Object.keys(extra).find(isSourceImage);
-  if (replacing === undefined || !images.imageUrl?.length) return [];
-  return [`${subject} is not sent: the field ${replacing} says what the source image is.`];
+  const replacingField = Object.keys(extra).find(isSourceImage);
+  if (replacingField === undefined || !images.imageUrl?.length) return [];
+  return [`${subject} is not sent: the field ${replacingField} says what the source image is.`];
 }
 
 function findCountFault(count: number, model: string): Pick<FieldFault, "text" | "hint"> | undefined {
-  const wanted = findModel(model)?.images;
-  if (wanted && (count < wanted.min || count > wanted.max))
-    return { text: `needs ${wanted.min} to ${wanted.max} images, not ${count}`, hint: "Pass each with --image <url>." };
-  if (wanted || count < 2) return undefined;
+  const range = findModel(model)?.images;
+  if (range && (count < range.min || count > range.max))
+    return { text: `needs ${range.min} to ${range.max} images, not ${count}`, hint: "Pass each with --image <url>." };
+  if (range || count < 2) return undefined;
   return { text: "accepts one image; kling-1.6-elements accepts 2 to 4" };
 }
 
 /**
- * One image is sent as `imageUrl`. The interface does not show how several are sent: the array `imageUrls` is an assumption of this
- * function alone; `--set imageUrls=[...]` or any other field overrides it.
+ * One image is sent as `imageUrl`. The interface does not show how several are sent: that they are the array `imageUrls` is an assumption, which only
+ * this function makes, and which `--set imageUrls=[...]` or any other field overrides.
  */
 function sourceImages(images: readonly string[], model: unknown): Record<string, unknown> {
-  const [only] = images;
-  if (only === undefined) return {};
-  return findModel(String(model))?.images ? { imageUrls: images } : { imageUrl: only };
+  const [first] = images;
+  if (first === undefined) return {};
+  return findModel(String(model))?.images ? { imageUrls: images } : { imageUrl: first };
 }
 
 function imageValue({ name, takes }: Field, images: readonly string[]): Record<string, unknown> {
@@ -175,11 +176,11 @@ export function checkImage(text: string, name: ImageName): void {
 }
 
 /** The fields of `--set`. Throws `usage`. */
-export function readSettings(set: readonly string[]): Record<string, unknown> {
-  return Object.fromEntries(set.map(readSetting));
+export function readSetFields(set: readonly string[]): Record<string, unknown> {
+  return Object.fromEntries(set.map(readSetField));
 }
 
-function readSetting(text: string): [string, unknown] {
+function readSetField(text: string): [string, unknown] {
   const at = text.indexOf("=");
   const field = text.slice(0, at).trim();
   if (at === -1 || field === "") throw usage(`--set must be field=value, not "${text}".`);

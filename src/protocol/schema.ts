@@ -118,20 +118,34 @@ export function meaningOf({ status }: WireGeneration): "completed" | "failed" | 
 
 /** Fields with the reason of a failure at various services, in lower case and without "_"; the first one with a readable text counts. */
 const reasonFields = [
-  ...["error", "failreason", "failurereason", "failedreason", "failmsg", "failmessage", "errormessage", "errormsg"],
-  ...["reason", "reasons", "errors", "failure", "taskstatusmsg", "statusmessage", "detail", "message"],
+  "error",
+  "failreason",
+  "failurereason",
+  "failedreason",
+  "failmsg",
+  "failmessage",
+  "errormessage",
+  "errormsg",
+  "reason",
+  "reasons",
+  "errors",
+  "failure",
+  "taskstatusmsg",
+  "statusmessage",
+  "detail",
+  "message",
 ];
 
 /** Why a generation failed, with all reasons of a list; `undefined` if it does not say. */
 export function failureReason(generation: object): string | undefined {
-  const named = new Map(
+  const valuesByName = new Map(
     Object.entries(generation).map(([name, value]) => [name.replaceAll("_", "").toLowerCase(), value]),
   );
-  const said = reasonFields.map((field) => {
-    const reasons = [named.get(field)].flat().map(errorText);
+  const texts = reasonFields.map((field) => {
+    const reasons = [valuesByName.get(field)].flat().map(errorText);
     return reasons.filter((reason) => reason !== undefined).join("; ");
   });
-  return said.find((text) => text !== "");
+  return texts.find((text) => text !== "");
 }
 
 function resolveUrl(url: WireGeneration["video_url"], base: string): WireGeneration["video_url"] {

@@ -1,14 +1,13 @@
 import { isUtf8 } from "node:buffer";
-
 import { stripVTControlCharacters } from "node:util";
 
-/** Cuts a long text. The redaction recognizes a cut key only by the "…" after it. */
+/** Cuts a long text and adds "…", by which the redaction recognizes a key that was cut. */
 export function shorten(text: string, length = 60): string {
   return text.length > length ? `${text.slice(0, length)}…` : text;
 }
 
 /** Removes characters that move the cursor, color the terminal or change the text direction; newlines and tabs stay. */
-export function plain(text: string): string {
+export function plainText(text: string): string {
   return stripVTControlCharacters(text).replace(/[^\P{Cc}\n\t]|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, "");
 }
 
@@ -19,7 +18,7 @@ export function plain(text: string): string {
 export function toUtf8(bytes: Buffer): Buffer | undefined {
   const encoding = findEncoding(bytes);
   if (encoding === "utf-8")
-    return isUtf8(bytes) && !bytes.includes(0) ? bytes.subarray(hasMark(bytes) ? 3 : 0) : undefined;
+    return isUtf8(bytes) && !bytes.includes(0) ? bytes.subarray(hasByteOrderMark(bytes) ? 3 : 0) : undefined;
   try {
     const text = new TextDecoder(encoding, { fatal: true }).decode(bytes);
     return text.includes("\0") ? undefined : Buffer.from(text);
@@ -28,10 +27,11 @@ export function toUtf8(bytes: Buffer): Buffer | undefined {
   }
 }
 
-function hasMark(bytes: Buffer): boolean {
+function hasByteOrderMark(bytes: Buffer): boolean {
   return bytes.toString("utf8", 0, 3) === "\ufeff";
 }
 
+/** A byte that is missing counts as any byte but 0. */
 function findEncoding([first = 1, second = 1]: Buffer): "utf-8" | "utf-16le" | "utf-16be" {
   if ((first === 0xff && second === 0xfe) || (first !== 0 && second === 0)) return "utf-16le";
   return (first === 0xfe && second === 0xff) || (first === 0 && second !== 0) ? "utf-16be" : "utf-8";

@@ -3,7 +3,7 @@ import { usage } from "../errors.ts";
 
 /**
  * Returns the base URL without a slash at its end. Throws `usage` unless it is https, loopback or of an origin in `allowHttp`, because each request
- * carries the key.
+ * carries the key. `source` names in messages where the URL comes from.
  */
 export function checkBaseUrl(text: string, source: string, allowHttp: readonly string[] = []): string {
   const url = URL.canParse(text.trim()) ? new URL(text.trim()) : undefined;
@@ -11,12 +11,12 @@ export function checkBaseUrl(text: string, source: string, allowHttp: readonly s
     throw usage(`${source} contains a user name or password; save the key with \`vidgen login\` instead.`);
   if (!url || !/^https?:$/.test(url.protocol)) {
     const guess = withScheme(text);
-    const isGuess = guess !== text.trim();
-    throw usage(`${source} is not an http(s) URL: ${text}`, isGuess ? `Did you mean ${guess}?` : undefined);
+    const hasGuess = guess !== text.trim();
+    throw usage(`${source} is not an http(s) URL: ${text}`, hasGuess ? `Did you mean ${guess}?` : undefined);
   }
   if (/[?#]/.test(url.href)) throw usage(`${source} must not contain ? or #: ${text}`);
   if (isPlainHttp(url.href) && !allowHttp.includes(url.origin))
-    throw usage(`${source} must be https, because the key is sent with each request: ${text}`, waysHint(url));
+    throw usage(`${source} must be https, because the key is sent with each request: ${text}`, remoteAccessHint(url));
   const [endpoint] = /\/api\/(generate|generation-status)\/*$/.exec(url.pathname) ?? [];
   if (endpoint !== undefined)
     throw usage(
@@ -35,7 +35,7 @@ export function withScheme(text: string): string {
   return isName ? `${isLoopback(hostname) ? "http" : "https"}://${address}` : address;
 }
 
-/** The origin in VIDGEN_ALLOW_HTTP. Throws `usage` for anything else: a "1" there would stand for any service. */
+/** The origin in VIDGEN_ALLOW_HTTP. Throws `usage` for anything else, such as "1", which would allow http to any service. */
 export function readAllowedOrigin(variable: string | undefined): string | undefined {
   const text = variable?.trim() ?? "";
   if (text === "") return undefined;
@@ -44,30 +44,30 @@ export function readAllowedOrigin(variable: string | undefined): string | undefi
   throw usage("VIDGEN_ALLOW_HTTP must be the one http origin that it allows, such as http://10.0.0.5:8787.");
 }
 
-/** Whether what is sent to a URL can be read on the way: by plain http to another machine. */
+/** Whether others can read what is sent to a URL: it is plain http to another machine. */
 export function isPlainHttp(url: string): boolean {
   const { protocol, hostname } = new URL(url);
   return protocol === "http:" && !isLoopback(hostname);
 }
 
 /** The command that logs in at a base URL; `program` is how vidgen is called. */
-export function loginLine(baseUrl: string, program = "vidgen"): string {
+export function loginCommand(baseUrl: string, program = "vidgen"): string {
   return `${program} login --base-url ${baseUrl}${isPlainHttp(baseUrl) ? " --allow-http" : ""}`;
 }
 
 /** The command by which another machine reaches a service at its own loopback addresses; `host` is where the service runs. */
-export function sshLine(baseUrl: string, mediaUrl: string, host: string): string {
+export function sshCommand(baseUrl: string, mediaUrl: string, host: string): string {
   const forward = (url: string) => `-L ${portOf(url)}:127.0.0.1:${portOf(url)}`;
   return `ssh -N ${forward(baseUrl)} ${forward(mediaUrl)} ${host}`;
 }
 
 /** How other machines reach a `vidgen serve` that listens without TLS, the safest way first. */
-export function remoteWays(baseUrl: string, mediaUrl: string): string[] {
+export function listRemoteWays(baseUrl: string, mediaUrl: string): string[] {
   const { hostname, origin } = new URL(baseUrl);
   return [
-    `1. through ssh: \`${sshLine(baseUrl, mediaUrl, hostname)}\`, with the base URL http://127.0.0.1:${portOf(baseUrl)}`,
+    `1. through ssh: \`${sshCommand(baseUrl, mediaUrl, hostname)}\`, with the base URL http://127.0.0.1:${portOf(baseUrl)}`,
     "2. by https: with a proxy that adds TLS, see `vidgen help several-machines`",
-    `3. in a private network, by plain http: \`${loginLine(baseUrl)}\`, in scripts VIDGEN_ALLOW_HTTP=${origin}`,
+    `3. in a private network, by plain http: \`${loginCommand(baseUrl)}\`, in scripts VIDGEN_ALLOW_HTTP=${origin}`,
   ];
 }
 
@@ -76,13 +76,13 @@ function portOf(url: string): number {
   return Number(port) || (protocol === "https:" ? 443 : 80);
 }
 
-/** The videos of a `vidgen serve` are one port above its API unless set otherwise. */
-function waysHint({ href }: URL): string {
+/** The hint about a base URL that is plain http to another machine. A `vidgen serve` has its videos one port above its API, unless set otherwise. */
+function remoteAccessHint({ href }: URL): string {
   const baseUrl = href.replace(/\/+$/, "");
   const media = new URL(href);
   media.port = String(portOf(href) + 1);
   const intro = "A `vidgen serve` on another machine is reached in one of three ways, see `vidgen help accounts`:";
-  return [intro, ...remoteWays(baseUrl, media.href)].join("\n");
+  return [intro, ...listRemoteWays(baseUrl, media.href)].join("\n");
 }
 
 /** Whether a URL's host is this machine. */
@@ -92,12 +92,12 @@ export function isLoopback(hostname: string): boolean {
 }
 
 /** Whether it is a `data:` URL. */
-export function isData(address: string): boolean {
+export function isDataUrl(address: string): boolean {
   return /^data:/i.test(address);
 }
 
 /** Removes possible secrets from the URLs in a text: passwords, queries, and the bytes of `data:` URLs. */
-export function shortenAddresses(text: string): string {
+export function removeUrlSecrets(text: string): string {
   return text
     .replace(/(https?:\/\/)[^\s/?#@]*@/gi, "$1")
     .replace(/(https?:\/\/[^\s?]*\?)\S*/gi, "$1...")

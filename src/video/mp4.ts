@@ -1,15 +1,17 @@
 import type { DiskFile } from "../io.ts";
 
+// Numbers of sections are those of ISO/IEC 14496-12.
+
 /**
- * Why a file is not a complete .mp4. It may still be a video of another format. `isFinished` is false for text, an empty
- * file, and an .mp4 without `moov`, which the server may still be writing.
+ * Why a file is not a complete .mp4. `mayBeVideo` is set if it may be a video of another format. `isFinished` is false for text, an empty file, and an
+ * .mp4 without `moov`, which the server may still be writing.
  */
 export type Mp4Fault = {
   reason: string;
   mayBeVideo: boolean;
   isFinished: boolean;
   /** Why the file does not state its own length. It is then unknown whether the file was cut. */
-  noLength?: "another kind" | "unknown kind" | "open last box" | "fragments";
+  noLengthReason?: "another format" | "unknown format" | "open last box" | "fragments";
 };
 
 type Reader = Pick<DiskFile, "read" | "stat">;
@@ -23,7 +25,7 @@ const videoTypes = ["moov", "mdat", "moof"];
 
 /**
  * Returns why a file is not a complete .mp4; `undefined` if it is one. The top-level boxes must end exactly at the end of the file, with `moov` and
- * `mdat` among them (ISO/IEC 14496-12, section 4.2). Unless the length of the file is known to be correct, the last box must state its size, and the
+ * `mdat` among them (section 4.2). Unless the length of the file is known to be correct, the last box must state its size, and the
  * video must not be in fragments; bytes after a complete video are ignored.
  */
 export async function faultOfMp4(file: Reader, { isLengthKnown = true } = {}): Promise<Mp4Fault | undefined> {
@@ -36,14 +38,14 @@ export async function faultOfMp4(file: Reader, { isLengthKnown = true } = {}): P
   for (let at = 0; at < size; ) {
     const box = await readBox(file, at, end);
     if (at === 0 && !firstTypes.includes(box?.type ?? ""))
-      return { ...(await describeKind(file)), mayBeVideo: true, isFinished: true };
+      return { ...(await describeFormat(file)), mayBeVideo: true, isFinished: true };
     if (!box || at + box.size > size) {
       const isAfterVideo = ["ftyp", "moov", "mdat"].every((type) => seen.has(type)) && !seen.has("moof");
       if (!isLengthKnown && isAfterVideo && !videoTypes.includes(box?.type ?? "")) return undefined;
       const cut: Mp4Fault = { reason: "it is incomplete or damaged", mayBeVideo: true, isFinished: seen.has("moov") };
-      const isOpen = box?.size === Number.POSITIVE_INFINITY;
-      return isOpen
-        ? { ...cut, reason: "its last box extends to the end of the file", noLength: "open last box" }
+      const extendsToEnd = box?.size === Number.POSITIVE_INFINITY;
+      return extendsToEnd
+        ? { ...cut, reason: "its last box extends to the end of the file", noLengthReason: "open last box" }
         : cut;
     }
     if (singleTypes.includes(box.type) && seen.has(box.type))
@@ -59,11 +61,11 @@ const fragmented: Mp4Fault = {
   reason: "it is a fragmented .mp4",
   mayBeVideo: true,
   isFinished: true,
-  noLength: "fragments",
+  noLengthReason: "fragments",
 };
 
 /** The first bytes of other video formats, one character per byte; WebM is Matroska with a marker a few bytes later. */
-const otherKinds: readonly [RegExp, string][] = [
+const otherFormats: readonly [RegExp, string][] = [
   [/^.E\xdf\xa3.*webm/s, "it is a WebM"],
   [/^.E\xdf\xa3/s, "it is a Matroska file"],
   [/^GIF8/, "it is a GIF"],
@@ -71,12 +73,12 @@ const otherKinds: readonly [RegExp, string][] = [
   [/^G.{187}G/s, "it is an MPEG transport stream"],
 ];
 
-async function describeKind(file: Reader): Promise<Pick<Mp4Fault, "reason" | "noLength">> {
+async function describeFormat(file: Reader): Promise<Pick<Mp4Fault, "reason" | "noLengthReason">> {
   const { buffer, bytesRead } = await file.read(new Uint8Array(256), 0, 256, 0);
   const start = String.fromCharCode(...buffer.subarray(0, bytesRead));
-  const [, reason] = otherKinds.find(([pattern]) => pattern.test(start)) ?? [];
-  if (reason === undefined) return { reason: "it is not an .mp4", noLength: "unknown kind" };
-  return { reason, noLength: "another kind" };
+  const [, reason] = otherFormats.find(([pattern]) => pattern.test(start)) ?? [];
+  if (reason === undefined) return { reason: "it is not an .mp4", noLengthReason: "unknown format" };
+  return { reason, noLengthReason: "another format" };
 }
 
 /** Whether the file is text, such as HTML or JSON. Every video has non-text bytes near its start. */
@@ -131,19 +133,24 @@ async function readBoxBody(file: Reader, { at, end }: ByteRange): Promise<DataVi
   return new DataView(bytes.buffer, 0, bytesRead);
 }
 
+/** Whether a box has version 1, in which times and lengths have 64 bits instead of 32. */
+function hasLongTimes(body: DataView): boolean {
+  return body.byteLength > 0 && body.getUint8(0) === 1;
+}
+
 function readLength(body: DataView): VideoFacts {
-  const isLong = body.byteLength > 0 && body.getUint8(0) === 1;
+  const isLong = hasLongTimes(body);
   if (body.byteLength < (isLong ? 32 : 20)) return {};
   const timescale = body.getUint32(isLong ? 20 : 12);
   // A fragmented file has the length 0 here, and an unfinished recording the maximum.
-  const [length, unknown] = isLong
+  const [length, unknownLength] = isLong
     ? [body.getBigUint64(24), 0xffff_ffff_ffff_ffffn]
     : [BigInt(body.getUint32(16)), 0xffff_ffffn];
-  return timescale === 0 || length === 0n || length === unknown ? {} : { seconds: Number(length) / timescale };
+  return timescale === 0 || length === 0n || length === unknownLength ? {} : { seconds: Number(length) / timescale };
 }
 
 function readFrameSize(body: DataView): VideoFacts {
-  const at = body.byteLength > 0 && body.getUint8(0) === 1 ? 88 : 76;
+  const at = hasLongTimes(body) ? 88 : 76;
   if (body.byteLength < at + 8) return {};
   // Fixed-point numbers of 16.16 bits.
   const [width, height] = [Math.round(body.getUint32(at) / 65_536), Math.round(body.getUint32(at + 4) / 65_536)];

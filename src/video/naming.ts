@@ -3,7 +3,7 @@ import { basename, win32 } from "node:path";
 import { usage } from "../errors.ts";
 import { findSimilar } from "../protocol/models.ts";
 
-/** The prompt and the model, for the name of a file. */
+/** The parts of a file's name that are known before a generation has an id. */
 export type NameParts = { prompt?: string | undefined; model?: string | undefined };
 
 /** All parts of a file's name. */
@@ -11,15 +11,15 @@ export type Naming = NameParts & { id: string };
 
 /** Returns a file name such as "a-red-fox-runs-wan-2.5-1b4e28ba.mp4", which is never a path, whatever the id is. */
 export function fileName({ id, prompt, model }: Naming): string {
-  const first = firstPart(id);
-  const parts = [slug(prompt ?? "", 48), slug(model ?? "", 24), first].filter((part) => part !== "");
-  return `${parts.length > 1 ? parts.join("-") : `vidgen-${first}`}.mp4`;
+  const idPart = idPartOf(id);
+  const parts = [slug(prompt ?? "", 48), slug(model ?? "", 24), idPart].filter((part) => part !== "");
+  return `${parts.length > 1 ? parts.join("-") : `vidgen-${idPart}`}.mp4`;
 }
 
-/** The first eight digits of a UUID; up to 40 letters and digits of another id; eight digits of a hash if the id cannot be a name. */
-function firstPart(id: string): string {
+/** The part of a file's name that stands for the id: the first eight digits of a UUID; up to 40 letters and digits of another id. */
+function idPartOf(id: string): string {
   if (/^[0-9a-f]{8}-[0-9a-f]{4}-/i.test(id)) return id.slice(0, 8);
-  return canBeName(id) ? id.replace(/[^A-Za-z0-9]+/g, "").slice(0, 40) : digitsOf(id);
+  return canBeName(id) ? id.replace(/[^A-Za-z0-9]+/g, "").slice(0, 40) : hashDigitsOf(id);
 }
 
 /** Whether a service's id, which may be any text, can be a file name after removing some characters. */
@@ -27,13 +27,13 @@ export function canBeName(id: string): boolean {
   return /^[\w:=+@~-][\w.:=+@~-]*$/.test(id) && /[A-Za-z0-9]/.test(id);
 }
 
-/** The digits that replace an id that cannot be a name. */
-function digitsOf(id: string): string {
+/** Eight digits of a hash, which replace an id that cannot be a name. */
+function hashDigitsOf(id: string): string {
   return createHash("sha256").update(id).digest("hex").slice(0, 8);
 }
 
 /** Windows treats these names as devices, with any extension. */
-const devices = /^(con(?:in\$|out\$)?|prn|aux|nul|com[\d¹²³]|lpt[\d¹²³])(?= *(\.|$))/i;
+const deviceName = /^(con(?:in\$|out\$)?|prn|aux|nul|com[\d¹²³]|lpt[\d¹²³])(?= *(\.|$))/i;
 
 /**
  * Why Windows cannot use a path, as a text that follows the path or its flag; `undefined` if it can. Node would create such a file, but
@@ -44,7 +44,7 @@ export function findWindowsFault(path: string): string | undefined {
   if (/^[\\/]{2}[.?]/.test(root)) return "is the path of a device, not of a file";
   const parts = fillIn(path.slice(root.length), new Map(placeholders.map((name) => [name, "1"]))).split(/[\\/]/);
   for (const part of parts.filter((each) => !["", ".", ".."].includes(each))) {
-    const [device] = devices.exec(part) ?? [];
+    const [device] = deviceName.exec(part) ?? [];
     if (device !== undefined) return `has the name ${part}: Windows reserves ${device} for a device`;
     // biome-ignore lint/suspicious/noControlCharactersInRegex: Windows does not allow them in names.
     const [character] = /[<>:"|?*\0-\x1f]/.exec(part) ?? [];
@@ -63,7 +63,7 @@ export function isNetworkPath(path: string): boolean {
 
 /** Makes a word safe as a whole file name. An empty word becomes `fallback`. */
 function safeWord(word: string, fallback: string): string {
-  return word.replace(devices, "$1_") || fallback;
+  return word.replace(deviceName, "$1_") || fallback;
 }
 
 const maxWordBytes = 100;
@@ -89,6 +89,7 @@ function slug(text: string, maxBytes: number): string {
     .replace(/(?<![\p{L}\p{N}\p{M}])\p{M}+/gu, "")
     .replace(/[^\p{L}\p{N}\p{M}.]+/gu, "-");
   const whole = words
+    // Dots stay inside of a word, as in "2.6".
     .replace(/\.+(?=-|$)|(?<=-|^)\.+/g, "")
     .replace(/-+/g, "-")
     .replace(/^-|-$/g, "");
@@ -122,14 +123,14 @@ export const placeholders = ["slug", "model", "id", "date", "n"] as const;
 export function checkTemplate(outputPath: string, source = "-o"): void {
   const fault = findNameFault(outputPath, placeholders);
   if (fault) throw usage(`${source} ${fault.text}.`, fault.hint);
-  if (hasIdInFolder(outputPath)) throw usage(`${source} ${idInFolder}`);
+  if (hasIdInFolder(outputPath)) throw usage(`${source} ${idInFolderFault}`);
 }
 
-const otherVideos = /\.(3gp|avi|flv|gif|mkv|mov|mpe?g|ogv|webm|webp|wmv)$/i;
+const otherVideoExtension = /\.(3gp|avi|flv|gif|mkv|mov|mpe?g|ogv|webm|webp|wmv)$/i;
 
 /** The note about an output path with the extension of another format, if it has one. */
 export function findExtensionNote(outputPath: string): string | undefined {
-  const [extension] = otherVideos.exec(outputPath) ?? [];
+  const [extension] = otherVideoExtension.exec(outputPath) ?? [];
   return extension && `Videos are .mp4 files, and vidgen does not convert them: ${outputPath} has another extension.`;
 }
 
@@ -139,16 +140,17 @@ export function findNoFolderNote(outputPath: string): string | undefined {
   return `${outputPath} is not a folder: the video is saved to a file of this name, without .mp4. For a folder, end the name with a slash.`;
 }
 
-/** What is wrong with the placeholders; the text follows the name of the flag or column. */
+/** What is wrong with the placeholders: an unknown name, or a missing brace. The text follows the name of the flag or column. */
 export function findNameFault(template: string, known: readonly string[]): { text: string; hint: string } | undefined {
   const unknown = namesIn(template).find((name) => !known.includes(name));
-  const isCut = (rest: string) => known.some((name) => rest.startsWith(name) && !/^\w/.test(rest.slice(name.length)));
-  const half = [...template.matchAll(/\{([^{}]+)(?=\{|$)/g)].map(([, rest = ""]) => rest).find(isCut);
-  if (unknown === undefined && half === undefined) return undefined;
+  const beginsWithName = (rest: string) =>
+    known.some((name) => rest.startsWith(name) && !/^\w/.test(rest.slice(name.length)));
+  const unclosed = [...template.matchAll(/\{([^{}]+)(?=\{|$)/g)].map(([, rest = ""]) => rest).find(beginsWithName);
+  if (unknown === undefined && unclosed === undefined) return undefined;
   const similar = unknown === undefined ? undefined : findSimilar(unknown, known);
   const guess = similar === undefined ? "" : `Did you mean {${similar}}? `;
   const text =
-    unknown === undefined ? `has {${half} without a closing brace` : `has an unknown placeholder {${unknown}}`;
+    unknown === undefined ? `has {${unclosed} without a closing brace` : `has an unknown placeholder {${unknown}}`;
   return { text, hint: `${guess}The placeholders are ${known.map((name) => `{${name}}`).join(", ")}.` };
 }
 
@@ -157,15 +159,15 @@ export function namesIn(template: string): string[] {
   return [...template.matchAll(/\{([^{}]*)\}/g)].map(([, name = ""]) => name);
 }
 
-export const idInFolder =
+export const idInFolderFault =
   "accepts {id} only in the file name: the folder must exist before the generation is paid for.";
 
 export function hasIdInFolder(outputPath: string): boolean {
   return /\{id\}.*[/\\]/s.test(outputPath);
 }
 
-/** Whether two generations never get the same name. */
-export function isDistinct(outputPath: string): boolean {
+/** Whether an output path gives each generation of a command another name. */
+export function givesDistinctNames(outputPath: string): boolean {
   return /\{(id|n)\}/.test(outputPath);
 }
 
@@ -183,15 +185,15 @@ const maxIdLength = 64;
  * only after the generation is paid for.
  */
 export function fillWords(outputPath: string, { prompt = "", model = "" }: NameParts, date: string): string {
-  const filled = fillNames(outputPath, { prompt, model }, date);
-  if (filled.includes("{id}") && isTooLong(filled))
+  const filledPath = fillNames(outputPath, { prompt, model }, date);
+  if (filledPath.includes("{id}") && isTooLong(filledPath))
     throw usage(
       "The file name in -o is too long: more than 255 bytes with {id} and the end of its partial file's name.",
     );
-  return filled;
+  return filledPath;
 }
 
-/** As `fillWords`, for a name of any length. */
+/** As `fillWords`, but does not check the length. */
 export function fillNames(outputPath: string, { prompt = "", model = "" }: NameParts, date: string): string {
   if (!outputPath.includes("{")) return outputPath;
   const values = new Map([["date", date]]);
@@ -202,8 +204,8 @@ export function fillNames(outputPath: string, { prompt = "", model = "" }: NameP
 
 /** Whether the file's name has no room for the suffix of its partial file, and for `{id}` if it contains that. */
 export function isTooLong(outputPath: string): boolean {
-  const longest = basename(fillIn(outputPath, new Map([["id", "x".repeat(maxIdLength)]])));
-  return byteLength(`${longest}.12345678.part`) > maxNameBytes;
+  const longestName = basename(fillIn(outputPath, new Map([["id", "x".repeat(maxIdLength)]])));
+  return byteLength(`${longestName}.12345678.part`) > maxNameBytes;
 }
 
 /** Fills in `{id}` without characters of a path; an id that cannot be a name is replaced by the prompt and some digits. */
@@ -212,6 +214,6 @@ export function fillId(outputPath: string, { id, prompt = "" }: Naming): string 
     .replace(/[^A-Za-z0-9-]+/g, "")
     .replace(/^-+|-+$/g, "")
     .slice(0, maxIdLength);
-  const word = canBeName(id) ? clean : [slug(prompt, 48), digitsOf(id)].filter((part) => part !== "").join("-");
+  const word = canBeName(id) ? clean : [slug(prompt, 48), hashDigitsOf(id)].filter((part) => part !== "").join("-");
   return fillIn(outputPath, new Map([["id", safeWord(word, "video")]]));
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createNetworks, findForbiddenKind, isPrivateAddress } from "../../src/protocol/addresses.ts";
+import { createNetworkMatcher, findForbiddenKind, isPrivateAddress } from "../../src/protocol/addresses.ts";
 
 /** The first and the last address of every special range, and some in the middle. */
 const special: Record<string, string[]> = {
@@ -67,13 +67,13 @@ test("nothing else that is special may be reached then", () => {
 });
 
 test("an owner may allow networks, though never a metadata address", () => {
-  const isAllowed = createNetworks(["10.0.0.0/8", "fd00::/8", "169.254.0.0/16"]);
+  const isAllowed = createNetworkMatcher(["10.0.0.0/8", "fd00::/8", "169.254.0.0/16"]);
   const allowed = ["10.1.2.3", "fd00::1", "169.254.1.1"];
   for (const address of allowed) expect(findForbiddenKind(address, false, isAllowed)).toBeUndefined();
   for (const address of ["192.168.0.1", "169.254.169.254", "fd00:ec2::254", "127.0.0.1", "::ffff:10.0.0.1", "x"])
     expect(findForbiddenKind(address, false, isAllowed)).toBeDefined();
   for (const text of ["10.0.0.0", "10.0.0.0/33", "fd00::/129", "x/8", "/8", ""])
-    expect(() => createNetworks([text])).toThrow(`${text} is not a network such as 10.0.0.0/8`);
+    expect(() => createNetworkMatcher([text])).toThrow(`${text} is not a network such as 10.0.0.0/8`);
 });
 
 test.each([

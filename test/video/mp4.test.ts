@@ -118,12 +118,16 @@ test.each([
   ["a cut mdat after the end", [...tinyMp4(), ...mdat.slice(0, -1)], { reason: "it is incomplete or damaged" }],
   ["a cut index", [...ftyp, ...mdat, ...moov.slice(0, -1)], { reason: "it is incomplete or damaged" }],
   ["no type first, and a byte after the end", [...box("free", new Uint8Array(3)), ...moov, ...mdat, 0], {}],
-  ["fragments", [...ftyp, ...moov, ...moof, ...mdat], { reason: "it is a fragmented .mp4", noLength: "fragments" }],
+  [
+    "fragments",
+    [...ftyp, ...moov, ...moof, ...mdat],
+    { reason: "it is a fragmented .mp4", noLengthReason: "fragments" },
+  ],
   ["a cut fragment", [...ftyp, ...moov, ...moof, ...mdat, ...moof.slice(0, -1)], { isFinished: true }],
   [
     "no size of its last box",
     [...ftyp, ...moov, ...oddBox("mdat", 0, undefined, [1, 2])],
-    { reason: openEnd, noLength: "open last box" },
+    { reason: openEnd, noLengthReason: "open last box" },
   ],
 ])("a file whose length nobody said, with %s: %j", async (_, bytes, fault) => {
   const found = await faultOf(bytes, { isLengthKnown: false });

@@ -5,7 +5,7 @@ import { findBaseUrl } from "../../connect/settings.ts";
 import { readNumber } from "../../connect/values.ts";
 import { asVidgenError, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { isLoopback, loginLine, sshLine } from "../../protocol/url.ts";
+import { isLoopback, loginCommand, sshCommand } from "../../protocol/url.ts";
 import { baseUrlOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 
@@ -325,8 +325,8 @@ async function printKey(made: MadeKey, { output }: Context): Promise<void> {
   const { base_url, media_url = "", page_url } = made;
   if (base_url === undefined) return output.note("To use it, start the service: vidgen serve");
   if (isLoopback(new URL(base_url).hostname) && media_url !== "")
-    output.note(`On another machine, first run: ${sshLine(base_url, media_url, "<this machine>")}`);
-  output.note(`Its user logs in with: ${loginLine(base_url)}`);
+    output.note(`On another machine, first run: ${sshCommand(base_url, media_url, "<this machine>")}`);
+  output.note(`Its user logs in with: ${loginCommand(base_url)}`);
   if (page_url !== undefined)
     output.note(`The page opens for its user with this link, which signs in once, within 10 minutes: ${page_url}`);
 }

@@ -18,7 +18,7 @@ import type { RequestInput } from "../../protocol/request.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
 import { shorten } from "../../protocol/text.ts";
 import { quote, type ShellIo, shellOf } from "../../shell.ts";
-import { fillNames, isDistinct } from "../../video/naming.ts";
+import { fillNames, givesDistinctNames } from "../../video/naming.ts";
 import {
   baseUrlOption,
   bellOption,
@@ -287,8 +287,8 @@ async function findFrame(
   context: StartContext,
 ): Promise<{ path: string; id: string | undefined } | undefined> {
   const { imageUrl: images = [] } = readFieldFlags(context.command).images;
-  const { isSourceImage, readSettings } = await import("../../protocol/request.ts");
-  const replacing = Object.keys(readSettings(options.set ?? [])).find(isSourceImage);
+  const { isSourceImage, readSetFields } = await import("../../protocol/request.ts");
+  const replacing = Object.keys(readSetFields(options.set ?? [])).find(isSourceImage);
   const given = images.length > 0 ? "--image" : replacing && `--set ${replacing}=...`;
   if (typed !== undefined && given) throw usage(`--from and ${given} cannot be combined.`);
   const from = typed ?? (given ? undefined : parent?.from);
@@ -347,13 +347,13 @@ async function outputFor(
   const { isFolder } = await import("../../client/save/output-path.ts");
   if (await isFolder(outputPath, io.disk)) return join(outputPath, name);
   const hasModel = count === 1 && outputPath.includes("{model}");
-  if (outputPath !== "-" && (isDistinct(outputPath) || hasModel)) return outputPath;
+  if (outputPath !== "-" && (givesDistinctNames(outputPath) || hasModel)) return outputPath;
   throw usage(`${flag} a folder or distinct names, not ${outputPath}: -o clips/ or -o ${quote(name, shellOf(io))}`);
 }
 
 /** Throws `usage` if two models get the same name in a path, where long names are cut and some characters are replaced. */
 function checkDistinctNames(requests: readonly StartRequest[], outputPath = ""): void {
-  if (requests.length === 1 || isDistinct(outputPath)) return;
+  if (requests.length === 1 || givesDistinctNames(outputPath)) return;
   const names = new Map<string, string>();
   for (const { model } of requests) {
     const name = fillNames(outputPath, { model }, "").toLowerCase();
@@ -419,8 +419,8 @@ async function resolveInput(
   const { texts: typedTexts, images: named } = readFieldFlags(context.command);
   const typedImages = await withStdinImage(named, context);
   const texts = { ...taken.texts, ...typedTexts };
-  const { findDroppedImages, readSettings } = await import("../../protocol/request.ts");
-  for (const note of findDroppedImages({ images: typedImages, extra: readSettings(set) }, "--image"))
+  const { findDroppedImages, readSetFields } = await import("../../protocol/request.ts");
+  for (const note of findDroppedImages({ images: typedImages, extra: readSetFields(set) }, "--image"))
     context.output.note(note);
   const images = frame === undefined ? typedImages : { ...typedImages, imageUrl: [frame] };
   if (parent) {

@@ -269,12 +269,12 @@ async function open(
 type AllowedNetwork = { network: string; accounts: string[] };
 
 async function readNetworks(allowed: AllowedNetwork[]): Promise<(ip: string, account: string | undefined) => boolean> {
-  const { createNetworks } = await import("../../protocol/addresses.ts");
+  const { createNetworkMatcher } = await import("../../protocol/addresses.ts");
   const { localAccount } = await import("../../server/announcement.ts");
   try {
     const rules = allowed.map(({ network, accounts }) => ({
       accounts: accounts.length > 0 ? accounts : [localAccount],
-      includes: createNetworks([network]),
+      includes: createNetworkMatcher([network]),
     }));
     return (ip, account = localAccount) =>
       rules.some(({ accounts, includes }) => accounts.includes(account) && includes(ip));

@@ -8,7 +8,7 @@ import type { Session } from "../../connect/session.ts";
 import { findOutputSetting } from "../../connect/settings.ts";
 import { asVidgenError, usage, type VidgenError } from "../../errors.ts";
 import { quote, shellOf } from "../../shell.ts";
-import { isDistinct } from "../../video/naming.ts";
+import { givesDistinctNames } from "../../video/naming.ts";
 import {
   baseUrlOption,
   bellOption,
@@ -179,7 +179,7 @@ async function waitForAll(found: LocatedGeneration[], waitContext: WaitContext):
   const { options, io, output, reporter, defer } = waitContext;
   const { output: outputPath } = options;
   const { isFolder } = await import("../../client/save/output-path.ts");
-  if (outputPath !== undefined && !isDistinct(outputPath) && !(await isFolder(outputPath, io.disk)))
+  if (outputPath !== undefined && !givesDistinctNames(outputPath) && !(await isFolder(outputPath, io.disk)))
     throw usage(
       `Several videos need a folder or distinct names: -o folder/ or -o ${quote("{slug}-{id}.mp4", shellOf(io))}`,
     );

@@ -1,6 +1,6 @@
 import type { EngineCheck } from "../../connect/engines.ts";
 import type { Io } from "../../io.ts";
-import { isLoopback, isPlainHttp, remoteWays } from "../../protocol/url.ts";
+import { isLoopback, isPlainHttp, listRemoteWays } from "../../protocol/url.ts";
 import { exportLine, type Shell, shellOf } from "../../shell.ts";
 import type { Context } from "../context.ts";
 import { checkLine } from "./engines.ts";
@@ -58,7 +58,7 @@ export async function printAddress(
     output.note(
       [
         "Other people reach it in one of three ways, see `vidgen help accounts`:",
-        ...remoteWays(base_url, media_url),
+        ...listRemoteWays(base_url, media_url),
       ].join("\n"),
     );
   if (allowRemote && page_url?.startsWith("http:"))

@@ -9,7 +9,7 @@ import {
 import { createRedaction, redactValue } from "../../client/http/redaction.ts";
 import { asVidgenError, isSignal, type NextCommand, systemCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { plain } from "../../protocol/text.ts";
+import { plainText } from "../../protocol/text.ts";
 import { nextOf, programWords, sameLine, type Typed } from "../next.ts";
 import type { createEventLines } from "./event-lines.ts";
 import { createSpinner } from "./spinner.ts";
@@ -108,7 +108,7 @@ export function createOutput(
     const shown = show(text).replaceAll("\u2026", cutMark(env));
     return stderr.isTTY && (stderr.columns ?? 0) >= minColumns ? wrapWords(shown, stderr.columns ?? 0) : shown;
   };
-  const writeLine = (text: string) => void stderr.write(`${show(plain(text))}\n`);
+  const writeLine = (text: string) => void stderr.write(`${show(plainText(text))}\n`);
   let printed: Promise<unknown> = Promise.resolve();
   let lastState = "";
   /** `printed` reports the failure; until it is called, the rejection counts as handled. */
@@ -145,7 +145,7 @@ export function createOutput(
     async result(text, document, href) {
       spinner.stop();
       if (flags.events) return;
-      const body = flags.json ? jsonText(document, redact, 2) : withLink(redact(plain(text)), href);
+      const body = flags.json ? jsonText(document, redact, 2) : withLink(redact(plainText(text)), href);
       if (body !== "") await write(stdout, `${body}\n`);
     },
     event: (event) => events?.tell(complete(event)),
@@ -161,7 +161,7 @@ export function createOutput(
     line(text) {
       if (flags.json || flags.events) return;
       spinner.stop();
-      keepFailure(writeOne(stdout, redact(plain(text))));
+      keepFailure(writeOne(stdout, redact(plainText(text))));
     },
     document(document) {
       if (flags.json) keepFailure(writeOne(stdout, jsonText(document, redact)));
@@ -169,11 +169,11 @@ export function createOutput(
     print: (text) => keepFailure(write(flags.events ? stderr : stdout, redact(text))),
     printed: async () => void (await printed),
     note(text) {
-      if (!isQuiet) stderr.write(`${layOut(plain(text))}\n`);
+      if (!isQuiet) stderr.write(`${layOut(plainText(text))}\n`);
     },
     progress(state) {
       if (isQuiet) return;
-      if (isLive) spinner.show(redact(plain(state)));
+      if (isLive) spinner.show(redact(plainText(state)));
       else if (state !== lastState) writeLine(state);
       lastState = state;
     },
@@ -213,13 +213,13 @@ export function asTyped(text: string, env: Io["env"]): string {
 
 function errorText(error: VidgenError): string {
   const label = isSignal(error) ? "" : "error: ";
-  const hint = error.hint === undefined ? "" : `${plain(error.hint).replace(/^/gm, "  ")}\n`;
-  return `${label}${plain(error.message)}\n${hint}`;
+  const hint = error.hint === undefined ? "" : `${plainText(error.hint).replace(/^/gm, "  ")}\n`;
+  return `${label}${plainText(error.message)}\n${hint}`;
 }
 
 /** The text without control characters, on one line. */
 export function plainLine(text: string): string {
-  return plain(text).replace(/\s+/g, " ").trim();
+  return plainText(text).replace(/\s+/g, " ").trim();
 }
 
 /** Whether the URL is free of characters that could end the terminal's escape sequence. */

@@ -1,7 +1,7 @@
 import { basename, dirname, join } from "node:path";
 import { systemCode, systemReason, VidgenError } from "../../errors.ts";
 import type { Io, RunProgramOptions, RunResult } from "../../io.ts";
-import { plain, shorten } from "../../protocol/text.ts";
+import { plainText, shorten } from "../../protocol/text.ts";
 import { kindOf } from "../save/files.ts";
 
 /** The commands of the two programs. */
@@ -229,7 +229,7 @@ export function lastLine(
   { code, stderr }: RunResult,
   byDefault = code === null ? "it was killed" : `exit code ${code}`,
 ): string {
-  const lines = plain(stderr)
+  const lines = plainText(stderr)
     .split(/[\n\t]+/)
     .map((line) => line.trim());
   const line = lines.filter((each) => each !== "" && each !== "Conversion failed!").at(-1);

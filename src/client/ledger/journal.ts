@@ -3,7 +3,7 @@ import { systemCode, systemHint, systemReason, VidgenError } from "../../errors.
 import type { Disk } from "../../io.ts";
 import { type Lease, type LockIo, readHolder, tryLease, type Watch, withLock } from "../../lease.ts";
 import { createMutex } from "../../mutex.ts";
-import { shortenAddresses } from "../../protocol/url.ts";
+import { removeUrlSecrets } from "../../protocol/url.ts";
 import { redactValue } from "../http/redaction.ts";
 import { type DatedLine, type Entry, type JournalLine, parseLine } from "./history.ts";
 import { appendLine, blankLines, type Range, readLinesBackwards } from "./lines.ts";
@@ -146,7 +146,7 @@ export const noJournal: Journal = {
 export function withoutSecrets(journal: Journal, redact: (text: string) => string): Journal {
   const redacted = <Line extends JournalLine>(line: Line): Line => {
     const hidden = redactValue(line, redact);
-    return "reason" in hidden ? { ...hidden, reason: shortenAddresses(hidden.reason) } : hidden;
+    return "reason" in hidden ? { ...hidden, reason: removeUrlSecrets(hidden.reason) } : hidden;
   };
   return {
     ...journal,

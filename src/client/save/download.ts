@@ -156,7 +156,7 @@ async function fetchOnce(
       return { kind: "not ready", reason };
     }
     // The file came in one response that seems complete.
-    if (fault.mayBeVideo && (isLengthKnown || fault.noLength) && response.status === 200) {
+    if (fault.mayBeVideo && (isLengthKnown || fault.noLengthReason) && response.status === 200) {
       const digest = received.hash.copy().digest("hex");
       if (received.unknownFormat === digest) {
         options.onNote(noteFor(fault));
@@ -184,10 +184,10 @@ async function fetchOnce(
   }
 }
 
-function noteFor({ reason, noLength }: Mp4Fault): string {
-  if (noLength === "fragments" || noLength === "open last box")
+function noteFor({ reason, noLengthReason }: Mp4Fault): string {
+  if (noLengthReason === "fragments" || noLengthReason === "open last box")
     return `The downloaded file does not say how long it is: ${reason}. It was saved, because a second download was identical.`;
-  if (noLength === "another kind")
+  if (noLengthReason === "another format")
     return `The downloaded file is not an .mp4: ${reason}. It was saved, because a second download was identical.`;
   return `The downloaded file looks damaged (${reason}), and a second download was identical. It was saved anyway: check whether it plays.`;
 }

@@ -1,5 +1,5 @@
 import { type Field, fields, flagOf, wireValue } from "../../protocol/fields.ts";
-import { isData } from "../../protocol/url.ts";
+import { isDataUrl } from "../../protocol/url.ts";
 import { commandLine, pipeLine, quote, type Shell, unsafe } from "../../shell.ts";
 import {
   type ExtraValue,
@@ -32,7 +32,7 @@ export function makeAgain({ request, callback_url }: StoredGeneration, address: 
   const all = listImages(request);
   const shown = replaceImages(
     request,
-    all.map((image) => (isData(image) ? `${image.slice(0, 40)}...` : image)),
+    all.map((image) => (isDataUrl(image) ? `${image.slice(0, 40)}...` : image)),
   );
   const files = replaceImages(request, all.map(imageName));
   const body = requestBody({ request, callback_url }, shown);
@@ -58,7 +58,7 @@ export function makeAgain({ request, callback_url }: StoredGeneration, address: 
     powershell: vidgenLine(prompt, { program, flags }, "powershell"),
     curl: `curl ${quote(`${baseUrl}/api/generate`, "posix")} ${headers} -d ${quote(jsonText(body), "posix")}`,
     library: libraryCode({ ...body, ...extras }, { baseUrl, images, extras }),
-    hasData: all.some(isData),
+    hasData: all.some(isDataUrl),
   };
 }
 
@@ -120,7 +120,7 @@ function libraryCode(body: Record<string, unknown>, { baseUrl, images, extras }:
 }
 
 function imageName(image: string, index: number): string {
-  return isData(image) ? `image-${index + 1}.png` : image;
+  return isDataUrl(image) ? `image-${index + 1}.png` : image;
 }
 
 /** `--set` parses JSON, so a string that looks like JSON is written as a JSON string. */

@@ -1,4 +1,4 @@
-import { isData } from "../../protocol/url.ts";
+import { isDataUrl } from "../../protocol/url.ts";
 import { fileName } from "../../video/naming.ts";
 import { findCancelFault } from "../api/cancel.ts";
 import { pictureFormat, readData } from "../media/picture.ts";
@@ -75,7 +75,7 @@ function forecastEnd(generation: StoredGeneration, store: Pick<Store, "list">): 
 
 /** Decodes a `data:` image of a request. Returns only bytes that are a picture, because a browser could run other types. */
 function readPicture(source: string | undefined) {
-  if (source === undefined || !isData(source)) return undefined;
+  if (source === undefined || !isDataUrl(source)) return undefined;
   try {
     const bytes = readData(source, "the image");
     const format = pictureFormat(bytes);
@@ -332,7 +332,7 @@ function SourceImages({ generation: { id, request } }: Pick<GenerationProps, "ge
 
 /** An image of the request; a link if it is on another site, from which the page loads nothing. */
 function SourceImage({ id, source, number }: { id: string; source: string; number: number }) {
-  if (!isData(source)) return <a href={source}>{source}</a>;
+  if (!isDataUrl(source)) return <a href={source}>{source}</a>;
   const address = `/generations/${id}/images/${number}`;
   return (
     <a href={address}>

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { isUuid } from "../../protocol/id.ts";
-import { isLoopback, loginLine } from "../../protocol/url.ts";
+import { isLoopback, loginCommand } from "../../protocol/url.ts";
 import { quote } from "../../shell.ts";
 import { localAccount } from "../announcement.ts";
 import type { ApiEnv } from "../http/message.ts";
@@ -54,7 +54,7 @@ export function terminalOf(
   const isLocal = isOwner && publicUrl === undefined && !store.isShared && isLoopback(hostname);
   const common = { program, baseUrl, isLocal };
   if (isLocal) return { ...common, flag: "--local", login: undefined };
-  const login = loginLine(baseUrl, program).replace(baseUrl, quote(baseUrl, "posix"));
+  const login = loginCommand(baseUrl, program).replace(baseUrl, quote(baseUrl, "posix"));
   return { ...common, flag: `--base-url ${quote(baseUrl, "posix")}`, login };
 }
 

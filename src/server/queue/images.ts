@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { isData } from "../../protocol/url.ts";
+import { isDataUrl } from "../../protocol/url.ts";
 import type { ImageFile } from "../engines/engine.ts";
 import { maxMegapixels, pictureFormat, readData, readPictureHeader } from "../media/picture.ts";
 import type { Get } from "../outbound/outbound.ts";
@@ -40,7 +40,7 @@ export async function saveImages(
 }
 
 async function readImage(source: string, options: FetchOptions): Promise<Uint8Array> {
-  return isData(source) ? readData(source, imageName(source)) : fetchImage(source, options);
+  return isDataUrl(source) ? readData(source, imageName(source)) : fetchImage(source, options);
 }
 
 function checkImage(bytes: Uint8Array, name: string): Pick<ImageFile, "format" | "megapixels"> {
@@ -56,7 +56,7 @@ function checkImage(bytes: Uint8Array, name: string): Pick<ImageFile, "format" |
 
 /** Names an image in a message: an address without its query, which may hold a secret, and without the data of a data: URL. */
 export function imageName(source: string): string {
-  if (isData(source) || !URL.canParse(source)) return "the image in the data: address";
+  if (isDataUrl(source) || !URL.canParse(source)) return "the image in the data: address";
   const { origin, pathname } = new URL(source);
   const address = `${origin}${pathname}`;
   return `the image at ${address.length > 200 ? `${address.slice(0, 200)}…` : address}`;

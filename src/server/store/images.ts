@@ -1,4 +1,4 @@
-import { isData } from "../../protocol/url.ts";
+import { isDataUrl } from "../../protocol/url.ts";
 import { type Images, listImages, replaceImages, type StoredRequest } from "./generations.ts";
 
 /** How many characters of a data: URL stay in the row of a generation, to show its type. */
@@ -9,7 +9,7 @@ export function cutImages(request: StoredRequest): {
   request: StoredRequest;
   images: { place: number; source: string }[];
 } {
-  const isLong = (source: string) => isData(source) && source.length > imageCharacters;
+  const isLong = (source: string) => isDataUrl(source) && source.length > imageCharacters;
   const sources = listImages(request);
   const images = sources.flatMap((source, place) => (isLong(source) ? [{ place, source }] : []));
   const shown = sources.map((source) => (isLong(source) ? source.slice(0, imageCharacters) : source));

@@ -1,4 +1,4 @@
-import { isData } from "../../protocol/url.ts";
+import { isDataUrl } from "../../protocol/url.ts";
 import type { Claim, Needs, SubmittedWork } from "./claims.ts";
 import { listImages, type StoredCheckpoint, type StoredGeneration } from "./generations.ts";
 import { readJson } from "./values.ts";
@@ -6,7 +6,7 @@ import { readJson } from "./values.ts";
 /** Returns the columns that are stored beside a request, so that a claim does not read the request. */
 export function needsOf({ request, checkpoint }: Pick<StoredGeneration, "request" | "checkpoint">) {
   const { model, images, isReal } = request;
-  const isFetched = listImages(request).some((source) => !isData(source));
+  const isFetched = listImages(request).some((source) => !isDataUrl(source));
   return { model, images: images.length, isReal, isFetched, ...submissionOf(checkpoint) };
 }
 

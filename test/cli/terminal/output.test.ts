@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { createEventLines } from "../../../src/cli/terminal/event-lines.ts";
 import { colorLevel, createOutput, type OutputFlags, plainLine } from "../../../src/cli/terminal/output.ts";
 import { VidgenError } from "../../../src/errors.ts";
-import { plain } from "../../../src/protocol/text.ts";
+import { plainText } from "../../../src/protocol/text.ts";
 
 const secret = "canary-key-0123456789";
 
@@ -69,13 +69,13 @@ test.each([
   ["CJK", "赤い狐が雪の中を走る 红狐 붉은 여우", "赤い狐が雪の中を走る 红狐 붉은 여우"],
   ["accents and RTL", "Zürich e\u0301 ثعلب", "Zürich e\u0301 ثعلب"],
 ])("of %s only what can be read stays", (_, text, shown) => {
-  expect(plain(text)).toBe(shown);
+  expect(plainText(text)).toBe(shown);
 });
 
 test("no text leaves anything that a terminal obeys", () => {
   const parts = ["\u001b", "[", "]", "31m", "8;;", "52;c;", "\u009b", "\u009d", "\u0007", "\u001b\\", "P", "a b", "\r"];
   const texts = parts.flatMap((a) => parts.flatMap((b) => parts.map((c) => `${a}${b}${c}\u001b[${a}${b}`)));
-  for (const text of texts) expect(plain(text)).not.toMatch(/[^\P{Cc}\n\t]/u);
+  for (const text of texts) expect(plainText(text)).not.toMatch(/[^\P{Cc}\n\t]/u);
 });
 
 test("a line is one line", () => {

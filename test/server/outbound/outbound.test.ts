@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type RequestListener, type ServerRe
 import { type AddressInfo, createServer as createNetServer } from "node:net";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
-import { createNetworks } from "../../../src/protocol/addresses.ts";
+import { createNetworkMatcher } from "../../../src/protocol/addresses.ts";
 import type { Lookup } from "../../../src/server/outbound/connection.ts";
 import { createOutbound, type Outbound, type OutboundOptions } from "../../../src/server/outbound/outbound.ts";
 import { createVirtualClock } from "../../clock.ts";
@@ -81,7 +81,7 @@ test.each([...otherAddresses, ...unusable])("%s stays refused while loopback is 
 test("only addresses in a network that the owner has allowed are reached", async () => {
   const { port } = await receive();
   const lookup = createNames({ "in.example": [["127.0.0.1"]], "out.example": [["127.0.1.1"]] });
-  const outbound = open({ allowLoopback: () => false, isAllowed: createNetworks(["127.0.0.0/24"]), lookup });
+  const outbound = open({ allowLoopback: () => false, isAllowed: createNetworkMatcher(["127.0.0.0/24"]), lookup });
   for (const host of ["127.0.0.1", "in.example"])
     expect((await post(outbound, `http://${host}:${port}/`)).status).toBeLessThan(500);
   for (const host of ["127.0.1.1", "out.example", "10.0.0.1"])
@@ -91,7 +91,7 @@ test("only addresses in a network that the owner has allowed are reached", async
 test("loopback and networks are allowed to one account only", async () => {
   const { port, seen } = await receive();
   const url = `http://127.0.0.1:${port}/`;
-  const isIn = createNetworks(["127.0.0.0/24"]);
+  const isIn = createNetworkMatcher(["127.0.0.0/24"]);
   const theirs = { account: "ci", signal };
   for (const rules of [
     { allowLoopback: (account?: string) => account === "local" },

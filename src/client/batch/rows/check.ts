@@ -9,11 +9,11 @@ import {
   type FieldFault,
   type FieldInput,
   findFaults,
-  hasOwnImage,
   isSourceImage,
   joinStyle,
   type RequestInput,
-  readSettings,
+  readSetFields,
+  replacesSourceImages,
   toRequest,
 } from "../../../protocol/request.ts";
 import type { StartRequest } from "../../../protocol/schema.ts";
@@ -57,7 +57,7 @@ export function createRowCheck(
   io: Pick<Io, "date" | "platform" | "disk">,
 ) {
   const { columns } = table;
-  const settings = readSettings(flags.set);
+  const settings = readSetFields(flags.set);
   const wrongFlags = checkFlags(flags, settings, { isLocal }, faults);
   const prepare = createTemplates(table, { eachNames, flags: templateWords(flags) }, faults);
   const fillPrompt = flags.prompt === undefined ? undefined : prepare(flags.prompt, { label: "--prompt" });
@@ -96,7 +96,7 @@ export function createRowCheck(
     const bare = texts.get("prompt") ?? (fillPrompt ? (fillPrompt(row, n) ?? placeholderPrompt) : "");
     const own = fieldTexts(texts);
     const model = own.model ?? flags.texts.model;
-    const replaced = hasOwnImage({ extra }) || texts.has("from") ? { imageUrl: [] } : {};
+    const replaced = replacesSourceImages({ extra }) || texts.has("from") ? { imageUrl: [] } : {};
     const named = nameReferences(bare, { ...flags.images, ...row.images, ...replaced }, references);
     const prompt = joinStyle(named.prompt, flags.style);
     const { names } = named;
@@ -129,7 +129,7 @@ export function createRowCheck(
     const hasFrame = row.texts.has("from");
     const whole = hasFrame ? { ...input, images: { ...input.images, imageUrl: [placeholderFrame] } } : input;
     for (const fault of findFaults(whole, { isLocal })) addFault(fault, row, variant);
-    if (hasFrame && (row.images?.imageUrl !== undefined || hasOwnImage(input)))
+    if (hasFrame && (row.images?.imageUrl !== undefined || replacesSourceImages(input)))
       faults.add("cannot be combined with an image: the row begins with a frame", {
         line: row.line,
         where: columns.get("from"),

@@ -5,7 +5,7 @@ import {
   fillNames,
   findWindowsFault,
   hasIdInFolder,
-  idInFolder,
+  idInFolderFault,
   isNetworkPath,
   isTooLong,
   type NameParts,
@@ -61,5 +61,5 @@ function findOutputFault(outputPath: string): string | undefined {
   if (outputPath.trim() === "") return "is empty";
   if (outputPath === "-") return "must be a file or a folder: stdout can take only one video";
   if (/\p{Cc}/u.test(outputPath)) return "must not have control characters";
-  return hasIdInFolder(outputPath) ? idInFolder : undefined;
+  return hasIdInFolder(outputPath) ? idInFolderFault : undefined;
 }

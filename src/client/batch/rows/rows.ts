@@ -1,6 +1,6 @@
 import { usage } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
-import { type Destination, findDroppedImages, readSettings } from "../../../protocol/request.ts";
+import { type Destination, findDroppedImages, readSetFields } from "../../../protocol/request.ts";
 import { shorten } from "../../../protocol/text.ts";
 import { findExtensionNote, namesIn } from "../../../video/naming.ts";
 import type { Row } from "../row.ts";
@@ -73,7 +73,7 @@ export async function readRows(
   faults.throwIfAny();
   if (total === 0)
     throw usage(`${name} has ${table.columns.size > 0 && format !== "txt" ? "a header, but " : ""}no rows.`);
-  const dropped = findDroppedImages({ images: options.images, extra: readSettings(options.set) }, "--image");
+  const dropped = findDroppedImages({ images: options.images, extra: readSetFields(options.set) }, "--image");
   return {
     rows,
     total,

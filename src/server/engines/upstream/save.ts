@@ -3,7 +3,7 @@ import { writeSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
 import { VidgenError } from "../../../errors.ts";
 import type { HttpResponse } from "../../../io.ts";
-import { isData } from "../../../protocol/url.ts";
+import { isDataUrl } from "../../../protocol/url.ts";
 import { faultOfMp4 } from "../../../video/mp4.ts";
 import type { RenderOptions } from "../engine.ts";
 import { createDownloadPatience, type DownloadFailure } from "./download-patience.ts";
@@ -70,7 +70,7 @@ export async function save(source: VideoSource, file: string, options: SaveVideo
     // The refusal of the job's own address explains more than a missing /content.
     const { reason } = refused.get(stated[0] ?? "") ?? failure;
     const where = refused.has(stated[0] ?? "") ? stated[0] : address;
-    const place = where === undefined || isData(where) ? "" : ` from ${clean(where)}`;
+    const place = where === undefined || isDataUrl(where) ? "" : ` from ${clean(where)}`;
     const words = over === "no file" ? noFileReason : removed?.words;
     if (over || isRefusedEverywhere || removed?.isSure)
       throw new VidgenError(
@@ -208,13 +208,13 @@ async function write(
     const isLengthKnown = reply.headers.get("Content-Length") !== null;
     const fault = await faultOfMp4(file, { isLengthKnown });
     // Without a length, a fragmented video that ends after a whole fragment counts as whole, because a proxy is unlikely to cut it exactly there.
-    if (!fault || fault.noLength === "fragments") return undefined;
-    const { reason, isFinished, mayBeVideo, noLength } = fault;
+    if (!fault || fault.noLengthReason === "fragments") return undefined;
+    const { reason, isFinished, mayBeVideo, noLengthReason } = fault;
     // A page in place of the video, or an empty file, is temporary.
     if (!isFinished) return { kind: mayBeVideo ? "unfinished" : "not ready", reason };
     const digest = hash.digest("hex");
     // A file of another kind may not contain its length: it is whole when its server states the length, or when a second download is identical.
-    if (isOtherKind && noLength && (isLengthKnown || digest === lastDigest)) return undefined;
+    if (isOtherKind && noLengthReason && (isLengthKnown || digest === lastDigest)) return undefined;
     return { kind: "fault", reason, digest };
   } finally {
     await file.close();
@@ -230,7 +230,7 @@ async function openVideo(
   address: string,
   { upstream, signal, redirects = 0 }: FetchVideoOptions & { redirects?: number },
 ): Promise<HttpResponse | DownloadFailure> {
-  if (isData(address)) return dataResponse(address);
+  if (isDataUrl(address)) return dataResponse(address);
   const reply = await upstream.open(address, signal);
   if (reply.status === 200 || isWhole(reply)) return reply;
   const read = await upstream.read(reply);
