@@ -1,8 +1,9 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build, type Plugin } from "rolldown";
 import { onTestFinished } from "vitest";
+import { removeFolder } from "./folder.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const scriptPath = join(root, "test/script.ts");
@@ -22,7 +23,7 @@ export function compile(script: string): Promise<string> {
 /** The same for a file that there is. */
 export async function compileFile(input: string, plugin?: Plugin): Promise<string> {
   const folder = mkdtempSync(join(root, "node_modules/.vidgen-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  onTestFinished(() => removeFolder(folder));
   const file = join(folder, "script.mjs");
   await build({
     input,

@@ -1,4 +1,5 @@
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
@@ -40,6 +41,7 @@ const isWine = isWindows && process.env.WINELOADER !== undefined;
 
 /** What tests need that POSIX systems have, and whether it is missing here. */
 const isMissing = {
+  "/proc": !existsSync("/proc/self/fd"),
   "devices in folders": isWindows,
   ENOTDIR: isWindows,
   "file modes": isWindows,
@@ -49,7 +51,7 @@ const isMissing = {
   sh: isWindows,
   signals: isWindows,
   "Unix sockets in folders": isWindows,
-  "symbolic links": isWine,
+  "symbolic links": isWindows && !canLink(),
 };
 
 /** Whether this machine lacks it, for `test.skipIf(lacks("sh"))`: with what only Wine lacks, the test runs on Windows. */
@@ -89,10 +91,23 @@ export const missing = [
   [hasCurl, "No curl: the interface by curl alone is not tested. Debian's package is curl."],
 ].flatMap(([found, line]) => (found ? [] : `${line}`));
 
-/** A line for each thing that Windows lacks, or only Wine. */
+/** The same for what only POSIX systems have. */
 export const notPosix = Object.entries(isMissing).flatMap(([what, isSkipped]) =>
-  isSkipped ? `${isWine ? "Wine" : "Windows"} lacks ${what}: what needs that is not tested.` : [],
+  isSkipped ? `No ${what} on ${isWine ? "Wine" : process.platform}: what needs that is not tested.` : [],
 );
+
+/** Windows asks for a right, and Wine makes none. */
+function canLink(): boolean {
+  const folder = mkdtempSync(join(tmpdir(), "vidgen-test-"));
+  try {
+    symlinkSync(folder, join(folder, "link"));
+    return existsSync(join(folder, "link"));
+  } catch {
+    return false;
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
 
 function findPostgres(): string | undefined {
   const debian = "/usr/lib/postgresql";

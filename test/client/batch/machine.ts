@@ -1,7 +1,5 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { onTestFinished } from "vitest";
 import { type Batch, type OpenBatchOptions, openBatch } from "../../../src/client/batch/batch.ts";
 import { keyRows, type Row } from "../../../src/client/batch/row.ts";
 import type { RunEnd, RunOptions } from "../../../src/client/batch/run.ts";
@@ -12,6 +10,7 @@ import { openService } from "../../../src/client/generation/service.ts";
 import { openJournal } from "../../../src/client/ledger/journal.ts";
 import { type Disk, type FetchInit, systemMachine } from "../../../src/io.ts";
 import { createVirtualClock } from "../../clock.ts";
+import { makeFolder } from "../../folder.ts";
 import { tinyMp4 } from "../../mp4.ts";
 
 const serviceUrl = "https://api.video.example";
@@ -127,9 +126,8 @@ type MachineOptions = {
 
 /** A folder on a machine with a journal; `run` is one process, the one before has ended. */
 export function createMachine(service: Service, options: MachineOptions = {}) {
-  const { name = "a", parent = tmpdir() } = options;
-  const folder = mkdtempSync(join(parent, "vidgen-test-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const { name = "a", parent } = options;
+  const folder = makeFolder(parent);
   // What it holds is not read here: the rows are given.
   writeFileSync(join(folder, "shots.csv"), "");
   let pid = 0;

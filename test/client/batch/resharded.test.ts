@@ -1,9 +1,10 @@
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { expect, test } from "vitest";
 import { keyRows, type Row, shardOf } from "../../../src/client/batch/row.ts";
 import { readStatus } from "../../../src/client/batch/status.ts";
 import { systemMachine } from "../../../src/io.ts";
+import { lacks } from "../../needs.ts";
 import { createMachine, createService, leaveAlone } from "./machine.ts";
 
 type Part = { shard: string | null; file?: string; results?: string };
@@ -112,15 +113,18 @@ const ways: [string, (shots: Shots) => Part[]][] = [
   ],
 ];
 
-test.each(ways)("rows that two shards have paid for are done %s", async (_, change) => {
-  const shots = createShots();
-  for (const half of halves) await shots.run(half);
-  for (const part of change(shots)) {
-    const { batch } = await shots.run(part);
-    expect(batch.plan).toMatchObject({ done: batch.plan.rows, to_start: 0 });
-  }
-  expect(shots.service.starts).toBe(12);
-});
+test.each(ways.filter(([way]) => !(way.includes("symbolic") && lacks("symbolic links"))))(
+  "rows that two shards have paid for are done %s",
+  async (_, change) => {
+    const shots = createShots();
+    for (const half of halves) await shots.run(half);
+    for (const part of change(shots)) {
+      const { batch } = await shots.run(part);
+      expect(batch.plan).toMatchObject({ done: batch.plan.rows, to_start: 0 });
+    }
+    expect(shots.service.starts).toBe(12);
+  },
+);
 
 test.each([true, false])(
   "rows that a killed shard has started are followed by another one; the journal is there: %s",
@@ -221,7 +225,7 @@ test("paths in the results file are relative to it: the folder may move, with it
   const { machine } = shots;
   const moved = join(machine.folder, "moved");
   mkdirSync(moved);
-  for (const row of shots.rows) renameSync(row.outputPath ?? "", join(moved, row.outputPath?.split("/").at(-1) ?? ""));
+  for (const row of shots.rows) renameSync(row.outputPath ?? "", join(moved, basename(row.outputPath ?? "")));
   renameSync(machine.rowsFile, join(moved, "shots.csv"));
   renameSync(machine.results, join(moved, "shots.csv.results.jsonl"));
   machine.rewriteJournal([]);

@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
 import { mkdir, readdir, writeFile } from "node:fs/promises";
-import { join, relative } from "node:path";
+import { join, relative, sep } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { readContent } from "../../../src/client/ledger/content.ts";
 import { createTargets } from "../../../src/client/save/target.ts";
@@ -25,7 +25,7 @@ async function save(folder: string, template: string, scene: Scene = {}): Promis
   const { file } = await target.open();
   const path = await target.commit({ id: scene.id ?? id, ...words }, await readContent(file, sha256OfNothing));
   await target.release();
-  return relative(folder, path);
+  return relative(folder, path).replaceAll(sep, "/");
 }
 
 test.each([

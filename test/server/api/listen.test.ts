@@ -374,9 +374,11 @@ test("each request that arrives while the service closes is answered", soon, asy
 });
 
 test("very many idle connections keep no client out, and no request is cut for another one", async () => {
-  const gate = createGate();
+  const [arrival, gate] = [createGate(), createGate()];
   const late: Handler = async ({ url }) => {
-    if (url.endsWith("/late")) await gate.passed;
+    if (!url.endsWith("/late")) return new Response("hello");
+    arrival.pass();
+    await gate.passed;
     return new Response("hello");
   };
   const { url, close } = await listen(
@@ -386,6 +388,7 @@ test("very many idle connections keep no client out, and no request is cut for a
   );
   onTestFinished(() => close(0));
   const first = ask(`${url}/late`);
+  await arrival.passed;
   const crowd = Array.from({ length: 12 }, () => connect(Number(new URL(url).port), "127.0.0.1").on("error", () => {}));
   onTestFinished(() => crowd.forEach((socket) => void socket.destroy()));
   await Promise.all(crowd.map((socket) => once(socket, "connect")));

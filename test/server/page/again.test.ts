@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { createClient } from "../../../src/index.ts";
 import { makeAgain } from "../../../src/server/page/again.ts";
 import type { StoredGeneration } from "../../../src/server/store/generations.ts";
+import { lacks } from "../../needs.ts";
 import { createWorld } from "../../vidgen.ts";
 
 const hostile = `it's "quoted" $HOME \`id\` \\ !! \n<b>🦊</b>`;
@@ -56,7 +57,7 @@ const cases = [
   { references: ["https://a.example/1.png", "https://a.example/2.png"], extras: { seed: 7 } },
 ];
 
-test.each(cases)("$prompt $model: the lines send the same request again", async (changes) => {
+test.skipIf(lacks("sh")).each(cases)("$prompt $model: the lines send the same request again", async (changes) => {
   const generation = aGeneration(changes, "https://hook.example/?key='secret'");
   const { json, curl, vidgen } = makeAgain(generation, local);
   expect(json + curl + vidgen).not.toMatch(/(?![\n\t])[\p{Cc}\p{Bidi_Control}]/u);
@@ -84,17 +85,20 @@ test("an image that was sent in the request is not repeated in the lines", () =>
   expect((json + curl + library).length).toBeLessThan(1_000);
 });
 
-test("where --local does not find the service, a last image and references are sent by --set", async () => {
-  const images = { lastImage: "https://a.example/1.png", references: ["https://a.example/2.png"] };
-  const address = { ...local, baseUrl: "https://video.example", isLocal: false };
-  const { json, vidgen } = makeAgain(aGeneration(images, null), address);
-  const [, ...rest] = readLine(vidgen).argv;
-  const dry = await (await createWorld()).vidgen("generate", "--dry-run", "--json", ...rest);
-  expect(JSON.parse(dry.stdout).body).toEqual(JSON.parse(json));
-  expect(JSON.parse(json)).toMatchObject({ lastImageUrl: images.lastImage, referenceUrls: images.references });
-});
+test.skipIf(lacks("sh"))(
+  "where --local does not find the service, a last image and references are sent by --set",
+  async () => {
+    const images = { lastImage: "https://a.example/1.png", references: ["https://a.example/2.png"] };
+    const address = { ...local, baseUrl: "https://video.example", isLocal: false };
+    const { json, vidgen } = makeAgain(aGeneration(images, null), address);
+    const [, ...rest] = readLine(vidgen).argv;
+    const dry = await (await createWorld()).vidgen("generate", "--dry-run", "--json", ...rest);
+    expect(JSON.parse(dry.stdout).body).toEqual(JSON.parse(json));
+    expect(JSON.parse(json)).toMatchObject({ lastImageUrl: images.lastImage, referenceUrls: images.references });
+  },
+);
 
-test("where --local does not find the service, the lines name its address", () => {
+test.skipIf(lacks("sh"))("where --local does not find the service, the lines name its address", () => {
   const address = { ...local, baseUrl: "https://video.example", isLocal: false };
   const { curl, vidgen } = makeAgain(aGeneration({}, null), address);
   expect(curl).toMatch(/^curl https:\/\/video\.example\/api\/generate /);

@@ -5,6 +5,7 @@ import { expect, onTestFinished, test } from "vitest";
 import type { Get } from "../../../src/server/outbound/outbound.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/server/store/store.ts";
+import { lacks } from "../../needs.ts";
 import { createTestService, fakeEngine, renderMs, type TestService } from "../service.ts";
 import { findUnfinished, newGeneration } from "../store/records.ts";
 import { aPng } from "./pictures.ts";
@@ -151,23 +152,26 @@ function untilAborted(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
 }
 
-test("the video, its thumbnail and their names are on the disk before the store records them", async () => {
-  const synced: string[] = [];
-  const probe = await open("/dev/null");
-  const handles = Object.getPrototypeOf(probe);
-  const { sync } = handles;
-  await probe.close();
-  handles.sync = function (this: { fd: number }) {
-    synced.push(readlinkSync(`/proc/self/fd/${this.fd}`));
-    return sync.call(this);
-  };
-  onTestFinished(() => Object.assign(handles, { sync }));
-  const service = await createTestService();
-  const id = await service.startId();
-  await service.rest();
-  const file = (name: string) => join(service.folder, name);
-  expect(synced).toEqual([file(`${id}.png`), file(`${id}.mp4`), service.folder]);
-});
+test.skipIf(lacks("/proc"))(
+  "the video, its thumbnail and their names are on the disk before the store records them",
+  async () => {
+    const synced: string[] = [];
+    const probe = await open("/dev/null");
+    const handles = Object.getPrototypeOf(probe);
+    const { sync } = handles;
+    await probe.close();
+    handles.sync = function (this: { fd: number }) {
+      synced.push(readlinkSync(`/proc/self/fd/${this.fd}`));
+      return sync.call(this);
+    };
+    onTestFinished(() => Object.assign(handles, { sync }));
+    const service = await createTestService();
+    const id = await service.startId();
+    await service.rest();
+    const file = (name: string) => join(service.folder, name);
+    expect(synced).toEqual([file(`${id}.png`), file(`${id}.mp4`), service.folder]);
+  },
+);
 
 const url = "https://images.example/a.png";
 

@@ -159,8 +159,9 @@ test("nothing that a cell holds makes the path leave its folder", async () => {
       for (const { outputPath: place = "", record } of rows) {
         const path = fillId(fillWords(place, record, "2026-01-31"), { id });
         const below = relative(resolve("out"), resolve(path));
-        expect(below).not.toMatch(/^\.\.|^$|[\\:\0{}]/);
-        expect(below.split(sep)).toHaveLength(output.split("/").length - 1);
+        const parts = below.split(sep);
+        expect(parts.join("/")).not.toMatch(/^\.\.|^$|[\\:\0{}]/);
+        expect(parts).toHaveLength(output.split("/").length - 1);
       }
     }),
     { numRuns: 500 },

@@ -22,6 +22,7 @@ import { openStore } from "../../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../../src/server/store/store.ts";
 import { compile } from "../../../compiled.ts";
 import { makeFolder } from "../../../folder.ts";
+import { lacks } from "../../../needs.ts";
 import {
   attempt,
   completed,
@@ -149,7 +150,7 @@ test("a callback is also due when the clock was set back", async () => {
 
 // The file.
 
-test.each([
+test.skipIf(lacks("file modes")).each([
   ["a new file is for the owner's eyes alone", undefined, 0o600],
   ["a file that was there keeps its mode", 0o644, 0o644],
 ])("%s, and what is written beside it is for the owner's", async (_, before, after) => {
