@@ -2,14 +2,14 @@ import type { Limits } from "./limits.ts";
 import type { PageOf } from "./paging.ts";
 
 /**
- * An account that gets a key. `creditsOf` returns its new credits; `had` is `undefined` for a new account, and the difference becomes a row of the
- * ledger. Without `creditsOf`, a new account has no credits. If `creditsOf` throws, as it must for a deleted account, nothing is changed. With
+ * An account that gets a key. `creditsOf` returns its new credits from its balance, which is `undefined` for a new account; the difference becomes a
+ * row of the ledger. Without `creditsOf`, a new account has no credits. If `creditsOf` throws, as it must for a deleted account, nothing is changed. With
  * `isOnlyKey`, the earlier keys of the account are removed.
  */
 export type NewAccount = {
   name: string;
   keyHash: string;
-  creditsOf?(had: number | undefined, isDeleted: boolean): number;
+  creditsOf?(balance: number | undefined, isDeleted: boolean): number;
   isOnlyKey?: boolean;
 };
 

@@ -57,12 +57,12 @@ export function createClaims(
        SELECT id, id IN (SELECT id FROM renewed) AS is_renewed FROM vidgen.generations WHERE ${isOurs}`,
       ...[process, ids],
     );
-    const still = new Map(rows.map(({ id, is_renewed }) => [id, is_renewed]));
+    const isRenewed = new Map(rows.map(({ id, is_renewed }) => [id, is_renewed]));
     for (const id of ids) {
-      const own = held.get(id);
-      if (own && still.get(id)) own.at = at;
-      if (still.has(id)) continue;
-      own?.lost.abort(new Error("another process has taken over this generation"));
+      const claim = held.get(id);
+      if (claim && isRenewed.get(id)) claim.at = at;
+      if (isRenewed.has(id)) continue;
+      claim?.lost.abort(new Error("another process has taken over this generation"));
       held.delete(id);
     }
   };
@@ -77,14 +77,15 @@ export function createClaims(
     }
   };
 
-  const isSteady = () => upForMs() > outageMs;
+  /** Whether all processes have had time to renew their claims after an outage. Until then, no claim counts as expired. */
+  const canExpire = () => upForMs() > outageMs;
   const takeOldest = ({ select, values }: Selection) =>
     query(
       // Without MATERIALIZED, PostgreSQL may run the subquery once for each row, and so claim more than the limit.
       `WITH taken (taken_number) AS MATERIALIZED (${select})
        UPDATE vidgen.generations SET holder = $2, held_until = ${heldUntil}
        FROM taken WHERE number = taken_number RETURNING ${claimColumns}`,
-      ...[isSteady(), process, ...values],
+      ...[canExpire(), process, ...values],
     );
   /**
    * Claims the first candidates that are still free, because another process may have claimed, or even submitted, a candidate since it was read. A
@@ -116,7 +117,7 @@ export function createClaims(
          holder = CASE WHEN is_given THEN holder ELSE $2 END,
          held_until = CASE WHEN is_given THEN held_until ELSE ${heldUntil} END
        FROM taken WHERE number = taken_number RETURNING ${claimColumns}, is_given`,
-      ...[isSteady(), process, numbers, isFetched, slot?.engine ?? null],
+      ...[canExpire(), process, numbers, isFetched, slot?.engine ?? null],
     );
   /** Processes claim slots of an engine one after the other, so that each counts the slots that the others have taken. */
   const takeSlots = (wanted: WantedNew, slot: SlotLimit, { numbers, limit }: { numbers: unknown[]; limit: number }) =>
@@ -124,7 +125,7 @@ export function createClaims(
       await sql(`SELECT pg_advisory_xact_lock(${slotLock}, hashtext($1))`, slot.engine);
       const [taken] = await sql(
         `SELECT count(*) AS count FROM vidgen.generations WHERE slot = $2 AND ${takesSlot}`,
-        ...[isSteady(), slot.engine],
+        ...[canExpire(), slot.engine],
       );
       const room = Math.min(limit, slot.max - Number(taken?.count));
       const rows = room > 0 ? await takeFirst(sql, wanted, { numbers, limit: room }) : [];
@@ -144,7 +145,7 @@ export function createClaims(
     const taken: PgRow[] = [];
     for (let depth = 4; ; ) {
       const { select, values } = selectCandidates(wanted, filter, depth);
-      const candidates = await query(select, isSteady(), process, ...values);
+      const candidates = await query(select, canExpire(), process, ...values);
       const numbers = candidates.map(({ number }) => number);
       if (numbers.length === 0) return taken;
       const { rows, isFull } = await takeCandidates(wanted, { numbers, limit: limit - taken.length });
@@ -202,7 +203,7 @@ export function createClaims(
       const rows = await query(
         `SELECT slot, count(*) AS count, coalesce(array_agg(id) FILTER (WHERE is_ready AND holder = $2), '{}') AS given
          FROM vidgen.generations WHERE ${takesSlot} GROUP BY slot`,
-        ...[isSteady(), process],
+        ...[canExpire(), process],
       );
       return new Map(
         rows.map(({ slot, count, given }) => [String(slot), { count: Number(count), given: given as string[] }]),

@@ -38,10 +38,10 @@ const setLimits =
   "SET statement_timeout = 10000; SET idle_in_transaction_session_timeout = 10000; SET search_path = vidgen";
 
 /**
- * The settings of a connection without time limits, whatever the database or its URL sets. The server closes the connection when its process is
- * suspended between two statements. Settings that this version of PostgreSQL does not have are left out.
+ * Lets a statement take any time, whatever the database or its URL sets. Two limits stay, so that the server closes the connection of a vidgen process
+ * that is suspended between two statements. Settings that this version of PostgreSQL does not have are left out.
  */
-const setNoLimits = `SELECT set_config(name, value, false) FROM pg_settings JOIN (VALUES
+const allowLongStatements = `SELECT set_config(name, value, false) FROM pg_settings JOIN (VALUES
   ('statement_timeout', '0'), ('transaction_timeout', '0'), ('lock_timeout', '0'),
   ('idle_in_transaction_session_timeout', '10000'), ('idle_session_timeout', '60000')
 ) AS wanted (name, value) USING (name)`;
@@ -87,15 +87,15 @@ export async function openDatabase(
     client.query(setLimits).catch(() => {});
   });
   const stop = new AbortController();
-  let isAway = false;
-  let awayAt = clock.now();
+  let isDown = false;
+  let lastDownAt = clock.now();
   /** Reports an outage once. */
   const describe = (error: unknown) => {
     const described = describeError(error);
     const what = systemCode(error) === cancelled ? "The database is too slow" : "The database cannot be reached";
-    if (described.isUnavailable && !isAway && !stop.signal.aborted) reportProblem(what, described.message);
-    isAway = described.isUnavailable;
-    if (isAway) awayAt = clock.now();
+    if (described.isUnavailable && !isDown && !stop.signal.aborted) reportProblem(what, described.message);
+    isDown = described.isUnavailable;
+    if (isDown) lastDownAt = clock.now();
     return described;
   };
   const connect = () => pool.connect().catch((error) => Promise.reject(describe(error)));
@@ -103,14 +103,14 @@ export async function openDatabase(
     try {
       // Several statements in one text give a list without rows.
       const { rows = [] } = await client.query(text, values.map(bind));
-      isAway = false;
+      isDown = false;
       return rows;
     } catch (error) {
       throw describe(error);
     }
   };
   /** Closes a connection on which something failed, because it may still be inside a transaction. */
-  const use = async <T>(work: (client: PoolClient) => Promise<T>): Promise<T> => {
+  const useClient = async <T>(work: (client: PoolClient) => Promise<T>): Promise<T> => {
     stop.signal.throwIfAborted();
     const client = await connect();
     try {
@@ -124,10 +124,11 @@ export async function openDatabase(
   };
 
   const running = new Set<Promise<unknown>>();
-  const withClient: typeof use = (work) => {
-    const used = use(work).finally(() => running.delete(used));
-    running.add(used);
-    return used;
+  /** `close` waits for this work. */
+  const withClient: typeof useClient = (work) => {
+    const result = useClient(work).finally(() => running.delete(result));
+    running.add(result);
+    return result;
   };
 
   const listen = async (channel: string, onMessage: (text: string) => void, onReconnect: () => void) => {
@@ -161,7 +162,7 @@ export async function openDatabase(
     });
     try {
       await client.connect().catch((error) => Promise.reject(describe(error)));
-      await runOn(client, setNoLimits, []);
+      await runOn(client, allowLongStatements, []);
       return await work((text, ...values) =>
         runOn(client, text, values).catch((error) => {
           throw broken === undefined ? error : describeError(broken);
@@ -187,28 +188,29 @@ export async function openDatabase(
         const readMark = "SELECT current_setting('vidgen.session', true) AS mark";
         await runOn(client, `SET vidgen.session = '${mark}'`, []);
         // A pooler hands the connection that was used last to the transaction of another client.
-        const theirs = await use(async (other) => {
+        const isShared = await useClient(async (other) => {
           await runOn(other, "BEGIN", []);
           const [row] = await runOn(other, readMark, []);
           const [own] = await runOn(client, readMark, []);
           await runOn(other, "ROLLBACK", []);
+          // Through a pooler, `other` sees the mark of `client`, or `client` no longer sees its own.
           return row?.mark === mark || own?.mark !== mark;
         });
-        if (theirs) throw new Error(poolerText);
+        if (isShared) throw new Error(poolerText);
       }),
     session,
-    upForMs: () => clock.now() - awayAt,
+    upForMs: () => clock.now() - lastDownAt,
     listen(channel, onMessage, onReconnect = () => {}) {
       listening = listen(channel, onMessage, onReconnect);
     },
     async close() {
       stop.abort(new Error("the database is closed"));
-      // The pool would neither serve nor reject calls that wait for a connection.
+      // After `pool.end`, a call that waits for a connection would never settle.
       await Promise.allSettled(running);
       // An unreachable server does not end its connections.
-      const given = new AbortController();
-      await Promise.race([Promise.all([pool.end(), listening]), clock.sleep(endMs, given.signal)]);
-      given.abort();
+      const timer = new AbortController();
+      await Promise.race([Promise.all([pool.end(), listening]), clock.sleep(endMs, timer.signal)]);
+      timer.abort();
     },
   };
 }

@@ -39,7 +39,7 @@ export type PostgresOptions = {
   signal?: AbortSignal;
 };
 
-const touch = `INSERT INTO vidgen.settings (name, value) VALUES ('checked_at', now()::text)
+const checkWritable = `INSERT INTO vidgen.settings (name, value) VALUES ('checked_at', now()::text)
   ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value`;
 
 /** A service's database, for a command that does not run the service. */
@@ -109,7 +109,7 @@ export async function openPostgres(
     const listeners = new Set<(change: Change) => void>();
     let isListening = false;
     const store: Store = {
-      check: () => database.query(touch).then(() => {}),
+      check: () => database.query(checkWritable).then(() => {}),
       ...createRuled(database, { process, clock }),
       start: starts.start,
       ...createGenerationReads(reader),
@@ -138,13 +138,13 @@ export async function openPostgres(
         await close();
       },
     };
-    let page: { secret: string; end: number } | undefined;
+    let cached: { secret: string; end: number } | undefined;
     const readPageSecret = async () => {
-      if (page && clock.now() < page.end) return page.secret;
+      if (cached && clock.now() < cached.end) return cached.secret;
       const end = clock.now() + keyMs;
       const { pageSecret: secret } = await readSecrets(database);
       if (secret === undefined) throw new Error("the database has no secret for the page");
-      page = { secret, end };
+      cached = { secret, end };
       return secret;
     };
     return {

@@ -105,7 +105,7 @@ async function startAll(
     added.push(toRow(start, outcome.remaining_credits));
     return { start, outcome };
   });
-  if (added.length > 0) await add(sql, added);
+  if (added.length > 0) await addRows(sql, added);
   return outcomes;
 }
 
@@ -248,7 +248,7 @@ const insertImage = `INSERT INTO vidgen.images (generation, place, source)
   SELECT number, $2, $3 FROM vidgen.generations WHERE id = $1`;
 
 /** Adds generations with their ledger rows and idempotency keys. */
-async function add(sql: Query, rows: readonly NewRow[]): Promise<void> {
+async function addRows(sql: Query, rows: readonly NewRow[]): Promise<void> {
   await sql(insert, ...names.map((name) => rows.map(({ values }) => values[name])));
   for (const { values, sources } of rows)
     for (const { place, source } of sources) await sql(insertImage, values.id, place, source);

@@ -18,7 +18,7 @@ export function findDue(
   database: Database,
   { now, limit, perHost, except, busy }: DueQuery,
 ): { deliveries: Delivery[]; nextMs: number } {
-  const head = [now, JSON.stringify(except), perHost];
+  const values = [now, JSON.stringify(except), perHost];
   const rows = database.all(
     `WITH RECURSIVE
        hosts (host) AS (
@@ -39,7 +39,7 @@ export function findDue(
        SELECT number FROM due LEFT JOIN json_each(?) AS busy ON busy.key = host
        WHERE place <= ? - coalesce(busy.value, 0) ORDER BY next_at, number LIMIT ?
      ) ORDER BY next_at, deliveries.number`,
-    ...[...head, ...head, JSON.stringify(busy), perHost, limit],
+    ...[...values, ...values, JSON.stringify(busy), perHost, limit],
   );
   const later = database.get("SELECT min(next_at) AS next_at FROM deliveries WHERE next_at > ?", now)?.next_at;
   const nextMs = later ? Date.parse(String(later)) - Date.parse(now) : Number.POSITIVE_INFINITY;

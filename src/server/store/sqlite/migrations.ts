@@ -5,8 +5,8 @@ import { schema } from "./schema.ts";
 const migrations: readonly string[] = [schema];
 
 /**
- * Throws, without changing the file, when it is not a database, belongs to another program or was written by a newer version. `afterCrash`
- * it also throws when the file is damaged or a balance is not the sum of its ledger: with 200,000 generations that takes seconds.
+ * Throws, without changing the file, when it is not a database, belongs to another program or was written by a newer version. With
+ * `afterCrash`, it also throws when the file is damaged or a balance is not the sum of its ledger: with 200,000 generations that takes seconds.
  */
 export function checkDatabase(database: Database, { afterCrash }: { afterCrash: boolean }): void {
   const version = versionOf(database);
@@ -27,8 +27,8 @@ export function migrate(database: Database, steps = migrations): void {
     database.exec(`BEGIN IMMEDIATE; ${missing.join("")} PRAGMA user_version = ${steps.length}; COMMIT`);
 }
 
-/** Writes to the file, and changes nothing. */
-export function touch(database: Database): void {
+/** Throws if the file cannot be written now: writes its version again, which changes nothing. */
+export function checkWritable(database: Database): void {
   database.exec(`PRAGMA user_version = ${migrations.length}`);
 }
 

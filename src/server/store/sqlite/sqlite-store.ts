@@ -14,7 +14,7 @@ import { createClaims } from "./claims.ts";
 import { createCommits } from "./commits.ts";
 import { createFileCheck, type Database, lockOf, openDatabase, removeLock, useWriteAheadLog } from "./database.ts";
 import { findDue } from "./due.ts";
-import { checkDatabase, migrate, touch } from "./migrations.ts";
+import { checkDatabase, checkWritable, migrate } from "./migrations.ts";
 import { createProvenance, markAsCopy } from "./provenance.ts";
 import { createReader } from "./reader.ts";
 import { runRule } from "./run.ts";
@@ -83,7 +83,7 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
     }
   };
   return {
-    check: () => commits.write(() => touch(database)),
+    check: () => commits.write(() => checkWritable(database)),
     ...createMethods(
       {
         read: async (rule) => runRule(database, rule),
