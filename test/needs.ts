@@ -44,6 +44,7 @@ const isMissing = {
   "/proc": !existsSync("/proc/self/fd"),
   "devices in folders": isWindows,
   ENOTDIR: isWindows,
+  "control characters in names": isWindows,
   "file modes": isWindows,
   "named pipes in folders": isWindows,
   "names with a colon or a question mark": isWindows,

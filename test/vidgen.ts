@@ -6,7 +6,7 @@ import { stripVTControlCharacters } from "node:util";
 import { onTestFinished } from "vitest";
 import { main } from "../src/cli/main.ts";
 import { VidgenError } from "../src/errors.ts";
-import { type FetchInit, type Io, RequestError, systemMachine } from "../src/io.ts";
+import { type Disk, type DiskFile, type FetchInit, type Io, RequestError, systemMachine } from "../src/io.ts";
 import { prepareLocalAccount } from "../src/server/api/accounts.ts";
 import { createSecret } from "../src/server/callbacks/signature.ts";
 import { openFolder } from "../src/server/media/folder.ts";
@@ -60,6 +60,8 @@ export type World = {
   press(key: "Ctrl-C"): void;
   /** The same machine and service for a new process; those before it are gone. */
   reboot(): World;
+  /** The same where those before it are only suspended: their files stay open, and they can still write. */
+  freeze(): World;
 };
 
 /** `keepsKeys` is whether the service says that it keeps idempotency keys, which the interface does not have. */
@@ -116,7 +118,21 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
   });
 
   let pid = 1;
+  /** The processes up to this one have ended. */
+  let ended = 0;
   let controllers = newControllers();
+  const opened = new Set<DiskFile>();
+  let closed: Promise<unknown> = Promise.resolve();
+  /** The system closes the files of a process that has ended; Windows replaces no file that is open. */
+  const closeFiles = () => {
+    closed = Promise.all([closed, ...[...opened].map((file) => file.close().catch(() => {}))]);
+    opened.clear();
+    return closed;
+  };
+  onTestFinished(async () => {
+    ended = pid;
+    await closeFiles();
+  });
   const fetch = async (url: string, init: FetchInit = {}): Promise<Response> => {
     const body = typeof init.body === "string" ? init.body : "";
     world.requests.push({
@@ -147,10 +163,27 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
   /** What a process gets of the world: nothing happens in it any more after a reboot. */
   const oneProcess = (): Io => {
     const self = pid;
-    const whileAlive =
+    const only =
+      (isRunning: () => boolean) =>
       <Args extends unknown[], Result>(work: (...args: Args) => Promise<Result>) =>
       (...args: Args) =>
-        pid === self ? work(...args) : new Promise<never>(() => {});
+        isRunning() ? work(...args) : new Promise<never>(() => {});
+    const whileAlive = only(() => pid === self);
+    const untilEnd = only(() => self > ended);
+    const diskUntilEnd = <T extends Disk | DiskFile>(object: T): T =>
+      new Proxy(object, {
+        get(target, name) {
+          const value: unknown = Reflect.get(target, name);
+          return typeof value === "function" && name !== "writeSync" ? untilEnd(value.bind(target)) : value;
+        },
+      });
+    const open: Disk["open"] = async (...call) => {
+      const file = await io.disk.open(...call);
+      opened.add(file);
+      if (self <= ended) await closeFiles();
+      return diskUntilEnd(file);
+    };
+    const disk = diskUntilEnd<Disk>({ ...io.disk, open });
     const processes = {
       ...io.processes,
       self: async () => ({ ...(await io.processes.self()), pid: self, start: String(self) }),
@@ -163,7 +196,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
       limited.signal.addEventListener("abort", onAbort, { once: true });
       return { ...limited, signal: controller.signal };
     };
-    return { ...io, pid: self, processes, limit, fetch: whileAlive(io.fetch), sleep: whileAlive(io.sleep) };
+    return { ...io, pid: self, disk, processes, limit, fetch: whileAlive(io.fetch), sleep: whileAlive(io.sleep) };
   };
   const io: Io = {
     ...systemMachine,
@@ -221,6 +254,11 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
       (signal.signal.aborted ? abandon : signal).abort(new VidgenError("interrupted", "Interrupted."));
     },
     reboot() {
+      ended = pid;
+      void closeFiles();
+      return world.freeze();
+    },
+    freeze() {
       pid++;
       controllers = newControllers();
       return world;
@@ -244,6 +282,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
         run.stderr += text;
         type();
       };
+      await closed;
       const code = await main(argv, {
         ...oneProcess(),
         env: world.env,

@@ -336,8 +336,8 @@ test.each([
   expect(abandon.reason).toMatchObject({ code });
   expect(ends).toEqual([]);
   vi.advanceTimersByTime(3_000);
-  // The exit code is for where the signal has no effect.
-  expect(ends).toEqual([name, exit]);
+  // The exit code is for where the signal has no effect. Windows has no signals: there `kill` would end with another code.
+  expect(ends).toEqual(process.platform === "win32" ? [exit] : [name, exit]);
 });
 
 test.each(["a second signal", "a defect"])("%s ends with 6 while a paid request is out, and says so", (cause) => {

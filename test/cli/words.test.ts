@@ -46,7 +46,8 @@ test.each(hints)("$typed: what the hint says works, is free, and nothing was sen
   }
   expect([...hinted]).toEqual([expect.not.stringContaining("<")]);
   const isAsked = line.startsWith("vidgen delete");
-  const argv = [...[...hinted].join("").split(" "), ...(isAsked ? ["--yes"] : [])];
+  const words = [...hinted].join("").split(" ");
+  const argv = [...words.map((word) => word.replace(/^'(.*)'$/, "$1")), ...(isAsked ? ["--yes"] : [])];
   const run = await world.vidgen(...argv.map((word) => (word === "." ? world.folder : word)));
   expect([argv, run.code, run.stderr]).toEqual([argv, 0, expect.anything()]);
   expect(world.requests.filter(isStart)).toEqual([]);

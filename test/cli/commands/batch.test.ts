@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import * as z from "zod";
+import { lacks } from "../../needs.ts";
 import { aPng } from "../../server/queue/pictures.ts";
 import { makeSpecial, specialFiles } from "../../special.ts";
 import { createWorld, failure, isStart, mediaUrl, onStart, type Run, type World } from "../../vidgen.ts";
@@ -342,17 +343,20 @@ test("a row that may have been charged shows the id that the answer named", asyn
   expect(starts(world)).toHaveLength(1);
 });
 
-test("other shards, no --shard, other --results or a link: the same rows are paid once", async () => {
-  const { world, file, place, batch } = await createBatch();
-  for (const shard of ["1/2", "2/2", "1/3", "2/3", "3/3"]) await batch("--shard", shard);
-  const link = join(world.folder, "link.csv");
-  symlinkSync(file, link);
-  for (const argv of [[file], [file, "--results", join(world.folder, "r.jsonl")], [link], [link, "--shard", "1/4"]]) {
-    const run = await world.vidgen("batch", ...argv, "-o", place);
-    expect([run.code, run.stderr]).toEqual([0, expect.stringContaining(" 0 to start")]);
-  }
-  expect(starts(world)).toHaveLength(3);
-});
+test.skipIf(lacks("symbolic links"))(
+  "other shards, no --shard, other --results or a link: the same rows are paid once",
+  async () => {
+    const { world, file, place, batch } = await createBatch();
+    for (const shard of ["1/2", "2/2", "1/3", "2/3", "3/3"]) await batch("--shard", shard);
+    const link = join(world.folder, "link.csv");
+    symlinkSync(file, link);
+    for (const argv of [[file], [file, "--results", join(world.folder, "r.jsonl")], [link], [link, "--shard", "1/4"]]) {
+      const run = await world.vidgen("batch", ...argv, "-o", place);
+      expect([run.code, run.stderr]).toEqual([0, expect.stringContaining(" 0 to start")]);
+    }
+    expect(starts(world)).toHaveLength(3);
+  },
+);
 
 test("a line of the results that cannot be read stops the run, with its number and what to do", async () => {
   const { world, results, batch } = await createBatch(["fox,a fox"]);
@@ -521,16 +525,19 @@ test.each([
   expect([readFileSync(file, "utf8"), world.requests]).toEqual([before, []]);
 });
 
-test.each(specialFiles)("results that are %s are refused at once, by batch and by batch status", async (kind) => {
-  const { world, results, batch } = await createBatch();
-  await makeSpecial(kind, results);
-  expect(await batch()).toMatchObject({ code: 2, stderr: expect.stringContaining("is not a file") });
-  expect(await world.vidgen("batch", "status", results)).toMatchObject({
-    code: 9,
-    stderr: expect.stringContaining("it is a pipe, a socket or a device"),
-  });
-  expect(world.requests).toEqual([]);
-});
+test.skipIf(lacks("named pipes in folders")).each(specialFiles)(
+  "results that are %s are refused at once, by batch and by batch status",
+  async (kind) => {
+    const { world, results, batch } = await createBatch();
+    await makeSpecial(kind, results);
+    expect(await batch()).toMatchObject({ code: 2, stderr: expect.stringContaining("is not a file") });
+    expect(await world.vidgen("batch", "status", results)).toMatchObject({
+      code: 9,
+      stderr: expect.stringContaining("it is a pipe, a socket or a device"),
+    });
+    expect(world.requests).toEqual([]);
+  },
+);
 
 test("at a terminal one line shows the progress; failures stay above it", async () => {
   const { world, batch } = await createBatch(["a,[fail: no foxes]", "b,an owl", "c,a hare"]);
@@ -543,20 +550,23 @@ test("at a terminal one line shows the progress; failures stay above it", async 
   expect(text).not.toContain("line 3, b");
 });
 
-test("each start of a batch, of any shard, says which batch it belongs to, by a name without control characters, and how large that is", async () => {
-  const world = await createWorld();
-  const file = join(world.folder, "Füchse\n& Bären.csv");
-  writeFileSync(file, "id,prompt\nfox,a fox\nbear,a bear\nhare,a hare\n");
-  const run = await world.vidgen("batch", file, "-o", join(world.folder, "{id}.mp4"), "--shard", "1/2");
-  expect(run.code).toBe(0);
-  const labels = world.requests.filter(isStart).map(({ headers }) => {
-    return [decodeURIComponent(headers.get("Vidgen-Label") ?? ""), headers.get("Vidgen-Label-Size")];
-  });
-  expect(labels.length).toBeGreaterThan(0);
-  expect(new Set(labels.map(String))).toEqual(new Set(["Füchse & Bären.csv,3"]));
-  await world.vidgen("generate", "an owl");
-  expect(world.requests.filter(isStart).at(-1)?.headers.get("Vidgen-Label")).toBeNull();
-});
+test.skipIf(lacks("control characters in names"))(
+  "each start of a batch, of any shard, says which batch it belongs to, by a name without control characters, and how large that is",
+  async () => {
+    const world = await createWorld();
+    const file = join(world.folder, "Füchse\n& Bären.csv");
+    writeFileSync(file, "id,prompt\nfox,a fox\nbear,a bear\nhare,a hare\n");
+    const run = await world.vidgen("batch", file, "-o", join(world.folder, "{id}.mp4"), "--shard", "1/2");
+    expect(run.code).toBe(0);
+    const labels = world.requests.filter(isStart).map(({ headers }) => {
+      return [decodeURIComponent(headers.get("Vidgen-Label") ?? ""), headers.get("Vidgen-Label-Size")];
+    });
+    expect(labels.length).toBeGreaterThan(0);
+    expect(new Set(labels.map(String))).toEqual(new Set(["Füchse & Bären.csv,3"]));
+    await world.vidgen("generate", "an owl");
+    expect(world.requests.filter(isStart).at(-1)?.headers.get("Vidgen-Label")).toBeNull();
+  },
+);
 
 test("--style is added to each prompt, and a batch that was made without it is not paid for again unnoticed", async () => {
   const { world, file, batch } = await createBatch(["fox,a red fox", "owl,an owl"]);

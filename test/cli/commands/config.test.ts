@@ -158,10 +158,10 @@ test.each<[string, (world: World) => void]>([
   const world = await createWorld();
   set(world);
   await inside(world, async () => {
-    expect((await world.vidgen("generate", "a fox")).stdout).toMatch(/^clips\/a-fox-\S+\.mp4\n$/);
+    expect((await world.vidgen("generate", "a fox")).stdout).toMatch(/^clips[/\\]a-fox-\S+\.mp4\n$/);
     const started = await world.vidgen("generate", "an owl", "--no-wait");
     expect(started).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\S{36}\n$/) });
-    expect((await world.vidgen("wait", started.stdout.trim())).stdout).toMatch(/^clips\/an-owl-\S+\.mp4\n$/);
+    expect((await world.vidgen("wait", started.stdout.trim())).stdout).toMatch(/^clips[/\\]an-owl-\S+\.mp4\n$/);
     expect((await world.vidgen("generate", "a hare", "-o", "hare.mp4")).stdout).toBe("hare.mp4\n");
   });
 });

@@ -148,7 +148,7 @@ describe("the result", () => {
     const world = await createWorld();
     const folder = join(world.folder, "clips/");
     const run = await world.vidgen("generate", "A fox, at dusk!", "-m", "veo-3.1", "-o", folder);
-    expect(run.stdout).toMatch(/clips\/a-fox-at-dusk-veo-3\.1-[0-9a-f]{8}\.mp4\n$/);
+    expect(run.stdout).toMatch(/clips[/\\]a-fox-at-dusk-veo-3\.1-[0-9a-f]{8}\.mp4\n$/);
     expect(readdirSync(folder)).toHaveLength(1);
   });
 
@@ -638,7 +638,7 @@ describe("how it ends", () => {
     const file = join(world.folder, "a fox.mp4");
     const run = await world.vidgen("generate", "a fox", "--timeout", "1s", "-o", file);
     expect(run.code).toBe(5);
-    expect(run.stderr).toMatch(new RegExp(`vidgen wait ${uuid} -o '${file}'`));
+    expect(run.stderr.replace(file, "<file>")).toMatch(new RegExp(`vidgen wait ${uuid} -o '<file>'`));
     expect(world.io.now()).toBe(1000);
   });
 
@@ -975,7 +975,7 @@ test("-o into an existing folder puts the video inside", async () => {
   const world = await createWorld();
   const folder = join(world.folder, "clips");
   mkdirSync(folder);
-  expect((await world.vidgen("generate", "a fox", "-o", folder)).stdout).toContain(`${folder}/a-fox-wan-2.5-`);
+  expect((await world.vidgen("generate", "a fox", "-o", folder)).stdout).toContain(join(folder, "a-fox-wan-2.5-"));
 });
 
 describe("a template for -o", () => {
@@ -984,7 +984,7 @@ describe("a template for -o", () => {
     writeFileSync(join(world.folder, "a-fox-1.mp4"), "precious");
     const place = join(world.folder, "{slug}-{n}.mp4");
     const run = await world.vidgen("generate", "A fox!", "-o", place);
-    expect(run).toMatchObject({ code: 0, stdout: `${world.folder}/a-fox-2.mp4\n` });
+    expect(run).toMatchObject({ code: 0, stdout: `${join(world.folder, "a-fox-2.mp4")}\n` });
     world.faults.push((request) => void (isStart(request) || world.press("Ctrl-C")));
     const broken = await world.vidgen("generate", "A fox!", "-o", place);
     expect(broken).toMatchObject({ code: 130, stderr: expect.stringContaining("{slug}-3.mp4") });

@@ -1,6 +1,7 @@
 import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { quote } from "../../../src/shell.ts";
 import { aPng } from "../../server/queue/pictures.ts";
 import { createWorld, failure, isStart, kill, onStart, type World } from "../../vidgen.ts";
 
@@ -86,7 +87,7 @@ test("the form takes files too, also below ~, and asks again if there is no such
   ];
   const run = await world.vidgen("generate", "--no-color", "--no-wait");
   expect(run.code).toBe(0);
-  expect(run.stderr).toContain(`--image ${image} --image https://x.example/b.png --no-wait\n`);
+  expect(run.stderr).toContain(`--image ${quote(image, "posix")} --image https://x.example/b.png --no-wait\n`);
   expect(starts(world)).toMatchObject([{ imageUrls: [dataUrl, "https://x.example/b.png"] }]);
 });
 

@@ -2,6 +2,7 @@ import { appendFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from
 import { join } from "node:path";
 import stringWidth from "string-width";
 import { describe, expect, test } from "vitest";
+import { lacks } from "../../needs.ts";
 import { makeSpecial, specialFiles } from "../../special.ts";
 import { apiKey, baseUrl, createWorld, failure, isStart, mediaUrl, onStart, type World } from "../../vidgen.ts";
 
@@ -64,7 +65,7 @@ test.each([20, 40, 80, 200])(
     expect(lines[2]).toMatch(new RegExp(`^${id.slice(0, 8)} {2}process.*…$`));
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(columns);
     if (columns === 40) expect(lines[1]).toMatch(/completed {4}an owl$/);
-    if (columns === 80) expect(lines[1]).toMatch(/ {2}…\S*\/owl\.mp4 {2}an owl$/);
+    if (columns === 80) expect(lines[1]).toMatch(/ {2}…\S*[/\\]owl\.mp4 {2}an owl$/);
   },
 );
 
@@ -186,7 +187,7 @@ test("at a terminal a file below the current folder is shown from there, and a s
   const world = await withJournal({ lines: [{ kind: "accepted" }, { kind: "delivered", file }] });
   expect((await world.vidgen("list")).stdout).toContain(`\t${file}\t`);
   Object.assign(world, { isTerminal: true, columns: 160 });
-  expect((await world.vidgen("list")).stdout).toMatch(new RegExp(` {2}${join("clips", "fox.mp4")} {2}`));
+  expect((await world.vidgen("list")).stdout).toContain(`  ${join("clips", "fox.mp4")}  `);
 });
 
 test("says so where none is as the flags ask for", async () => {
@@ -205,7 +206,7 @@ test("is empty where nothing was started, and asks no service", async () => {
   expect(world.requests).toEqual([]);
 });
 
-test("the journal has the whole story, is for the owner's eyes, and holds no key and no address of a video", async () => {
+test("the journal has the whole story, and holds no key and no address of a video", async () => {
   const world = await createWorld();
   await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"));
   const path = join(world.home, "journal.jsonl");
@@ -215,9 +216,14 @@ test("the journal has the whole story, is for the owner's eyes, and holds no key
     .split("\n")
     .map((line) => JSON.parse(line).kind);
   expect(kinds).toEqual(["intent", "part", "accepted", "completed", "part", "downloaded", "delivered"]);
-  expect(statSync(path).mode & 0o777).toBe(0o600);
   expect(text).not.toContain(apiKey);
   expect(text).not.toContain(mediaUrl);
+});
+
+test.skipIf(lacks("file modes"))("the journal is for the owner's eyes", async () => {
+  const world = await createWorld();
+  await world.vidgen("generate", "a fox", "--no-wait");
+  expect(statSync(join(world.home, "journal.jsonl")).mode & 0o777).toBe(0o600);
 });
 
 test("the intent is on the disk before the request, and without it nothing is sent", async () => {
@@ -228,7 +234,9 @@ test("the intent is on the disk before the request, and without it nothing is se
   );
   await world.vidgen("generate", "a fox", "--no-wait");
   expect(JSON.parse(seen[0] ?? "null")).toMatchObject({ kind: "intent", request: { prompt: "a fox" } });
-  world.env.VIDGEN_HOME = "/dev/null/nowhere";
+  const file = join(world.folder, "a file");
+  writeFileSync(file, "");
+  world.env.VIDGEN_HOME = join(file, "nowhere");
   expect(await world.vidgen("generate", "a fox", "-m", "seedance")).toMatchObject({
     code: 9,
     stderr: expect.stringContaining("journal"),
@@ -236,27 +244,30 @@ test("the intent is on the disk before the request, and without it nothing is se
   expect(world.requests.filter(isStart)).toHaveLength(1);
 });
 
-test.each(specialFiles)("a journal that is %s is refused before anything is sent", async (kind) => {
-  const world = await createWorld();
-  const path = join(world.home, "journal.jsonl");
-  mkdirSync(world.home);
-  await makeSpecial(kind, path);
-  const { mode } = statSync(path);
-  for (const argv of [
-    ["generate", "a fox"],
-    ["generate", "a fox", "--reuse", "--dry-run"],
-    ["list"],
-    ["wait", "--all"],
-  ])
-    expect(await world.vidgen(...argv)).toMatchObject({
-      code: 9,
-      stdout: "",
-      stderr: expect.stringContaining(`journal ${path}: it is a pipe, a socket or a device.`),
-    });
-  expect((await world.vidgen("doctor")).stdout).toMatch(/^fail {2}journal .*it is not a file/m);
-  expect(statSync(path).mode).toBe(mode);
-  expect(world.requests.filter(isStart)).toEqual([]);
-});
+test.skipIf(lacks("named pipes in folders")).each(specialFiles)(
+  "a journal that is %s is refused before anything is sent",
+  async (kind) => {
+    const world = await createWorld();
+    const path = join(world.home, "journal.jsonl");
+    mkdirSync(world.home);
+    await makeSpecial(kind, path);
+    const { mode } = statSync(path);
+    for (const argv of [
+      ["generate", "a fox"],
+      ["generate", "a fox", "--reuse", "--dry-run"],
+      ["list"],
+      ["wait", "--all"],
+    ])
+      expect(await world.vidgen(...argv)).toMatchObject({
+        code: 9,
+        stdout: "",
+        stderr: expect.stringContaining(`journal ${path}: it is a pipe, a socket or a device.`),
+      });
+    expect((await world.vidgen("doctor")).stdout).toMatch(/^fail {2}journal .*it is not a file/m);
+    expect(statSync(path).mode).toBe(mode);
+    expect(world.requests.filter(isStart)).toEqual([]);
+  },
+);
 
 test("--reuse resumes the same request of the last 24 hours instead of paying again", async () => {
   const world = await createWorld();
@@ -395,7 +406,7 @@ test("a prompt that begins with an address or with Data: is listed, and named af
   const [{ prompt, file }] = JSON.parse((await world.vidgen("list", "--json")).stdout);
   expect([prompt, file]).toEqual([
     "Data: a fox in numbers",
-    expect.stringMatching(/\/data-a-fox-in-numbers-wan-2\.5-/),
+    expect.stringMatching(/[/\\]data-a-fox-in-numbers-wan-2\.5-/),
   ]);
 });
 

@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { lacks } from "../../needs.ts";
 import { createWorld, failure, goneReply, isStart, mediaUrl } from "../../vidgen.ts";
 
 const unknownId = "123e4567-e89b-12d3-a456-426614174000";
@@ -39,7 +40,7 @@ test("--exit-status tells the states apart by the exit code", async () => {
   expect(await failed.world.vidgen("status", failed.id, "--exit-status")).toMatchObject({ code: 4 });
 });
 
-test.each([
+test.skipIf(lacks("sh")).each([
   [[5, 5, 0], 3],
   [[5, 4], 2],
   [[3], 1],

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { quote } from "../../../src/shell.ts";
 import { findPart } from "../../folder.ts";
 import { tinyMp4 } from "../../mp4.ts";
 import { createWorld, failure, goneReply, isStart, mediaUrl, type World } from "../../vidgen.ts";
@@ -274,7 +275,9 @@ test("several that were interrupted have one command to resume with, and their l
   const [message, hint, ...rest] = run.stderr.split("\n").slice(-3);
   expect([message, rest]).toEqual([expect.stringMatching(/^error: .*: Timed out after 2s; still generating\.$/), [""]]);
   for (const id of ids) expect(message).toContain(id);
-  expect(hint).toBe(`  Resume with: vidgen wait ${one} ${two} -o ${join(world.folder, "clips/")} --timeout 2s`);
+  expect(hint).toBe(
+    `  Resume with: vidgen wait ${one} ${two} -o ${quote(join(world.folder, "clips/"), "posix")} --timeout 2s`,
+  );
   const all = await world.vidgen("wait", "--all", "--timeout", "2s", "--json");
   expect(JSON.parse(all.stdout).map(({ status }: { status: string }) => status)).toEqual(["processing", "processing"]);
   expect(JSON.parse(all.stderr).error.hint).toBe("Resume with: vidgen wait --all --timeout 2s");
@@ -372,7 +375,7 @@ test("a process that was frozen while it saved does not write into the file of t
     });
     void world.vidgen("wait", fox, "-o", file);
   });
-  world.reboot();
+  world.freeze();
   world.faults.push((request) => {
     if (!isMedia(request, cat)) return undefined;
     const pull = async (stream: ReadableStreamDefaultController) => {

@@ -3,12 +3,14 @@ import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { serve as listen } from "@hono/node-server";
 import { expect, onTestFinished, test } from "vitest";
 import { makeFolder } from "../../folder.ts";
+import { lacks } from "../../needs.ts";
 import { createVllmOmni } from "../../server/engines/videos/fakes/vllm-omni.ts";
 
-const bin = new URL("../../../bin/vidgen.js", import.meta.url).pathname;
+const bin = fileURLToPath(new URL("../../../bin/vidgen.js", import.meta.url));
 
 /** A GPU server on a socket, whose jobs end when the test says so. */
 async function openGpu(key?: string) {
@@ -71,53 +73,59 @@ async function stop(child: ChildProcess, signal: NodeJS.Signals): Promise<void> 
 
 const patient = { timeout: 60_000 };
 
-test("SIGHUP reads the file again: a new engine takes work, a removed one drains, also over a restart; a faulty file changes nothing", {
-  timeout: 240_000,
-}, async () => {
-  const [one, two] = [await openGpu("canary-key-of-gpu-1"), await openGpu()];
-  const { file, write, serve } = createMachine();
-  const first = { kind: "vllm-omni", url: one.url, models: ["wan-2.5"], jobs: 1, key_env: "GPU_ONE" };
-  const second = { kind: "vllm-omni", url: two.url, models: ["wan-2.5"], jobs: 1 };
-  write({ engines: [first] });
-  const env = { GPU_ONE: "canary-key-of-gpu-1" };
-  const service = await serve(env);
-  const ids = [await service.start(), await service.start()];
-  await expect.poll(() => one.fake.creates.length, patient).toBe(1);
+test.skipIf(lacks("signals"))(
+  "SIGHUP reads the file again: a new engine takes work, a removed one drains, also over a restart; a faulty file changes nothing",
+  {
+    timeout: 240_000,
+  },
+  async () => {
+    const [one, two] = [await openGpu("canary-key-of-gpu-1"), await openGpu()];
+    const { file, write, serve } = createMachine();
+    const first = { kind: "vllm-omni", url: one.url, models: ["wan-2.5"], jobs: 1, key_env: "GPU_ONE" };
+    const second = { kind: "vllm-omni", url: two.url, models: ["wan-2.5"], jobs: 1 };
+    write({ engines: [first] });
+    const env = { GPU_ONE: "canary-key-of-gpu-1" };
+    const service = await serve(env);
+    const ids = [await service.start(), await service.start()];
+    await expect.poll(() => one.fake.creates.length, patient).toBe(1);
 
-  write({ engines: [{ ...first, jobs: 0 }] });
-  service.child.kill("SIGHUP");
-  const fault = "engines[0].jobs must be a whole number from 1 to 1000.";
-  await expect.poll(() => service.printed.stderr, patient).toContain(`The engines were not changed: ${file}: ${fault}`);
-  expect(await service.reload()).toMatchObject({
-    status: 422,
-    body: { error: { code: "invalid_config", message: expect.stringContaining("engines[0].jobs must be") } },
-  });
+    write({ engines: [{ ...first, jobs: 0 }] });
+    service.child.kill("SIGHUP");
+    const fault = "engines[0].jobs must be a whole number from 1 to 1000.";
+    await expect
+      .poll(() => service.printed.stderr, patient)
+      .toContain(`The engines were not changed: ${file}: ${fault}`);
+    expect(await service.reload()).toMatchObject({
+      status: 422,
+      body: { error: { code: "invalid_config", message: expect.stringContaining("engines[0].jobs must be") } },
+    });
 
-  write({ engines: [second], port: 1 });
-  service.child.kill("SIGHUP");
-  await expect.poll(() => two.fake.creates.length, patient).toBe(1);
-  await expect
-    .poll(() => service.printed.stderr, patient)
-    .toContain(
-      `serve.json again: 1 engine; new: ${two.url}; no longer used: ${one.url}; a restart is needed for port.`,
-    );
-  expect(await service.engines()).toMatchObject([{ engine: two.url }, { engine: one.url, draining: 1, error: null }]);
+    write({ engines: [second], port: 1 });
+    service.child.kill("SIGHUP");
+    await expect.poll(() => two.fake.creates.length, patient).toBe(1);
+    await expect
+      .poll(() => service.printed.stderr, patient)
+      .toContain(
+        `serve.json again: 1 engine; new: ${two.url}; no longer used: ${one.url}; a restart is needed for port.`,
+      );
+    expect(await service.engines()).toMatchObject([{ engine: two.url }, { engine: one.url, draining: 1, error: null }]);
 
-  await stop(service.child, "SIGTERM");
-  const without = await serve();
-  const missing = `1 generation waits for ${one.url}, which this service no longer uses: its key is missing: GPU_ONE is not set.`;
-  await expect.poll(() => without.printed.stderr, patient).toContain(missing);
-  expect(await without.engines()).toMatchObject([
-    { engine: two.url },
-    { engine: one.url, draining: 1, error: "its key is missing: GPU_ONE is not set" },
-  ]);
+    await stop(service.child, "SIGTERM");
+    const without = await serve();
+    const missing = `1 generation waits for ${one.url}, which this service no longer uses: its key is missing: GPU_ONE is not set.`;
+    await expect.poll(() => without.printed.stderr, patient).toContain(missing);
+    expect(await without.engines()).toMatchObject([
+      { engine: two.url },
+      { engine: one.url, draining: 1, error: "its key is missing: GPU_ONE is not set" },
+    ]);
 
-  await stop(without.child, "SIGKILL");
-  const again = await serve(env);
-  for (const { fake } of [one, two]) for (const { id } of fake.jobs.values()) fake.complete(id);
-  for (const id of ids) await expect.poll(() => again.statusOf(id), patient).toBe("completed");
-  expect([one.fake.creates.length, two.fake.creates.length]).toEqual([1, 1]);
-  for (const { printed } of [service, without, again])
-    expect(printed.stdout + printed.stderr).not.toContain("canary-key-of-gpu-1");
-  await stop(again.child, "SIGTERM");
-});
+    await stop(without.child, "SIGKILL");
+    const again = await serve(env);
+    for (const { fake } of [one, two]) for (const { id } of fake.jobs.values()) fake.complete(id);
+    for (const id of ids) await expect.poll(() => again.statusOf(id), patient).toBe("completed");
+    expect([one.fake.creates.length, two.fake.creates.length]).toEqual([1, 1]);
+    for (const { printed } of [service, without, again])
+      expect(printed.stdout + printed.stderr).not.toContain("canary-key-of-gpu-1");
+    await stop(again.child, "SIGTERM");
+  },
+);
