@@ -130,8 +130,8 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     return closed;
   };
   onTestFinished(async () => {
-    ended = pid;
-    await closeFiles();
+    world.reboot();
+    await closed;
   });
   const fetch = async (url: string, init: FetchInit = {}): Promise<Response> => {
     const body = typeof init.body === "string" ? init.body : "";
@@ -167,7 +167,13 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
       (isRunning: () => boolean) =>
       <Args extends unknown[], Result>(work: (...args: Args) => Promise<Result>) =>
       (...args: Args) =>
-        isRunning() ? work(...args) : new Promise<never>(() => {});
+        new Promise<Result>((resolve, reject) => {
+          if (!isRunning()) return;
+          work(...args).then(
+            (result) => isRunning() && resolve(result),
+            (error) => isRunning() && reject(error),
+          );
+        });
     const whileAlive = only(() => pid === self);
     const untilEnd = only(() => self > ended);
     const diskUntilEnd = <T extends Disk | DiskFile>(object: T): T =>
