@@ -25,7 +25,7 @@ type StatusFields =
   | { status: "completed"; videos: { type: "binary"; data: Uint8Array; mediaType: string }[]; warnings: Warning[] }
   | { status: "error"; error: string };
 
-/** The fields of each reply. */
+/** The fields that both replies have. */
 type ReplyFields = {
   /** The fields of `Started` below `vidgen`, or the generation's `id`, `videoUrl` and `cost`. */
   providerMetadata: Record<string, JsonObject>;
@@ -75,16 +75,16 @@ export function createVidgen(options: ClientOptions = {}): VidgenProvider {
     async doStatus({ operation, abortSignal: signal }) {
       const id = String(operation);
       const { status, error = "The generation failed.", videoUrl, cost } = await open().status(id, { signal });
-      const known = { providerMetadata: { vidgen: { id, videoUrl, cost } }, response: responseFields(modelId) };
-      if (status === "failed") return { status: "error", error, ...known };
-      if (status !== "completed") return { status: "pending", ...known };
+      const shared = { providerMetadata: { vidgen: { id, videoUrl, cost } }, response: responseFields(modelId) };
+      if (status === "failed") return { status: "error", error, ...shared };
+      if (status !== "completed") return { status: "pending", ...shared };
       // The SDK's own download cannot resume, does not notice a cut video, and rejects URLs of this machine.
       const { bytes: data } = await open().download(id, { to: "bytes" }, { signal });
       return {
         status: "completed",
         videos: [{ type: "binary", data, mediaType: "video/mp4" }],
         warnings: [],
-        ...known,
+        ...shared,
       };
     },
   });
@@ -103,7 +103,7 @@ function requestOf(model: string, call: RequestCall): { request: GenerationReque
   const size = resolution && readSize(resolution);
   const ratio = aspectRatio ?? (size ? size.aspectRatio : undefined);
   // Undefined options of the call do not override provider options.
-  const further = Object.entries({ fps, seed, generate_audio: generateAudio }).filter(
+  const fieldsOfCall = Object.entries({ fps, seed, generate_audio: generateAudio }).filter(
     ([, value]) => value !== undefined,
   );
   const request: GenerationRequest = {
@@ -114,7 +114,7 @@ function requestOf(model: string, call: RequestCall): { request: GenerationReque
     // An unknown size is sent unchanged, and the service refuses it before anything is charged.
     resolution: size ? size.resolution : resolution,
     images: images.map(toImage),
-    extra: { ...providerOptions.vidgen, ...Object.fromEntries(further) },
+    extra: { ...providerOptions.vidgen, ...Object.fromEntries(fieldsOfCall) },
   };
   const isLastFrame = ({ frameType }: { frameType: string }) => frameType === "last_frame";
   const warnings: Warning[] = [];

@@ -22,7 +22,7 @@ export function readPage(name: string): Page {
   return { name, title: first.replace(/^# /, ""), text };
 }
 
-/** A part of a page: consecutive lines of one kind. Code has no indentation and no fence. */
+/** A part of a page: consecutive lines of one kind. Lines of code come without their indentation or fence. */
 export type Block = { kind: "heading" | "text" | "list" | "code" | "table" | "image" | "blank"; lines: string[] };
 
 /** The parts of a page, in order. Supports only the Markdown that the pages use: no numbered lists, no quotes. */
@@ -36,9 +36,9 @@ export function readBlocks(text: string): Block[] {
     }
     const kind = isFenced ? "code" : blockKind(line);
     const last = blocks.at(-1);
-    const read = isFenced ? line : line.replace(/^ {4}/, "");
-    if (last?.kind === kind) last.lines.push(read);
-    else blocks.push({ kind, lines: [read] });
+    const content = isFenced ? line : line.replace(/^ {4}/, "");
+    if (last?.kind === kind) last.lines.push(content);
+    else blocks.push({ kind, lines: [content] });
   }
   return blocks.filter(({ kind }) => kind !== "blank");
 }
@@ -85,13 +85,15 @@ export function readSpans(text: string): Span[] {
 export function readTables(text: string): TableRow[][] {
   const tables = readBlocks(text).filter(({ kind }) => kind === "table");
   return tables.map(({ lines }) => {
-    const [columns = [], , ...rows] = lines.map(readCells);
-    return rows.map((cells) => Object.fromEntries(columns.map((column, index) => [column, bare(cells[index] ?? "")])));
+    const [columns = [], _rule, ...rows] = lines.map(readCells);
+    return rows.map((cells) =>
+      Object.fromEntries(columns.map((column, index) => [column, withoutBackticks(cells[index] ?? "")])),
+    );
   });
 }
 
 /** Removes the backticks of a cell that is only code. */
-function bare(cell: string): string {
+function withoutBackticks(cell: string): string {
   return cell.replace(/^`([^`]*)`$/, "$1");
 }
 

@@ -86,11 +86,11 @@ export class VidgenError extends Error {
   readonly headers: Readonly<Record<string, string>> | undefined;
   /** The start that it is about, by its name in the journal. */
   readonly attempt: string | undefined;
-  /** Whether that was charged, where it is known. */
+  /** Whether that start was charged, if it is known. */
   readonly charged: ErrorCharge | undefined;
-  /** How the generation has ended, if the service itself said so; not set when the service could not be asked. */
+  /** How the generation has ended, if the service said so. */
   readonly ended: ErrorDetails["ended"];
-  /** The commands that continue, where they do not follow from the code. */
+  /** The commands that continue, if they do not follow from the code. */
   readonly next: ErrorDetails["next"];
 
   constructor(code: CommandErrorCode, message: string, details: ErrorDetails = {}) {
@@ -173,7 +173,7 @@ export function asVidgenError(error: unknown): VidgenError {
   });
 }
 
-/** The code of a failed system call or connection, such as "ECONNREFUSED": the first one in the chain of causes. */
+/** The code of a failed system call or connection, such as "ECONNREFUSED": the first one in the chain of causes, which may be a circle. */
 export function systemCode(error: unknown): string | undefined {
   for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
     if ("code" in at && typeof at.code === "string") return at.code;
@@ -205,7 +205,7 @@ export function systemReason(error: unknown, overrides: Readonly<Record<string, 
   return overrides[code] ?? reasons[code] ?? (error instanceof Error ? error.message : String(error));
 }
 
-/** What to do about a failed system call; `undefined` if only its command knows. */
+/** What to do about a failed system call; `undefined` if that depends on the command. */
 export function systemHint(error: unknown): string | undefined {
   const code = systemCode(error) ?? "";
   if (code === "EBUSY") return "Close that program, and run the same line again.";
@@ -213,7 +213,10 @@ export function systemHint(error: unknown): string | undefined {
   return "Raise the limit, such as with `ulimit -n 1024`, then run the same command.";
 }
 
-/** Adds "Nothing was sent" to an error before a start, except to usage errors and to errors about an earlier attempt. */
+/**
+ * Adds "Nothing was sent" to an error before a start. Not to usage errors, which imply it, nor to `unknown` and `not_found`, which are about an
+ * earlier attempt.
+ */
 export function beforePaying(error: unknown): VidgenError {
   const known = asVidgenError(error);
   return ["usage", "unknown", "not_found"].includes(known.code) ? known : sayNothingSent(known);

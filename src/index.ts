@@ -183,25 +183,26 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   // The library does not touch the signals, streams and exit of the program that uses it.
   const fetch = options.fetch === undefined ? createFetch(env) : adaptFetch(options.fetch, machine);
   const io = { ...machine, fetch, unsettled: new Set<string>() };
-  const path = findJournal(options.journal, env, machine);
-  const opened = path === undefined ? undefined : openJournal(path, io);
-  const protectedPaths = path === undefined ? [] : [path, `${path}.lock`, `${path}.leases`];
-  // A custom fetch does not check the address that it connects to.
+  const journalPath = findJournal(options.journal, env, machine);
+  const journal = journalPath === undefined ? undefined : openJournal(journalPath, io);
+  const protectedPaths = journalPath === undefined ? [] : [journalPath, `${journalPath}.lock`, `${journalPath}.leases`];
+  // Plain http is not allowed with a custom fetch, which does not check that the address is private.
   const allowed = options.fetch === undefined ? readAllowedOrigin(env.VIDGEN_ALLOW_HTTP) : undefined;
-  const checked = checkBaseUrl(baseUrl, "baseUrl", allowed === undefined ? [] : [allowed]);
-  const service = openService({ baseUrl: checked, apiKey, journal: opened, protectedPaths, onNote }, io);
-  const unused = options.fetch === undefined ? unusedProxy(new URL(baseUrl), env) : undefined;
-  if (unused !== undefined) onNote(`${unused.says} ${unused.fix}`);
-  const restate: Restate = (error, idempotencyKey) => restateError(error, { journal: path, idempotencyKey, redact });
+  const checkedUrl = checkBaseUrl(baseUrl, "baseUrl", allowed === undefined ? [] : [allowed]);
+  const service = openService({ baseUrl: checkedUrl, apiKey, journal, protectedPaths, onNote }, io);
+  const proxyWarning = options.fetch === undefined ? unusedProxy(new URL(baseUrl), env) : undefined;
+  if (proxyWarning !== undefined) onNote(`${proxyWarning.says} ${proxyWarning.fix}`);
+  const restate: Restate = (error, idempotencyKey) =>
+    restateError(error, { journal: journalPath, idempotencyKey, redact });
   const closing = new AbortController();
   const running = new Set<Promise<unknown>>();
   // The options are not checked yet, so they may have any type.
-  const withClosing = (how: CallOptions | null | undefined) => {
-    const signal = how?.signal instanceof AbortSignal ? how.signal : undefined;
+  const withClosing = (callOptions: CallOptions | null | undefined) => {
+    const signal = callOptions?.signal instanceof AbortSignal ? callOptions.signal : undefined;
     return { signal: AbortSignal.any(signal === undefined ? [closing.signal] : [signal, closing.signal]) };
   };
-  const track = <Result>(made: ClientCall, work: (signal: AbortSignal) => Promise<Result>) => {
-    const result = runCall({ ...made, ...withClosing(made.how) }, restate, work);
+  const track = <Result>(call: ClientCall, work: (signal: AbortSignal) => Promise<Result>) => {
+    const result = runCall({ ...call, ...withClosing(call.callOptions) }, restate, work);
     const ended = result.catch(() => {}).finally(() => running.delete(ended));
     running.add(ended);
     return result;
@@ -209,12 +210,12 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
 
   async function startOnce(
     request: GenerationRequest,
-    { onExisting, output, idempotencyKey, ...how }: StartOnceOptions,
+    { onExisting, output, idempotencyKey, ...callOptions }: StartOnceOptions,
   ) {
-    const { wire, from } = await readStart(request, how);
+    const { wire, from } = await readStart(request, callOptions);
     const isNew = onExisting === undefined && idempotencyKey === undefined;
     const earlier = onExisting === "resume" || onExisting === "reuse" ? onExisting : "again";
-    const options = { ...how, from, outputPath: outputPathOf(output), idempotencyKey };
+    const options = { ...callOptions, from, outputPath: outputPathOf(output), idempotencyKey };
     const made = await startGeneration(service, wire, isNew ? options : { ...options, earlier });
     return readStarted(made, idempotencyKey);
   }
@@ -241,28 +242,29 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
     return { wire: await readRequest({ ...request, images: [frame.path] }, onNote), from: entry?.id };
   }
 
-  async function generate(request: GenerationRequest, how: GenerateOptions & { signal: AbortSignal }) {
+  async function generate(request: GenerationRequest, callOptions: GenerateOptions & { signal: AbortSignal }) {
     const { attempt, started } = await startOnce(request, {
-      ...how,
-      onExisting: how.onExisting ?? "resume",
+      ...callOptions,
+      onExisting: callOptions.onExisting ?? "resume",
       noWait: false,
     });
     try {
-      callListener(how.onStarted, started);
-      const finished = await finishFor(attempt, how);
+      callListener(callOptions.onStarted, started);
+      const finished = await finishFor(attempt, callOptions);
       const { file, videoUrl } = locationsOf(finished);
-      const saved = finished.kind === "saved" ? finished.content : undefined;
-      const known = saved ?? (file === undefined ? undefined : (await entriesOf(service, started.id))[0]?.content);
+      const savedContent = finished.kind === "saved" ? finished.content : undefined;
+      const content =
+        savedContent ?? (file === undefined ? undefined : (await entriesOf(service, started.id))[0]?.content);
       const cost = finished.kind === "found" ? undefined : readCost(finished.generation);
-      return { ...started, videoUrl, cost, file, sha256: known?.sha256, size: known?.size };
+      return { ...started, videoUrl, cost, file, sha256: content?.sha256, size: content?.size };
     } finally {
       await close(attempt);
     }
   }
 
-  async function start(request: GenerationRequest, how: StartOptions & { signal: AbortSignal }) {
-    const noWait = how.onExisting === undefined;
-    const { attempt, started } = await startOnce(request, { ...how, noWait });
+  async function start(request: GenerationRequest, callOptions: StartOptions & { signal: AbortSignal }) {
+    const noWait = callOptions.onExisting === undefined;
+    const { attempt, started } = await startOnce(request, { ...callOptions, noWait });
     try {
       if (noWait) await handOverId(attempt);
       return started;
@@ -272,17 +274,21 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   }
 
   /** Opens a generation, and closes it after `work`. */
-  async function withAttempt<Result>(id: string, how: OpenAttemptOptions, work: (attempt: Attempt) => Promise<Result>) {
-    const attempt = await openAttempt(service, id, how);
+  async function withAttempt<Result>(
+    id: string,
+    callOptions: OpenAttemptOptions,
+    work: (attempt: Attempt) => Promise<Result>,
+  ) {
+    const attempt = await openAttempt(service, id, callOptions);
     return work(attempt).finally(() => close(attempt));
   }
 
-  async function download(id: string, output: string | { to: "bytes" | WritableStream<Uint8Array> }, how = {}) {
-    return track({ name: "download", id, how }, async (signal) => {
+  async function download(id: string, output: string | { to: "bytes" | WritableStream<Uint8Array> }, callOptions = {}) {
+    return track({ name: "download", id, callOptions }, async (signal) => {
       if (typeof output === "string") {
         const outputPath = outputPathOf(output) ?? "";
-        return withAttempt(id, { ...how, outputPath, signal }, async (attempt) => {
-          const finished = await finishFor(attempt, how);
+        return withAttempt(id, { ...callOptions, outputPath, signal }, async (attempt) => {
+          const finished = await finishFor(attempt, callOptions);
           if (finished.kind !== "saved") throw existsError(locationsOf(finished).file ?? outputPath);
           return { ...toCompleted(finished), ...toSaved(finished) };
         });
@@ -295,63 +301,70 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
         else await pipeTo(file, to, signal);
       };
       // A temporary file, as for standard output.
-      return withAttempt(id, { ...how, outputPath: "-", signal }, async (attempt) => {
-        const finished = await finishFor(attempt, { ...how, take });
+      return withAttempt(id, { ...callOptions, outputPath: "-", signal }, async (attempt) => {
+        const finished = await finishFor(attempt, { ...callOptions, take });
         return { ...toCompleted(asCompleted(finished)), ...(bytes && { bytes }) };
       });
     });
   }
 
   function requireJournal() {
-    if (!opened) throw usage("The client has no journal: createClient({ journal: true }) uses the CLI's own.");
-    return opened;
+    if (!journal) throw usage("The client has no journal: createClient({ journal: true }) uses the CLI's own.");
+    return journal;
   }
 
   async function resumeOne(
     entry: Entry & { id: string },
-    how: ResumeOptions & { signal: AbortSignal },
+    callOptions: ResumeOptions & { signal: AbortSignal },
   ): Promise<Resumed> {
     const { id, place, path = place } = entry;
     const idempotencyKey = entry.key ?? entry.attempt;
     try {
       const outputPath = path === "-" ? undefined : path;
-      const finished = await withAttempt(id, { ...how, outputPath }, (attempt) => finishFor(attempt, how));
+      const finished = await withAttempt(id, { ...callOptions, outputPath }, (attempt) =>
+        finishFor(attempt, callOptions),
+      );
       const { file, videoUrl } = locationsOf(finished);
       return { id, idempotencyKey, file, videoUrl, error: undefined };
     } catch (error) {
-      how.signal.throwIfAborted();
+      callOptions.signal.throwIfAborted();
       const failure = restate(asVidgenError(error).with({ id }), idempotencyKey);
       return { id, idempotencyKey, file: undefined, videoUrl: undefined, error: failure };
     }
   }
 
   return {
-    generate: (request, how = {}) =>
-      track({ name: "generate", how }, (signal) => generate(request, { ...how, signal })),
-    start: (request, how = {}) => track({ name: "start", how }, (signal) => start(request, { ...how, signal })),
-    status: (id, how = {}) =>
-      track({ name: "status", id, how }, async (signal) => toGeneration(await readStatus(service, id, { signal }))),
-    follow: (id, how = {}) =>
-      track({ name: "follow", id, how }, async (signal) =>
-        withAttempt(id, { ...how, signal }, async (attempt) => toCompleted(asCompleted(await finishFor(attempt, how)))),
+    generate: (request, callOptions = {}) =>
+      track({ name: "generate", callOptions }, (signal) => generate(request, { ...callOptions, signal })),
+    start: (request, callOptions = {}) =>
+      track({ name: "start", callOptions }, (signal) => start(request, { ...callOptions, signal })),
+    status: (id, callOptions = {}) =>
+      track({ name: "status", id, callOptions }, async (signal) =>
+        toGeneration(await readStatus(service, id, { signal })),
+      ),
+    follow: (id, callOptions = {}) =>
+      track({ name: "follow", id, callOptions }, async (signal) =>
+        withAttempt(id, { ...callOptions, signal }, async (attempt) =>
+          toCompleted(asCompleted(await finishFor(attempt, callOptions))),
+        ),
       ),
     download: download as Client["download"],
-    async *batch(rows, how) {
+    async *batch(rows, callOptions) {
       const stop = new AbortController();
-      const { signal } = withClosing(how);
+      const { signal } = withClosing(callOptions);
       const onAbort = () => stop.abort(new InternalError("interrupted", "Interrupted.", { cause: signal.reason }));
       signal.addEventListener("abort", onAbort, { once: true });
       if (signal.aborted) onAbort();
       const abandon = new AbortController().signal;
       try {
-        checkOptions("batch", how);
+        checkOptions("batch", callOptions);
         for (const [index, row] of rows.entries()) checkOptions("row", row, `row ${index + 1}`);
-        const { jobs = 4 } = how;
-        const keyed = keyRows(await Promise.all(rows.map((row, index) => asRow(row, { index, onNote }))));
-        const source = { file: "", total: keyed.length, shard: null };
-        const batch = await openBatch(keyed, { ...how, source, onNote }, { service, io });
+        const { jobs = 4 } = callOptions;
+        const keyedRows = keyRows(await Promise.all(rows.map((row, index) => asRow(row, { index, onNote }))));
+        const source = { file: "", total: keyedRows.length, shard: null };
+        const batch = await openBatch(keyedRows, { ...callOptions, source, onNote }, { service, io });
         try {
-          const events = iterateBatch(batch, { ...how, jobs, signal: stop.signal, abandon, onNote }, io.date);
+          const events = iterateBatch(batch, { ...callOptions, jobs, signal: stop.signal, abandon, onNote }, io.date);
           for await (const event of events) yield toBatchEvent(event);
         } finally {
           await batch.close();
@@ -367,9 +380,9 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
       await Promise.all(running);
     },
     generations: {
-      list: (how = {}) =>
-        track({ name: "generations.list", how }, async () => {
-          const { status, limit = 20 } = how;
+      list: (callOptions = {}) =>
+        track({ name: "generations.list", callOptions }, async () => {
+          const { status, limit = 20 } = callOptions;
           const matches = ({ base_url }: Entry) => base_url === service.name;
           const found = await listAttempts({ status, limit, matches }, requireJournal(), io);
           return found.map(toRecord);
@@ -380,18 +393,18 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
           const [entry] = await entriesOf(service, id);
           return entry && toRecord(entry);
         }),
-      resume: (how = {}) =>
-        track({ name: "generations.resume", how }, async (signal) => {
+      resume: (callOptions = {}) =>
+        track({ name: "generations.resume", callOptions }, async (signal) => {
           const { leaseOf } = requireJournal();
-          const left = (await listEntries(service))
+          const unfinished = (await listEntries(service))
             .filter(isUnfinishedStart)
             .filter((entry) => isPaidBy(service.account, entry));
-          const leases = await Promise.all(left.map(({ attempt }) => leaseOf(attempt)));
-          const free = left.filter((_, index) => leases[index] === "dead");
+          const leases = await Promise.all(unfinished.map(({ attempt }) => leaseOf(attempt)));
+          const unfollowed = unfinished.filter((_, index) => leases[index] === "dead");
           const results: Resumed[] = [];
-          const next = free.entries();
+          const remaining = unfollowed.entries();
           const resumeNext = async () => {
-            for (const [index, entry] of next) results[index] = await resumeOne(entry, { ...how, signal });
+            for (const [index, entry] of remaining) results[index] = await resumeOne(entry, { ...callOptions, signal });
           };
           await Promise.all(Array.from({ length: maxResumed }, resumeNext));
           return results;
@@ -407,12 +420,13 @@ const lastChunkMs = 1_000;
 const maxResumed = 4;
 
 /** A call of the client and its options, which are not checked yet. */
-type ClientCall = { name?: CallName; id?: string; how?: (StartOptions & ListOptions) | null };
+type ClientCall = { name?: CallName; id?: string; callOptions?: (StartOptions & ListOptions) | null };
 
 type Restate = (error: InternalError, idempotencyKey?: string) => VidgenError;
 
 type StartOnceOptions = GenerateOptions & { noWait: boolean; signal: AbortSignal };
 
+/** Batches and MCP servers resume their own starts. */
 function isUnfinishedStart(entry: Entry): entry is Entry & { id: string } {
   return entry.id !== undefined && entry.batch === undefined && entry.mcp !== true && isOpen(entry);
 }
@@ -507,11 +521,11 @@ async function runCall<Result>(
   call.signal.addEventListener("abort", onAbort, { once: true });
   try {
     if (call.signal.aborted) onAbort();
-    if (call.name !== undefined) checkOptions(call.name, call.how);
+    if (call.name !== undefined) checkOptions(call.name, call.callOptions);
     if ("id" in call && (typeof call.id !== "string" || call.id === "")) throw usage("The id is empty.");
     return await work(controller.signal);
   } catch (thrown) {
-    throw restate(asVidgenError(thrown).with({ id: call.id }), call.how?.idempotencyKey);
+    throw restate(asVidgenError(thrown).with({ id: call.id }), call.callOptions?.idempotencyKey);
   } finally {
     call.signal.removeEventListener("abort", onAbort);
   }

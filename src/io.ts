@@ -179,7 +179,7 @@ export type Io = {
   page?(text: string, pager: string): Promise<boolean>;
   /** Makes V8 prefer small memory over speed, for the rest of the process. */
   optimizeForSize(): void;
-  /** Has SIGHUP call this from now on, instead of ending the command. On Windows, where the system ends the process soon after, nothing changes. */
+  /** From now on, SIGHUP calls this instead of ending the command. Has no effect on Windows, where the system ends the process soon after SIGHUP. */
   onHangUp(call: () => void): void;
   /** Aborts at the first Ctrl-C, SIGTERM or SIGHUP, with a `VidgenError` as its reason. */
   signal: AbortSignal;
@@ -246,6 +246,7 @@ function systemProcesses(pid: number): Processes {
     const text = await readOptional(`/proc/${other}/stat`);
     // The second field, the name in parentheses, may contain spaces and parentheses; the third follows the last ")".
     const fields = /.*\) (.*)/s.exec(text ?? "")?.[1]?.split(" ");
+    // The third field is the state, such as Z for a zombie; the 22nd is the start time.
     if (fields) return /^[ZXx]$/.test(fields[0] ?? "") ? undefined : fields[19];
     return isRunning(other) ? unknownStart : undefined;
   };
@@ -314,7 +315,7 @@ async function run(command: string, args: readonly string[], options: RunProgram
 }
 
 /**
- * Like Node's recursive `mkdir`, which never returns if an existing folder, such as /proc, does not allow new ones. Returns nothing.
+ * Like Node's `mkdir`, but returns nothing. Node's own recursive one never returns if an existing folder, such as /proc, does not allow new folders.
  */
 async function makeDirectory(
   path: string,
@@ -342,16 +343,16 @@ async function isFolder(path: PathLike, { stat }: Pick<Disk, "stat"> = files): P
   );
 }
 
-/** How long another program may keep a file open: scanners and synchronization do for less than a second, a player until it is closed. */
+/** How long to wait for another program to close a file: a virus scanner or a sync client needs less than a second, a player never closes it by itself. */
 const inUseMs = 5_000;
 
 /**
  * The disk of a platform. On Windows, a file that another program has open can often be neither opened, renamed, replaced nor removed: these
- * calls are tried again for some seconds, and then reject with `EBUSY`. Nothing is written twice, since a write is not tried again.
+ * calls are tried again for some seconds, and then reject with `EBUSY`. Writes are not tried again, so nothing is written twice.
  */
 export function createDisk(platform: string, disk: Disk, { now, sleep }: Pick<Clock, "now" | "sleep">): Disk {
   if (platform !== "win32") return disk;
-  /** `canWait` says whether another program may be the reason of this error. */
+  /** `canWait` says whether another program may be the reason of this error, so that a later try may succeed. */
   async function retry<Result>(
     call: () => Promise<Result>,
     canWait: (code: string) => boolean | Promise<boolean> = () => true,
@@ -370,7 +371,7 @@ export function createDisk(platform: string, disk: Disk, { now, sleep }: Pick<Cl
   }
   return {
     ...disk,
-    // Windows renames nothing to an existing folder, whoever has it open.
+    // Windows never renames anything to an existing folder, even if no program has it open.
     rename: (from, to) =>
       retry(
         () => disk.rename(from, to),
@@ -382,6 +383,7 @@ export function createDisk(platform: string, disk: Disk, { now, sleep }: Pick<Cl
     open: (path, flags, mode) =>
       retry(
         () => disk.open(path, flags, mode),
+        // For a file that is only read, the other codes mean that the user may not read it.
         (code) => code === "EBUSY" || flags !== "r",
       ),
   };

@@ -44,7 +44,10 @@ const safeMs = 50_000;
  * The observed leases of processes elsewhere: on another machine, or in another container. Only their refreshes show
  * whether they still run, and only by this process's own monotonic clock, because the clocks of two machines may differ by minutes.
  */
-export type Watch = Map<string, { mtimeMs: number; lookedAt: number; unchangedMs: number; isAlive: boolean }>;
+export type Watch = Map<string, WatchedLease>;
+
+/** `isAlive` is set once a refresh was seen. */
+type WatchedLease = { mtimeMs: number; lookedAt: number; unchangedMs: number; isAlive: boolean };
 
 /**
  * Tries to acquire the lease at a path, once. Rejects with the system's error when it cannot be written.
@@ -58,19 +61,19 @@ export async function tryLease(path: string, io: LeaseIo, watch: Watch): Promise
   for (;;) {
     const { holder, stale } = await findHolder(path, io, watch);
     if (holder) return { kind: "held", holder };
-    const isOurs =
+    const hasLease =
       stale === undefined
         ? await createLease(path, name, io)
         : await replaceHolder(path, { from: stale, to: name }, io);
-    if (!isOurs) continue;
+    if (!hasLease) continue;
     return { kind: "acquired", lease: refreshUntilReleased(name, path, io), from: await originOf(stale, io) };
   }
 }
 
 async function originOf(stale: string | undefined, io: HolderIo): Promise<"nobody" | "here" | "elsewhere"> {
   if (stale === undefined) return "nobody";
-  const before = parseName(stale);
-  return (await isHere(before, io)) && before?.start !== unknownStart ? "here" : "elsewhere";
+  const previousHolder = parseName(stale);
+  return (await isHere(previousHolder, io)) && previousHolder?.start !== unknownStart ? "here" : "elsewhere";
 }
 
 /** How often a lease that may be stale is checked. */
@@ -141,11 +144,11 @@ export async function withLock<Result>(
 }
 
 /** Leases that this process released but could not delete. They count as dead although this process is running. */
-const released = new WeakMap<HolderIo["processes"], Set<string>>();
+const releasedNames = new WeakMap<HolderIo["processes"], Set<string>>();
 
 function rememberReleased(name: string, { processes }: Pick<HolderIo, "processes">): void {
-  const names = released.get(processes) ?? new Set();
-  released.set(processes, names.add(name));
+  const names = releasedNames.get(processes) ?? new Set();
+  releasedNames.set(processes, names.add(name));
 }
 
 /** Renames a new lease to `path`; returns false if there already is one. */
@@ -189,18 +192,18 @@ function refreshUntilReleased(name: string, path: string, io: LeaseIo): Lease {
   const lost = new AbortController();
   const lostError = () =>
     new VidgenError("output", `This process no longer holds ${path}: another process may have taken over.`);
-  const over = new AbortController();
-  /** The last refresh by both clocks, because the monotonic one may stop while a virtual machine is suspended, and the other may be set. */
-  let at = { ms: io.now(), dateMs: io.date().getTime() };
+  const releasing = new AbortController();
+  /** The time of the last refresh by both clocks, because the monotonic one may stop while a virtual machine is suspended, and the other may be set. */
+  let lastRefresh = { ms: io.now(), dateMs: io.date().getTime() };
   const refreshNow = async () => {
     const now = { ms: io.now(), dateMs: io.date().getTime() };
     await refresh(file, io);
-    at = now;
+    lastRefresh = now;
   };
   const run = async () => {
-    while (!over.signal.aborted && !lost.signal.aborted) {
-      await nextRefresh(io, over.signal);
-      if (over.signal.aborted) return;
+    while (!releasing.signal.aborted && !lost.signal.aborted) {
+      await nextRefresh(io, releasing.signal);
+      if (releasing.signal.aborted) return;
       await refreshNow().catch((error) => {
         // Other errors are ignored, because the next refresh may succeed before the lease is stale.
         if (systemCode(error) === "ENOENT") lost.abort(lostError());
@@ -216,11 +219,11 @@ function refreshUntilReleased(name: string, path: string, io: LeaseIo): Lease {
       });
     },
     assertFresh() {
-      const unrefreshedMs = Math.max(io.now() - at.ms, io.date().getTime() - at.dateMs);
+      const unrefreshedMs = Math.max(io.now() - lastRefresh.ms, io.date().getTime() - lastRefresh.dateMs);
       if (lost.signal.aborted || unrefreshedMs >= safeMs) throw lostError();
     },
     async release() {
-      over.abort();
+      releasing.abort();
       await io.disk.rm(file).catch(() => rememberReleased(name, io));
       await io.disk.rmdir(path).catch(() => {});
     },
@@ -228,8 +231,8 @@ function refreshUntilReleased(name: string, path: string, io: LeaseIo): Lease {
 }
 
 /** Resolves when the next refresh is due, or when the lease is released. */
-function nextRefresh(io: LeaseIo, over: AbortSignal): Promise<void> {
-  const limit = io.limit(refreshMs, over, new Error("time to refresh"));
+function nextRefresh(io: LeaseIo, signal: AbortSignal): Promise<void> {
+  const limit = io.limit(refreshMs, signal, new Error("time to refresh"));
   return new Promise<void>((resolve) => {
     if (limit.signal.aborted) return resolve();
     limit.signal.addEventListener("abort", () => resolve(), { once: true });
@@ -244,7 +247,7 @@ async function refresh(file: string, { date, disk }: Pick<LeaseIo, "date" | "dis
 async function findHolder(path: string, io: HolderIo, watch: Watch): Promise<{ holder?: Holder; stale?: string }> {
   const names = (await namesIn(path, io.disk)).filter(parseName).sort();
   for (const name of names) {
-    const holder = await findLiving(path, name, { io, watch });
+    const holder = await findLivingHolder(path, name, { io, watch });
     if (holder) return { holder };
   }
   // Always the first, so that only one of several processes can rename it.
@@ -254,9 +257,9 @@ async function findHolder(path: string, io: HolderIo, watch: Watch): Promise<{ h
 type FindOptions = { io: HolderIo; watch: Watch };
 
 /** The process named by a file; `undefined` if it has ended or the lease is stale. */
-async function findLiving(path: string, name: string, { io, watch }: FindOptions): Promise<Holder | undefined> {
+async function findLivingHolder(path: string, name: string, { io, watch }: FindOptions): Promise<Holder | undefined> {
   const holder = parseName(name);
-  if (!holder || released.get(io.processes)?.has(name)) return undefined;
+  if (!holder || releasedNames.get(io.processes)?.has(name)) return undefined;
   if (await isHere(holder, io)) {
     if ((await io.processes.startOf(holder.pid)) !== holder.start) return undefined;
     // Without a start time, the PID may belong to another process, which does not refresh the lease.
@@ -268,10 +271,10 @@ async function findLiving(path: string, name: string, { io, watch }: FindOptions
     watch.delete(file);
     return undefined;
   }
-  const seen = updateSeen(watch.get(file), found.mtimeMs, io.now());
+  const watched = updateWatched(watch.get(file), found.mtimeMs, io.now());
   // Kept even when the lease is stale, because otherwise the next check would watch it for another minute.
-  watch.set(file, seen);
-  return seen.unchangedMs < staleMs ? { ...holder, isSure: seen.isAlive } : undefined;
+  watch.set(file, watched);
+  return watched.unchangedMs < staleMs ? { ...holder, isSure: watched.isAlive } : undefined;
 }
 
 /** Whether the other process runs on this machine and in the same namespace. */
@@ -280,9 +283,7 @@ async function isHere(holder: ProcessId | undefined, { processes }: Pick<HolderI
   return holder?.machine === machine && holder.namespace === namespace;
 }
 
-type SeenLease = Watch extends Map<string, infer Value> ? Value : never;
-
-function updateSeen(before: SeenLease | undefined, mtimeMs: number, now: number): SeenLease {
+function updateWatched(before: WatchedLease | undefined, mtimeMs: number, now: number): WatchedLease {
   if (before === undefined) return { mtimeMs, lookedAt: now, unchangedMs: 0, isAlive: false };
   if (before.mtimeMs !== mtimeMs) return { mtimeMs, lookedAt: now, unchangedMs: 0, isAlive: true };
   // If two checks are far apart, this process may have been suspended in between, and the holder with it.

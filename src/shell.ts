@@ -43,7 +43,10 @@ function isPlain(word: string, shell: Shell): boolean {
   return /^(?!-.*[.:])[\w+=:./\\-]+$/.test(word);
 }
 
-/** Characters that a terminal could interpret or hide when a line is pasted or shown. */
+/**
+ * Characters that a terminal could interpret or hide when a line is pasted or shown. The pattern is global, for `replace`; so texts are tested with
+ * `search`, because `test` would continue after the previous match.
+ */
 export const unsafe = /(?![\n\t])[\p{Cc}\p{Bidi_Control}]/gu;
 
 function quotePosix(text: string): string {
@@ -71,24 +74,25 @@ function quoteCmd(text: string): string {
 /** PowerShell treats typographic quotes as quotes. */
 function quotePowerShell(text: string, shell: Shell): string {
   // Windows PowerShell does not escape the quotes in an argument for the program.
-  const passed =
+  const argument =
     shell === "powershell 5"
       ? text.replace(/(\\*)("|$)/g, (_, backslashes: string, quote: string) => backslashes.repeat(2) + (quote && '\\"'))
       : text;
-  if (passed.search(unsafe) !== -1) {
-    const escaped = passed
+  if (argument.search(unsafe) !== -1) {
+    const escaped = argument
       .replace(/[`$"\u201c-\u201e]/g, "`$&")
       .replace(unsafe, (character) => `$([char]0x${character.charCodeAt(0).toString(16)})`);
     return `"${escaped}"`;
   }
-  if (/[`$"\u201c-\u201e]/.test(passed)) return `'${passed.replace(/['\u2018-\u201b]/g, "$&$&")}'`;
-  return `"${passed}"`;
+  if (/[`$"\u201c-\u201e]/.test(argument)) return `'${argument.replace(/['\u2018-\u201b]/g, "$&$&")}'`;
+  return `"${argument}"`;
 }
 
 /** The line that passes a text to the stdin of a command. */
 export function pipeLine(text: string, command: string, shell: Shell): string {
   if (shell === "posix") return `printf %s ${quote(text, shell)} | ${command}`;
   if (shell === "cmd") return `echo ${text.replace(/[\^&|<>%"()]/g, "^$&")}| ${command}`;
+  // Without the escapes of "powershell 5", which are for arguments of programs.
   return `${quoteText(text, shell === "powershell 5" ? "powershell" : shell)} | ${command}`;
 }
 

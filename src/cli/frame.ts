@@ -28,8 +28,8 @@ export async function takeFrame(
   try {
     const found = await findFrameSource(typed, own, services, io);
     const source = "file" in found || found.entry ? found : { ...found, open: () => named.open(at) };
-    const onFetch = () => output.note(`Downloading the video of ${sourceName(source)} for its last frame.`);
-    const frame = await findLastFrame(source, { ...times, signal: io.signal, onFetch }, io);
+    const onDownload = () => output.note(`Downloading the video of ${sourceName(source)} for its last frame.`);
+    const frame = await findLastFrame(source, { ...times, signal: io.signal, onDownload }, io);
     if (frame.isNearlyOneColor)
       output.note(
         `The last frame of ${sourceName(source)} has nearly one colour, as after a fade: the new video begins with that frame.`,

@@ -198,7 +198,7 @@ async function printEarlier(
     charged: chargedOf(made, service),
   };
   if (file !== undefined)
-    reporter.ended(id, { document, file: shown, videoUrl: "", lastingUrl: undefined, isNew: false });
+    reporter.ended(id, { document, file: shown, videoUrl: "", durableUrl: undefined, isNew: false });
   return { id, document };
 }
 

@@ -14,7 +14,7 @@ export async function watch(attempt: Attempt, { session, reporter }: WatchContex
   const { show, tell } = reporter;
   const { id, file } = attempt;
   try {
-    if (file === undefined) show({ event: "following", id, ...(await session.findTypical(id)) });
+    if (file === undefined) show({ event: "following", id, ...(await session.findTypicalTime(id)) });
     const finished = await finish(attempt, {
       state(status, percent, node) {
         show({ event: "percent", id, percent, node });
@@ -23,7 +23,7 @@ export async function watch(attempt: Attempt, { session, reporter }: WatchContex
       outage: (reason) => show({ event: "outage", id, reason }),
       progress: (received, total) => tell({ event: "progress", id, received, total: total ?? null }),
     });
-    await session.complete(finished);
+    await session.addInfoFile(finished);
     return finished;
   } catch (error) {
     throw await session.explainNotFound(error, id);

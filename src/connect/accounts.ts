@@ -43,7 +43,7 @@ export const accountReplies = {
 
 /** An account in the list; `null` means no limit. */
 export type ListedAccount = z.infer<typeof account>;
-/** A key by the first characters of its hash, when it was made and its last use (ISO 8601). */
+/** A key: the first characters of its hash, when it was created, and when it was last used (ISO 8601). */
 export type AccountKey = z.infer<typeof accountKey>;
 /** An account with its new key, which is shown only once, and the URLs of the service and its page, unless the service ends with this command. */
 export type MadeKey = z.infer<typeof madeKey>;
@@ -72,8 +72,8 @@ export type Accounts = {
   delete(name: string): Promise<{ account: string; revoked: number; not_submitted: number }>;
   /** The keys of an account, the oldest first. */
   keys(name: string): Promise<AccountKey[]>;
-  /** Revokes a key, all keys of an account, or one of them by the first characters of its hash. */
-  revoke(keyOrName: string, key?: string): Promise<{ revoked: number }>;
+  /** Revokes a key, or all keys of an account, or one of them by the first characters of its hash. */
+  revoke(keyOrName: string, keyHash?: string): Promise<{ revoked: number }>;
 };
 
 type AccountRequest<Result> = {
@@ -83,16 +83,19 @@ type AccountRequest<Result> = {
   key?: string;
   patienceMs?: number;
   /** Without an answer: what may have happened, and what to type then. */
-  uncertain?: { message: string; hint: string };
+  possibleEffect?: { message: string; hint: string };
 };
 
 /** Returns the accounts of the service at `api`. */
 export function createAccounts(api: Api, options: { signal: AbortSignal }, clock: RetryIo): Accounts {
-  const ask = async <Result>(path: string, { body, schema, key, patienceMs, uncertain }: AccountRequest<Result>) => {
+  const ask = async <Result>(
+    path: string,
+    { body, schema, key, patienceMs, possibleEffect }: AccountRequest<Result>,
+  ) => {
     const send = (signal: AbortSignal) => api.accounts(path, { body, key, signal });
-    const answer = await askPatiently(send, { ...options, baseUrl: api.baseUrl, patienceMs }, clock);
-    if (answer.kind === "no answer") throw noAnswerError(answer.reason, answer.reply, uncertain);
-    const { reply } = answer;
+    const outcome = await askPatiently(send, { ...options, baseUrl: api.baseUrl, patienceMs }, clock);
+    if (outcome.kind === "no answer") throw noAnswerError(outcome.reason, outcome.reply, possibleEffect);
+    const { reply } = outcome;
     if (reply.status >= 300) throw refusedError(reply);
     const read = schema.safeParse(reply.json);
     if (!read.success) throw notServedError(reply);
@@ -105,7 +108,7 @@ export function createAccounts(api: Api, options: { signal: AbortSignal }, clock
         body: { name, credits, new: true },
         schema: accountReplies.create,
         patienceMs: 0,
-        uncertain: {
+        possibleEffect: {
           message: "The account may have been created anyway",
           hint: `\`vidgen accounts list\` shows it; \`vidgen accounts rotate ${name}\` gives it a new key.`,
         },
@@ -115,7 +118,7 @@ export function createAccounts(api: Api, options: { signal: AbortSignal }, clock
         body: { account: name, amount },
         schema: accountReplies.credits,
         key,
-        uncertain: {
+        possibleEffect: {
           message: "The credits may have been changed anyway",
           hint: `\`vidgen accounts credits ${name} ${amount} --idempotency-key ${key}\` is safe to run: it changes them only once.`,
         },
@@ -129,7 +132,7 @@ export function createAccounts(api: Api, options: { signal: AbortSignal }, clock
       ask("/rotate", {
         body: { account: name },
         schema: accountReplies.rotate,
-        uncertain: {
+        possibleEffect: {
           message: "The keys of the account may have been replaced anyway",
           hint: `\`vidgen accounts rotate ${name}\` replaces them again and prints the new key.`,
         },
@@ -140,24 +143,25 @@ export function createAccounts(api: Api, options: { signal: AbortSignal }, clock
       ask("/delete", {
         body: { account },
         schema: accountReplies.delete,
-        uncertain: {
+        possibleEffect: {
           message: "The account may have been deleted anyway",
           hint: `\`vidgen accounts delete ${account}\` is safe to run again.`,
         },
       }),
     keys: async (account) =>
       (await ask(`/keys?account=${encodeURIComponent(account)}`, { schema: accountReplies.keys })).keys,
-    revoke: (revoke, key) => ask("/revoke", { body: { revoke, key }, schema: accountReplies.revoke }),
+    revoke: (keyOrName, keyHash) =>
+      ask("/revoke", { body: { revoke: keyOrName, key: keyHash }, schema: accountReplies.revoke }),
   };
 }
 
 function noAnswerError(
-  failure: string,
+  reason: string,
   reply: Reply | undefined,
-  uncertain: AccountRequest<unknown>["uncertain"],
+  possibleEffect: AccountRequest<unknown>["possibleEffect"],
 ): VidgenError {
-  const message = `No usable response from the service: ${failure}.${uncertain ? ` ${uncertain.message}.` : ""}`;
-  return new VidgenError("network", message, { httpStatus: reply?.status, hint: uncertain?.hint ?? doctorHint });
+  const message = `No usable response from the service: ${reason}.${possibleEffect ? ` ${possibleEffect.message}.` : ""}`;
+  return new VidgenError("network", message, { httpStatus: reply?.status, hint: possibleEffect?.hint ?? doctorHint });
 }
 
 function refusedError(reply: Reply): VidgenError {

@@ -4,7 +4,7 @@ import { readNumber } from "./values.ts";
 /** The limits of `--max-credits` and `--max-cost`. Throws `usage`. */
 export function readBudget({ maxCredits, maxCost }: { maxCredits?: string; maxCost?: string }) {
   return {
-    maxCredits: maxCredits === undefined ? undefined : readNumber(maxCredits, "--max-credits", { least: 1 }),
+    maxCredits: maxCredits === undefined ? undefined : readNumber(maxCredits, "--max-credits", { min: 1 }),
     maxCost: maxCost === undefined ? undefined : readUsd(maxCost, "--max-cost"),
   };
 }

@@ -30,10 +30,10 @@ export function withEngineFlag<Flags extends ServiceFlags>(flags: Flags): Flags 
 
 /** As `withEngineFlag`, for a command that starts generations: without a flag that names a service, the engine setting applies. */
 export async function withEngine<Flags extends ServiceFlags>(flags: Flags, io: Io): Promise<Flags> {
-  const given = withEngineFlag(flags);
-  if (given.local || given.baseUrl !== undefined) return checkEngineTimeout(given);
+  const withLocal = withEngineFlag(flags);
+  if (withLocal.local || withLocal.baseUrl !== undefined) return checkEngineTimeout(withLocal);
   const engine = await findEngineSetting(io);
-  return checkEngineTimeout(engine === undefined ? given : { ...given, engine, local: true });
+  return checkEngineTimeout(engine === undefined ? withLocal : { ...withLocal, engine, local: true });
 }
 
 /** Returns the flags. Throws `usage` for an invalid `--engine-timeout`, or one without an engine. */
@@ -55,7 +55,7 @@ function readEngineTimeout(text: string | undefined): number | undefined {
 export function readEngineSettings(
   { engine = [], engineTimeout, keepUpstream, jobs }: EngineFlags,
   { env }: Pick<Io, "env">,
-  { leastJobs }: { leastJobs: number },
+  { minJobs }: { minJobs: number },
 ) {
   return {
     engines: engine,
@@ -74,7 +74,7 @@ export function readEngineSettings(
     },
     keepUpstream: keepUpstream ?? Boolean(env.VIDGEN_KEEP_UPSTREAM),
     timeoutMs: readEngineTimeout(engineTimeout),
-    jobs: jobs === undefined ? undefined : readNumber(jobs, "--jobs", { least: leastJobs, most: 1_000 }),
+    jobs: jobs === undefined ? undefined : readNumber(jobs, "--jobs", { min: minJobs, max: 1_000 }),
   };
 }
 
@@ -94,7 +94,7 @@ export function readCreditsPer(
           `--credits-per ${text}: no engine serves ${model}.`,
           `The engines serve ${[...served].join(", ")}.`,
         );
-      return [model, readNumber(text.slice(at + 1), `--credits-per ${model}`, { most: Number.MAX_SAFE_INTEGER })];
+      return [model, readNumber(text.slice(at + 1), `--credits-per ${model}`, { max: Number.MAX_SAFE_INTEGER })];
     }),
   );
 }
@@ -103,7 +103,7 @@ export function readCreditsPer(
 export type EngineCheck = { engine: string; models: readonly string[]; kind: string | null; error: string | null };
 
 /** Whether there are only previews, which always work. */
-export function isPreviewAlone(engines: readonly Pick<EngineCheck, "engine">[]): boolean {
+export function isPreviewOnly(engines: readonly Pick<EngineCheck, "engine">[]): boolean {
   return engines.every(({ engine }) => engine === "preview");
 }
 
@@ -119,6 +119,7 @@ export function describeEngine(
 /** The models of an engine; "all other models" instead of a long list. */
 function nameModels(models: readonly string[], all: readonly Pick<EngineCheck, "models">[]): string {
   const served = all.flatMap(({ models }) => models);
+  // If all known models are served, an engine with several of them is the one for the models that no other engine has.
   const isRest = models.length > 1 && knownModels.every(({ id }) => served.includes(id));
   if (!isRest) return models.join(", ");
   return models.length === knownModels.length ? "all models" : "all other models";

@@ -61,10 +61,10 @@ export function countRows(count: number): string {
   return count === 1 ? "1 row" : `${formatNumber(count)} rows`;
 }
 
-const maxNamed = 10;
+const maxListedLines = 10;
 
 /** Such as "line 3" or "lines 3, 4 and 2 more". */
 export function nameLines(lines: readonly number[]): string {
-  const more = lines.length > maxNamed ? ` and ${lines.length - maxNamed} more` : "";
-  return `${lines.length === 1 ? "line" : "lines"} ${lines.slice(0, maxNamed).join(", ")}${more}`;
+  const more = lines.length > maxListedLines ? ` and ${lines.length - maxListedLines} more` : "";
+  return `${lines.length === 1 ? "line" : "lines"} ${lines.slice(0, maxListedLines).join(", ")}${more}`;
 }

@@ -19,7 +19,7 @@ type KeepFrame = (video: string, signal: AbortSignal) => Promise<KeptFrame>;
 
 type FrameOptions = Pick<FinishOptions, "signal" | "timeoutMs" | "intervalMs"> & {
   /** Called before the video of a generation that is not saved is downloaded. */
-  onFetch?: (() => void) | undefined;
+  onDownload?: (() => void) | undefined;
 };
 
 /** Returns a function that keeps the last frames of videos beside the journal (see `keepLastFrame`). Throws `usage` without ffmpeg. */
@@ -40,26 +40,27 @@ export async function findLastFrame(source: FrameSource, options: FrameOptions, 
   });
 }
 
-async function takeLastFrame(wanted: FrameSource, options: FrameOptions, io: FrameIo): Promise<KeptFrame> {
-  const { signal, onFetch = () => {}, ...times } = options;
-  const keep = await createFrameKeeper("The last frame of a video", signal, io);
-  if ("file" in wanted) return keep(wanted.file, signal);
-  const { id, entry, open } = wanted;
-  const saved = entry?.content && entry.file;
-  if (saved && entry.content && (await hasContent(saved, entry.content, io.disk))) return keep(saved, signal);
-  onFetch();
+async function takeLastFrame(source: FrameSource, options: FrameOptions, io: FrameIo): Promise<KeptFrame> {
+  const { signal, onDownload = () => {}, ...times } = options;
+  const keepFrame = await createFrameKeeper("The last frame of a video", signal, io);
+  if ("file" in source) return keepFrame(source.file, signal);
+  const { id, entry, open } = source;
+  const savedFile = entry?.content && entry.file;
+  if (savedFile && entry.content && (await hasContent(savedFile, entry.content, io.disk)))
+    return keepFrame(savedFile, signal);
+  onDownload();
   const { service } = await open();
   // Opened as for stdout, so that the file is temporary, and the video is not recorded as delivered.
-  const source = await openAttempt(service, id, { ...times, outputPath: "-", signal });
+  const attempt = await openAttempt(service, id, { ...times, outputPath: "-", signal });
   try {
-    const finished = await finish(source).catch((error: VidgenError) => {
+    const finished = await finish(attempt).catch((error: VidgenError) => {
       // Replaced, because the code of the error is about the source, not about the start.
       throw error.ended ? noVideoError(id, error) : error;
     });
     if (finished.kind === "url") throw new Error("a video with an output path is always saved");
-    return await keep(finished.file, signal);
+    return await keepFrame(finished.file, signal);
   } finally {
-    await close(source);
+    await close(attempt);
   }
 }
 

@@ -9,13 +9,13 @@ export type KeyCheck = {
   /** `foreign`: the reply of another kind of server; `unusual`: an error that does not concern the key. */
   verdict: "accepted" | "denied" | "unavailable" | "foreign" | "unusual";
   /** A short description of the reply. */
-  said: string;
+  replyText: string;
   httpStatus: number;
   /** The balance, if the service states it. */
   credits?: number;
 };
 
-/** Without a key, only the service is checked; it then answers "denied". */
+/** Without a key, only the service is checked; the verdict on a video service is then `denied`. */
 type TryOptions = { baseUrl: string; apiKey: string | undefined; limitMs: number };
 
 /**
@@ -29,7 +29,7 @@ export async function tryKey({ baseUrl, apiKey, limitMs }: TryOptions, io: Io): 
   const { reply } = answer;
   const balance = reply.headers?.["remaining-credits"];
   const credits = balance !== undefined && /^\d{1,15}$/.test(balance) ? { credits: Number(balance) } : {};
-  return { verdict: verdictOf(reply), said: describeReply(reply), httpStatus: reply.status, ...credits };
+  return { verdict: verdictOf(reply), replyText: describeReply(reply), httpStatus: reply.status, ...credits };
 }
 
 function verdictOf(reply: Reply): KeyCheck["verdict"] {

@@ -54,7 +54,7 @@ export function findServiceFolder(io: Io): string {
   return join(storageFolder("data", io), "service");
 }
 
-/** Stands for the key if nothing is sent. */
+/** The key of a dry run, which sends nothing. */
 export const noKey = "none";
 
 /** The name of the local service in the journal, whichever process runs it. */
@@ -67,16 +67,16 @@ export const localBaseUrl = "http://vidgen.localhost";
  */
 export async function openLocal(options: LocalOptions, io: Io): Promise<Local> {
   const { engine } = options;
-  const wanted = engine.length === 0 ? [] : (await import("../server/engines/engines.ts")).readEngines(engine);
+  const wantedEngines = engine.length === 0 ? [] : (await import("../server/engines/engines.ts")).readEngines(engine);
   const attach = async () => {
-    const joined = await connectLocal(options, io);
-    if (joined.isInProcess) return joined;
-    checkAnnounced(joined, wanted, options);
+    const found = await connectLocal(options, io);
+    if (found.isInProcess) return found;
+    checkAnnounced(found, wantedEngines, options);
     if (options.engineTimeout !== undefined)
       options.onNote(
         "The local service is already running: its own --engine-timeout applies, not that of this command.",
       );
-    return joined;
+    return found;
   };
   let connection = await attach();
   const { apiKey } = connection;
@@ -97,10 +97,10 @@ export async function openLocal(options: LocalOptions, io: Io): Promise<Local> {
         if (connection.isInProcess || init?.signal?.aborted || (await isAnswering(connection, io))) throw error;
         // Does not replace such a `serve`, because this process would have only previews, and `serve` could not start again until this command ends.
         const isServe = connection.announcement?.is_command !== true;
-        const isTheirs = isServe && connection.hasRealModels && engine.length === 0;
-        const next = isTheirs ? await findRunning(io) : await attach();
-        if (!next) throw error;
-        connection = next;
+        const mustNotReplace = isServe && connection.hasRealModels && engine.length === 0;
+        const replacement = mustNotReplace ? await findRunning(io) : await attach();
+        if (!replacement) throw error;
+        connection = replacement;
         mediaUrls.add(connection.mediaUrl);
         return send(url, init);
       }
@@ -126,12 +126,12 @@ function engineNamesFor(model: string, { engines }: Pick<LocalConnection, "engin
 const startLimitMs = 10_000;
 
 async function connectLocal(options: LocalOptions, io: Io): Promise<LocalConnection> {
-  const end = io.now() + startLimitMs;
+  const deadline = io.now() + startLimitMs;
   for (;;) {
     const found =
       (await findRunning(io)) ?? (options.isDryRun ? await planHere(options, io) : await runHere(options, io));
     if (typeof found !== "number") return found;
-    if (io.now() > end)
+    if (io.now() > deadline)
       throw new VidgenError("network", `The local service, process ${found}, does not respond. Nothing was sent.`, {
         hint: "It may be starting: run the same command again.",
       });
@@ -192,7 +192,7 @@ export type EngineOffer = {
 export async function findOffers(engine: readonly string[], io: Io): Promise<EngineOffer[]> {
   const { listOffers } = await import("../server/engines/engines.ts");
   const { readEngineSettings } = await import("./engines.ts");
-  const settings = readEngineSettings({ engine: [...engine] }, io, { leastJobs: 1 });
+  const settings = readEngineSettings({ engine: [...engine] }, io, { minJobs: 1 });
   const listed = await listOffers(settings, io, io.signal);
   return listed.map(({ engine: name, models, offer }) => ({
     engine: name,
@@ -213,14 +213,14 @@ export async function checkEngine(engine: readonly string[]): Promise<void> {
   (await import("../server/engines/engines.ts")).readEngines(engine);
 }
 
-async function createOwnEngines({ engine, engineTimeout, onNote }: LocalOptions, io: Io) {
+async function createEnginesHere({ engine, engineTimeout, onNote }: LocalOptions, io: Io) {
   const { createEngines } = await import("../server/engines/engines.ts");
   const { readEngineSettings } = await import("./engines.ts");
   const flags = { engine: [...engine], engineTimeout };
   const { findEngineSetting } = await import("./settings.ts");
   const setting = await findEngineSetting(io).catch(() => undefined);
   const isSetting = setting?.join(" ") === engine.join(" ");
-  return createEngines({ ...readEngineSettings(flags, io, { leastJobs: 1 }), isSetting, onNote }, io);
+  return createEngines({ ...readEngineSettings(flags, io, { minJobs: 1 }), isSetting, onNote }, io);
 }
 
 /**
@@ -229,29 +229,35 @@ async function createOwnEngines({ engine, engineTimeout, onNote }: LocalOptions,
  */
 function checkAnnounced(
   { announcement, baseUrl, hasRealModels }: LocalConnection,
-  wanted: readonly PlannedEngine[],
+  wantedEngines: readonly PlannedEngine[],
   { engine, isStarting }: LocalOptions,
 ): void {
   const { engines = [], is_command = false } = announcement ?? {};
-  const where = `The local service is already running${is_command ? " inside another command" : ""}, at ${baseUrl}, with `;
+  const alreadyRunningText = `The local service is already running${is_command ? " inside another command" : ""}, at ${baseUrl}, with `;
   const names = engines.map(({ name }) => name).join(", ") || "other engines";
-  const own = wanted.map(({ models, name, upstreamModel }) => ({ models, id: engineId(name, upstreamModel) }));
-  const theirs = engines.map(({ name, upstream_model, models }) => ({ models, id: engineId(name, upstream_model) }));
-  const isSame = own.every(({ models }) =>
-    models.every((model) => engineIdsFor(model, own) === engineIdsFor(model, theirs)),
+  const wantedIds = wantedEngines.map(({ models, name, upstreamModel }) => ({
+    models,
+    id: engineId(name, upstreamModel),
+  }));
+  const announcedIds = engines.map(({ name, upstream_model, models }) => ({
+    models,
+    id: engineId(name, upstream_model),
+  }));
+  const hasWantedEngines = wantedIds.every(({ models }) =>
+    models.every((model) => engineIdsFor(model, wantedIds) === engineIdsFor(model, announcedIds)),
   );
-  const way = is_command
+  const advice = is_command
     ? "Wait until that command has ended"
     : "Stop that service first, or leave out --engine to use it";
-  if (!isSame)
+  if (!hasWantedEngines)
     throw usage(
-      `${where}${names}, not with --engine ${engine.join(" ")}. Nothing was sent.`,
-      `${way}, or set VIDGEN_HOME to another folder.`,
+      `${alreadyRunningText}${names}, not with --engine ${engine.join(" ")}. Nothing was sent.`,
+      `${advice}, or set VIDGEN_HOME to another folder.`,
     );
-  if (isStarting && wanted.length === 0 && is_command && hasRealModels)
+  if (isStarting && wantedEngines.length === 0 && is_command && hasRealModels)
     throw usage(
-      `${where}${names}, which may cost money. Nothing was sent.`,
-      `${way}, or name its engine with --engine.`,
+      `${alreadyRunningText}${names}, which may cost money. Nothing was sent.`,
+      `${advice}, or name its engine with --engine.`,
     );
 }
 
@@ -292,7 +298,7 @@ function engineIdsFor(model: string, engines: readonly { models: readonly string
 /** Runs the service in this process; returns the process id if another process already runs it. */
 async function runHere(options: LocalOptions, io: Io): Promise<LocalConnection | number> {
   const { engine, isStarting, onNote } = options;
-  const engines = engine.length === 0 ? undefined : await createOwnEngines(options, io);
+  const engines = engine.length === 0 ? undefined : await createEnginesHere(options, io);
   if (engines && isStarting) {
     const { checkEngineKeys } = await import("../server/engines/check.ts");
     await checkEngineKeys(engines, io, io.signal);

@@ -27,12 +27,12 @@ export function describeEarlierPrice({ base_url, request, at, credits, cost }: S
  */
 export async function findModelPrices(io: Io, baseUrl?: string): Promise<Map<string, ModelPrice>> {
   const service = await resolveService(baseUrl, io).catch(() => undefined);
-  const stated = service ? await fetchPrices(service, io).catch(() => []) : [];
+  const listedPrices = service ? await fetchPrices(service, io).catch(() => []) : [];
   const journal = findJournal({ ...io, onNote: () => {} });
   const entries = await readRecent(journal);
-  const own = entries.filter(({ base_url }) => base_url === service?.baseUrl);
-  const prices = new Map(stated);
-  for (const entry of [...own, ...entries])
+  const entriesOfService = entries.filter(({ base_url }) => base_url === service?.baseUrl);
+  const prices = new Map(listedPrices);
+  for (const entry of [...entriesOfService, ...entries])
     if (isStated(entry) && !prices.has(entry.request.model)) prices.set(entry.request.model, entry);
   return prices;
 }

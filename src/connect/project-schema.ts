@@ -5,8 +5,8 @@ const must = (what: string) => ({ error: `must be ${what}` });
 export async function loadProjectSchema() {
   const { array, describe, int, minLength, minimum, number, optional, positive, record, strictObject, string, union } =
     await import("zod/mini");
-  const text = (about: string, what = "a text that is not empty") =>
-    optional(string(must(what)).check(minLength(1, must(what)), describe(about)));
+  const text = (description: string) =>
+    optional(string(must("a non-empty text")).check(minLength(1, must("a non-empty text")), describe(description)));
   const seconds = must("a number of seconds");
   const values = {
     model: text("The model, such as veo-3.1."),
@@ -18,8 +18,8 @@ export async function loadProjectSchema() {
     ),
     resolution: text("Such as 720p."),
     seed: optional(
-      int(must("a whole number from 0 on")).check(
-        minimum(0, must("a whole number from 0 on")),
+      int(must("a whole number, at least 0")).check(
+        minimum(0, must("a whole number, at least 0")),
         describe("The same request with the same seed gives a similar video, where the model takes one."),
       ),
     ),

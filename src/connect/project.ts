@@ -12,9 +12,9 @@ import { checkOutputSetting } from "./settings.ts";
 /** The file of a project: what is made there, never where it is sent or with which key. */
 export const projectFile = "vidgen.json";
 
-/** What the file, or one of its presets, says about each start. */
+/** The values of the file, or of one of its presets, for each start. */
 export type ProjectValues = {
-  /** By the request's fields, as flags have them. */
+  /** The fields of the request, as texts like those of flags. */
   texts: FieldTexts;
   style?: string | undefined;
   /** A path relative to the current folder. */
@@ -33,16 +33,17 @@ export type Project = {
 type ProjectIo = Pick<Io, "cwd" | "uid" | "home" | "disk">;
 
 /**
- * The project of the current folder: the nearest vidgen.json up to the home folder or a folder with `.git`; outside of both only that of the current
- * folder. Throws `usage` for a file that cannot be used, is another user's, or names a path outside of its folder.
+ * The project of the current folder: the nearest vidgen.json in it or above it, up to the home folder or a folder with `.git`. If there is neither above
+ * it, only a vidgen.json in the current folder counts. Throws `usage` for a file that cannot be used, is another user's, or names a path outside of its
+ * folder.
  */
 export async function findProject(io: ProjectIo): Promise<Project | undefined> {
   for (const folder of await listFolders(io)) {
     const file = join(folder, projectFile);
-    const found = await io.disk.lstat(file).catch((error) => {
+    const stats = await io.disk.lstat(file).catch((error) => {
       if (!["ENOENT", "ENOTDIR", "EACCES"].includes(systemCode(error) ?? "")) throw unusable(file, systemReason(error));
     });
-    if (found) return readProject(file, found, io);
+    if (stats) return readProject(file, stats, io);
   }
   return undefined;
 }
@@ -67,16 +68,16 @@ function isThere(path: string, disk: Io["disk"]): Promise<boolean> {
 
 const maxBytes = 1_000_000;
 
-type Found = Awaited<ReturnType<Io["disk"]["lstat"]>>;
+type FileStats = Awaited<ReturnType<Io["disk"]["lstat"]>>;
 
-async function readProject(file: string, found: Found, { uid, disk }: ProjectIo): Promise<Project> {
-  if (found.isSymbolicLink()) throw unusable(file, "it is a symbolic link, which could lead anywhere");
-  if (!found.isFile()) throw unusable(file, "it is not a file");
-  if (uid !== undefined && found.uid !== uid)
+async function readProject(file: string, stats: FileStats, { uid, disk }: ProjectIo): Promise<Project> {
+  if (stats.isSymbolicLink()) throw unusable(file, "it is a symbolic link, which could lead anywhere");
+  if (!stats.isFile()) throw unusable(file, "it is not a file");
+  if (uid !== undefined && stats.uid !== uid)
     throw unusable(
       file,
       "it belongs to another user, and decides what is paid for",
-      `If you trust it, make it yours: copy it, or run \`chown\`.`,
+      "If you trust it, make it yours: copy it, or run `chown`.",
     );
   const text = await readText(file, disk);
   return checkProject(parse(text, file), file, disk);
@@ -113,36 +114,36 @@ function unusable(file: string, reason: string, hint = "Fix or move it; vidgen d
 }
 
 async function checkProject(value: unknown, file: string, disk: Io["disk"]): Promise<Project> {
-  checkGivenNames(value, file);
+  checkNames(value, file);
   const { success, data, error } = (await loadProjectSchema()).safeParse(value);
   if (!success) throw schemaFault(error.issues[0], file);
   const { presets = {}, references = {}, $schema: _, ...values } = data;
-  const checked = (given: typeof values, where: string) => checkValues(given, { file, where, disk });
-  const readPresets = Object.entries(presets).map(
-    async ([name, given]) => [name, await checked(given, `presets.${name}.`)] as const,
+  const check = (given: typeof values, prefix: string) => checkValues(given, { file, prefix, disk });
+  const presetEntries = Object.entries(presets).map(
+    async ([name, presetValues]) => [name, await check(presetValues, `presets.${name}.`)] as const,
   );
-  const readReferences = Object.entries(references).map(async ([name, images]) => {
+  const referenceEntries = Object.entries(references).map(async ([name, images]) => {
     const list = [images].flat();
-    const where = (index: number) => `references.${name}${Array.isArray(images) ? `[${index}]` : ""}`;
-    const paths = list.map((path, index) => checkInside(path, { file, where: where(index), disk }));
+    const fieldName = (index: number) => `references.${name}${Array.isArray(images) ? `[${index}]` : ""}`;
+    const paths = list.map((path, index) => checkInside(path, { file, fieldName: fieldName(index), disk }));
     return [name, await Promise.all(paths)] as const;
   });
   return {
     file,
-    values: await checked(values, ""),
-    presets: new Map(await Promise.all(readPresets)),
-    references: new Map(await Promise.all(readReferences)),
+    values: await check(values, ""),
+    presets: new Map(await Promise.all(presetEntries)),
+    references: new Map(await Promise.all(referenceEntries)),
   };
 }
 
 /** The names of presets and references are typed, and found in prompts: letters, digits, `_` and `-`. */
 const namePattern = /^[\p{L}\p{N}_][\p{L}\p{N}_-]*$/u;
 
-/** zod leaves out the key `__proto__` of a record without saying so. */
-function checkGivenNames(value: unknown, file: string): void {
+/** Checks the names before zod does, which silently drops the key `__proto__` of a record. */
+function checkNames(value: unknown, file: string): void {
   for (const group of ["presets", "references"] as const) {
-    const named = isRecord(value) ? value[group] : undefined;
-    for (const name of isRecord(named) ? Object.keys(named) : [])
+    const valuesByName = isRecord(value) ? value[group] : undefined;
+    for (const name of isRecord(valuesByName) ? Object.keys(valuesByName) : [])
       if (!namePattern.test(name) || name === "__proto__")
         throw unusable(file, `${group} has the name "${shorten(name)}"; a name has letters, digits, _ and -`);
   }
@@ -152,10 +153,10 @@ type Issue = { code?: string | undefined; path: PropertyKey[]; message: string; 
 
 function schemaFault(issue: Issue | undefined, file: string): VidgenError {
   const { code, path = [], message = "", keys: [key = ""] = [] } = issue ?? {};
-  const where = (names: readonly PropertyKey[]) => shorten(formatPath(names));
-  if (code !== "unrecognized_keys") return unusable(file, `${where(path) || "the file"} ${message}`);
+  const fieldText = (names: readonly PropertyKey[]) => shorten(formatPath(names));
+  if (code !== "unrecognized_keys") return unusable(file, `${fieldText(path) || "the file"} ${message}`);
   const guess = findSimilar(key.slice(0, 30), path.length === 0 ? topNames : valueNames);
-  const reason = `the field ${where([...path, key])} is unknown: the file says what is made, never where that is sent or with which key`;
+  const reason = `the field ${fieldText([...path, key])} is unknown: the file says what is made, never where that is sent or with which key`;
   return unusable(file, reason, guess && `Did you mean ${guess}?`);
 }
 
@@ -170,26 +171,24 @@ function formatPath(path: readonly PropertyKey[]): string {
     .replace(/^\./, "");
 }
 
-type Where = { file: string; where: string; disk: Io["disk"] };
-
 async function checkValues(
-  { style, output, ...given }: Record<string, string | number | undefined>,
-  { file, where, disk }: Where,
+  { style, output, ...fieldValues }: Record<string, string | number | undefined>,
+  { file, prefix, disk }: { file: string; prefix: string; disk: Io["disk"] },
 ): Promise<ProjectValues> {
   const texts: FieldTexts = {};
   for (const field of fields) {
-    const value = given[field.name];
+    const value = fieldValues[field.name];
     if (value === undefined) continue;
     const fault = findValueFault(field, String(value)) ?? findControlFault(String(value));
-    if (fault !== undefined) throw unusable(file, `${where}${field.name} ${fault}`);
+    if (fault !== undefined) throw unusable(file, `${prefix}${field.name} ${fault}`);
     texts[field.name] = String(value);
   }
   const values = { texts, style: style === undefined ? undefined : String(style).trim() };
   if (output === undefined) return values;
-  if (output === "-") throw unusable(file, `${where}output must be a path, not -`);
-  const path = await checkInside(String(output), { file, where: `${where}output`, disk });
-  await checkOutputSetting(String(output), `${where}output in ${file}`);
-  return { ...values, output: fromHere(path) };
+  if (output === "-") throw unusable(file, `${prefix}output must be a path, not -`);
+  const path = await checkInside(String(output), { file, fieldName: `${prefix}output`, disk });
+  await checkOutputSetting(String(output), `${prefix}output in ${file}`);
+  return { ...values, output: fromCurrentFolder(path) };
 }
 
 function findControlFault(text: string): string | undefined {
@@ -197,16 +196,20 @@ function findControlFault(text: string): string | undefined {
 }
 
 /** The absolute path that the file names. Throws `usage` unless it is relative and, followed through links, inside of the file's folder. */
-async function checkInside(typed: string, { file, where, disk }: Where): Promise<string> {
+async function checkInside(
+  typed: string,
+  { file, fieldName, disk }: { file: string; fieldName: string; disk: Io["disk"] },
+): Promise<string> {
   const fault = findControlFault(typed);
-  if (fault !== undefined) throw unusable(file, `${where} ${fault}`);
+  if (fault !== undefined) throw unusable(file, `${fieldName} ${fault}`);
   const folder = dirname(file);
   const isRelative = typed.trim() !== "" && !isAbsolute(typed) && !/^[a-z][a-z\d+.-]*:/i.test(typed);
-  const real = isRelative ? await followLinks(resolve(folder, typed), disk) : undefined;
-  const inside = await disk.realpath(folder);
-  if (real !== undefined && (real === inside || real.startsWith(inside.endsWith(sep) ? inside : inside + sep)))
+  const realPath = isRelative ? await followLinks(resolve(folder, typed), disk) : undefined;
+  const realFolder = await disk.realpath(folder);
+  const realPrefix = realFolder.endsWith(sep) ? realFolder : realFolder + sep;
+  if (realPath !== undefined && (realPath === realFolder || realPath.startsWith(realPrefix)))
     return join(folder, typed);
-  throw unusable(file, `${where} must be a path inside of its folder, not "${shorten(typed)}"`);
+  throw unusable(file, `${fieldName} must be a path inside of its folder, not "${shorten(typed)}"`);
 }
 
 /** The path without links, also of a file that does not exist yet; `undefined` through a link that leads nowhere. */
@@ -219,9 +222,9 @@ async function followLinks(path: string, disk: Io["disk"]): Promise<string | und
 }
 
 /** An absolute path relative to the current folder; a folder keeps its slash. */
-function fromHere(path: string): string {
-  const here = relative("", path) || ".";
-  return /[/\\]$/.test(path) && !/[/\\]$/.test(here) ? `${here}/` : here;
+function fromCurrentFolder(path: string): string {
+  const relativePath = relative("", path) || ".";
+  return /[/\\]$/.test(path) && !/[/\\]$/.test(relativePath) ? `${relativePath}/` : relativePath;
 }
 
 /** All values of the file by their names there. */
@@ -237,9 +240,9 @@ export function listProjectValues({ file, values, presets, references }: Project
   ];
 }
 
-function namedValues({ texts, style, output }: ProjectValues, before: string): [string, string][] {
+function namedValues({ texts, style, output }: ProjectValues, prefix: string): [string, string][] {
   const named = Object.entries({ ...texts, style, output });
-  return named.flatMap(([name, value]) => (value === undefined ? [] : [[before + name, value]]));
+  return named.flatMap(([name, value]) => (value === undefined ? [] : [[prefix + name, value]]));
 }
 
 /** The values of a preset. Throws `usage` for an unknown one. */
@@ -260,6 +263,6 @@ export function unknownName(
 ): VidgenError {
   const guess = findSimilar(name, [...known]);
   const list = known.length === 0 ? `It has no ${kind}s.` : `Its ${kind}s: ${shorten(known.join(", "))}.`;
-  const question = guess === undefined ? "" : ` Did you mean ${guess}?`;
-  return usage(`${file} has no ${kind} "${shorten(name)}".${question} Nothing was sent.`, list);
+  const guessText = guess === undefined ? "" : ` Did you mean ${guess}?`;
+  return usage(`${file} has no ${kind} "${shorten(name)}".${guessText} Nothing was sent.`, list);
 }

@@ -3,7 +3,7 @@ import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { localBaseUrl, noKey, openLocal } from "./local.ts";
 import { createSession, type ServiceAccess, type Session, type SessionOptions } from "./session.ts";
-import { findBaseUrl, findEngineSetting, resolveApiKey, resolveBaseUrl, resolveOwnKey } from "./settings.ts";
+import { findBaseUrl, findEngineSetting, resolveApiKey, resolveBaseUrl, resolveKeyOfStart } from "./settings.ts";
 import { journalIn, storageFolder } from "./storage.ts";
 
 /** The base URL if none is set and nothing is sent. */
@@ -24,8 +24,8 @@ export type Services = {
 
 /** With `--local` or `--base-url` there is only that service. Throws `usage` for both; sends nothing to a remote service. */
 export async function openServices(options: SessionOptions, io: Io): Promise<Services> {
-  const { local = false, baseUrl: typed, output } = options;
-  if (local && typed !== undefined) throw usage("--local and --base-url cannot be combined.");
+  const { local = false, baseUrl: flagUrl, output } = options;
+  if (local && flagUrl !== undefined) throw usage("--local and --base-url cannot be combined.");
   const journal = findJournal({ ...io, onNote: output.note });
   const shared = { ...options, journal };
   /** Sessions by service and key, since a login may change the key. */
@@ -42,17 +42,17 @@ export async function openServices(options: SessionOptions, io: Io): Promise<Ser
   return {
     journal,
     async open(baseUrl) {
-      const other = local || typed !== undefined ? undefined : baseUrl;
-      const isFlagged = local || typed !== undefined;
-      const isLocal = local || other === localBaseUrl;
-      const engine =
-        options.engine ?? (isFlagged || !(isLocal || other === undefined) ? undefined : await findEngineSetting(io));
-      if (isLocal || (other === undefined && engine))
+      const isFlagged = local || flagUrl !== undefined;
+      const startUrl = isFlagged ? undefined : baseUrl;
+      const isLocal = local || startUrl === localBaseUrl;
+      const hasEngineSetting = !isFlagged && (isLocal || startUrl === undefined);
+      const engine = options.engine ?? (hasEngineSetting ? await findEngineSetting(io) : undefined);
+      if (isLocal || (startUrl === undefined && engine))
         return openOnce(localBaseUrl, () => openLocalService({ ...options, engine }, io));
-      const found = other === undefined ? resolveService(typed, io) : findAccess(other, io);
+      const resolving = startUrl === undefined ? resolveService(flagUrl, io) : findAccess(startUrl, io);
       const service = await (options.isDryRun
-        ? found.catch((error) => withoutKeyCheck(error, other ?? typed, io))
-        : found);
+        ? resolving.catch((error) => withoutKey(error, startUrl ?? flagUrl, io))
+        : resolving);
       return openOnce(`${service.baseUrl} ${service.apiKey}`, async () => service);
     },
     async close(isDone) {
@@ -62,11 +62,11 @@ export async function openServices(options: SessionOptions, io: Io): Promise<Ser
 }
 
 async function findAccess(baseUrl: string, io: Io): Promise<ServiceAccess> {
-  return { baseUrl, ...(await resolveOwnKey(baseUrl, io)) };
+  return { baseUrl, ...(await resolveKeyOfStart(baseUrl, io)) };
 }
 
 /** A dry run needs no key. Rethrows the error if there is no base URL either. */
-async function withoutKeyCheck(error: unknown, flag: string | undefined, io: Io): Promise<ServiceAccess> {
+async function withoutKey(error: unknown, flag: string | undefined, io: Io): Promise<ServiceAccess> {
   const baseUrl = asVidgenError(error).code === "auth" ? await findBaseUrl(flag, io) : undefined;
   if (baseUrl === undefined) throw error;
   return { baseUrl, apiKey: noKey };

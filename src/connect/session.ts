@@ -42,15 +42,15 @@ export type Session = {
   /** Whether the local service runs inside this process, so that its URLs end with the command. */
   isInProcess(): boolean;
   /** The URL of a video; `undefined` if it ends with the command. */
-  lastingUrl(videoUrl: string | undefined): string | undefined;
+  durableUrl(videoUrl: string | undefined): string | undefined;
   /** Whether the service is the local service, whose credits are free. */
   isLocal: boolean;
   /** The engines for a model at the local service. */
   enginesFor(model: string): readonly string[];
   /** The model of a generation and its typical time, if the journal knows them. Never rejects. */
-  findTypical(id: string): Promise<{ model: string | undefined; typicalMs: number | undefined }>;
+  findTypicalTime(id: string): Promise<{ model: string | undefined; typicalMs: number | undefined }>;
   /** With `--write-info-json`, writes the info file of a video that was already saved. Throws `output`, or the signal's reason. */
-  complete(finished: Finished): Promise<void>;
+  addInfoFile(finished: Finished): Promise<void>;
   /** Adds a hint to a `not_found` error that names the service where the id was started; returns other errors unchanged. */
   explainNotFound(error: unknown, id: string): Promise<unknown>;
   /** Closes the local service if it runs in this process; with `isDone` only after its callbacks were sent. */
@@ -61,8 +61,8 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
   const { baseUrl, apiKey, keyHint, local } = access;
   const { output, journal } = options;
   output.hide(apiKey);
-  const unused = local === undefined ? unusedProxy(new URL(baseUrl), io.env) : undefined;
-  if (unused !== undefined) output.note(`${unused.says} ${unused.fix}`);
+  const proxyWarning = local === undefined ? unusedProxy(new URL(baseUrl), io.env) : undefined;
+  if (proxyWarning !== undefined) output.note(`${proxyWarning.says} ${proxyWarning.fix}`);
   const fetch = traceFetch(local?.fetch ?? io.fetch, baseUrl, output, io);
   const service = openService(
     {
@@ -82,25 +82,25 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
     { ...io, fetch },
   );
   /** The newest entries, which are enough for a model's typical time. */
-  let recent: Promise<Entry[]> | undefined;
+  let recentEntries: Promise<Entry[]> | undefined;
 
   const explainNotFound = async (error: unknown, id: string) => {
     if (!(error instanceof VidgenError) || error.code !== "not_found") return error;
     const entries = await readEntries(journal).catch(() => []);
-    const started = entries.find((entry) => entry.base_url !== baseUrl && entry.id?.startsWith(id));
-    const hint = started ? otherServiceHint(started.base_url, options) : listHint;
+    const startEntry = entries.find((entry) => entry.base_url !== baseUrl && entry.id?.startsWith(id));
+    const hint = startEntry ? otherServiceHint(startEntry.base_url, options) : listHint;
     return error.with({ hint });
   };
 
   /** `listRecent` never rejects, so that a paid video is saved even if the journal cannot be read. */
-  const findTypical = async (id: string) => {
-    recent ??= listRecent(service);
-    const entries = await recent;
+  const findTypicalTime = async (id: string) => {
+    recentEntries ??= listRecent(service);
+    const entries = await recentEntries;
     const entry = entries.find((each) => each.id === id);
     return { model: entry?.request.model, typicalMs: entry && typicalMs(entries, entry) };
   };
 
-  const complete = async (finished: Finished): Promise<void> => {
+  const addInfoFile = async (finished: Finished): Promise<void> => {
     if (finished.kind === "found" && options.writeInfoJson) await addInfo(service, finished.of.id, finished.file, io);
   };
 
@@ -112,10 +112,10 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
     isLocal: local !== undefined,
     enginesFor: (model) => (local?.engine.length ? local.engine : (local?.enginesFor(model) ?? [])),
     isInProcess,
-    lastingUrl: (videoUrl) => (isInProcess() ? undefined : videoUrl),
+    durableUrl: (videoUrl) => (isInProcess() ? undefined : videoUrl),
     explainNotFound,
-    findTypical,
-    complete,
+    findTypicalTime,
+    addInfoFile,
     async close(isDone) {
       if (isDone) await local?.settled();
       await local?.close();
@@ -126,10 +126,10 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
 /** The files and folders of vidgen itself. */
 function findProtectedPaths(io: Io): string[] {
   const journal = hasFolder("state", io) ? journalIn(storageFolder("state", io)) : undefined;
-  const inState =
+  const stateFiles =
     journal === undefined ? [] : [journal, `${journal}.lock`, `${journal}.leases`, join(dirname(journal), "frames")];
   return [
-    ...inState,
+    ...stateFiles,
     ...(hasFolder("config", io) ? [configPath(io)] : []),
     ...(hasFolder("data", io) ? [findServiceFolder(io)] : []),
   ];

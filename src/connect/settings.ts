@@ -71,8 +71,8 @@ type FoundKey = { apiKey: string; keyHint: string };
 /** The key for a base URL: VIDGEN_API_KEY > the key saved for its origin. Throws `auth` if there is none. */
 export async function resolveApiKey(baseUrl: string, io: SettingsIo): Promise<FoundKey> {
   const { VIDGEN_API_KEY } = io.env;
-  const fromVariable = "It came from VIDGEN_API_KEY, which overrides a saved key: set a valid one, or unset it.";
-  if (VIDGEN_API_KEY) return { apiKey: checkApiKey(VIDGEN_API_KEY), keyHint: fromVariable };
+  const variableHint = "It came from VIDGEN_API_KEY, which overrides a saved key: set a valid one, or unset it.";
+  if (VIDGEN_API_KEY) return { apiKey: checkApiKey(VIDGEN_API_KEY), keyHint: variableHint };
   const key = (await readSaved(io)).keys?.[new URL(baseUrl).origin];
   if (key) return { apiKey: checkApiKey(key), keyHint: savedKeyHint("vidgen login", io) };
   throw new VidgenError("auth", `No API key for ${new URL(baseUrl).origin}.`, {
@@ -88,10 +88,10 @@ export async function hasKey(flag: string | undefined, io: SettingsIo): Promise<
 }
 
 /**
- * The key for the service of an earlier generation. VIDGEN_API_KEY belongs to the configured service, and is not sent to
+ * The key for the service that started a generation in the journal. VIDGEN_API_KEY belongs to the configured service, and is not sent to
  * other services in the journal. Throws `auth` if there is none.
  */
-export async function resolveOwnKey(baseUrl: string, io: SettingsIo): Promise<FoundKey> {
+export async function resolveKeyOfStart(baseUrl: string, io: SettingsIo): Promise<FoundKey> {
   const { origin } = new URL(baseUrl);
   await checkUsableUrl(baseUrl, "The base URL where it was started", io);
   const configured = await findBaseUrl(undefined, io);
@@ -99,9 +99,9 @@ export async function resolveOwnKey(baseUrl: string, io: SettingsIo): Promise<Fo
   const key = (await readSaved(io)).keys?.[origin];
   const login = `vidgen login --base-url ${baseUrl}`;
   if (key) return { apiKey: checkApiKey(key), keyHint: savedKeyHint(login, io) };
-  const toUse = io.env.VIDGEN_API_KEY ? `, or add --base-url ${baseUrl} to use VIDGEN_API_KEY there` : "";
+  const alternative = io.env.VIDGEN_API_KEY ? `, or add --base-url ${baseUrl} to use VIDGEN_API_KEY there` : "";
   throw new VidgenError("auth", `No API key for ${origin}, where it was started.`, {
-    hint: `Save one with \`${login}\`${toUse}.`,
+    hint: `Save one with \`${login}\`${alternative}.`,
   });
 }
 
@@ -145,14 +145,14 @@ export async function checkOutputSetting(output: string, source: string): Promis
  */
 export async function findEngineSetting(io: SettingsIo): Promise<string[] | undefined> {
   const { VIDGEN_BASE_URL } = io.env;
-  const typed = io.env.VIDGEN_ENGINE;
-  const saved = typed || VIDGEN_BASE_URL ? undefined : await readSaved(io);
-  const text = (typed || saved?.engine || "").trim();
+  const fromVariable = io.env.VIDGEN_ENGINE;
+  const saved = fromVariable || VIDGEN_BASE_URL ? undefined : await readSaved(io);
+  const text = (fromVariable || saved?.engine || "").trim();
   if (text === "") return undefined;
-  const [source, other] = saved ? [configPath(io), saved.base_url] : ["The environment", VIDGEN_BASE_URL];
-  if (other)
+  const [source, baseUrl] = saved ? [configPath(io), saved.base_url] : ["The environment", VIDGEN_BASE_URL];
+  if (baseUrl)
     throw usage(
-      `${source} sets both an engine (${text}) and a base URL (${other}).`,
+      `${source} sets both an engine (${text}) and a base URL (${baseUrl}).`,
       "Choose one for this command with --engine or --base-url; `vidgen config` shows where each is set.",
     );
   return text.split(/\s+/);
@@ -193,18 +193,18 @@ export const settingVariables: Readonly<Record<SettingName, string>> = {
 
 /** Saves a setting; `undefined` removes it. Returns the file's path; throws `output` if it cannot be written. */
 export async function saveSetting(name: SettingName, value: string | undefined, io: SettingsIo): Promise<string> {
-  const { [name]: _, ...others } = await readSaved(io);
-  return writeSaved(value === undefined ? others : { ...others, [name]: value }, io);
+  const { [name]: _, ...otherSettings } = await readSaved(io);
+  return writeSaved(value === undefined ? otherSettings : { ...otherSettings, [name]: value }, io);
 }
 
-/** Removes the key saved for the origin of a base URL, and the permission for plain http there; returns `false` if there was no key. */
+/** Removes the key saved for the origin of a base URL, and the permission for plain http there. Returns `false` if there was no key. */
 export async function removeLogin(baseUrl: string, io: SettingsIo): Promise<boolean> {
   const { allow_http = [], ...saved } = await readSaved(io);
   const { origin } = new URL(baseUrl);
   const { [origin]: key, ...keys } = saved.keys ?? {};
-  const others = allow_http.filter((allowed) => allowed !== origin);
-  if (key === undefined && others.length === allow_http.length) return false;
-  await writeSaved({ ...saved, keys, ...(others.length > 0 && { allow_http: others }) }, io);
+  const stillAllowed = allow_http.filter((allowed) => allowed !== origin);
+  if (key === undefined && stillAllowed.length === allow_http.length) return false;
+  await writeSaved({ ...saved, keys, ...(stillAllowed.length > 0 && { allow_http: stillAllowed }) }, io);
   return key !== undefined;
 }
 

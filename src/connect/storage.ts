@@ -12,10 +12,10 @@ type StorageIo = Pick<Io, "env" | "home" | "platform">;
  */
 export function folders(io: StorageIo): { config: string; data: string; state: string } {
   const { env, home, platform } = io;
-  const own = env.VIDGEN_HOME;
-  if (own) {
-    if (!isAbsolute(own)) throw relativeError(own, platform);
-    return { config: own, data: own, state: own };
+  const folder = env.VIDGEN_HOME;
+  if (folder) {
+    if (!isAbsolute(folder)) throw relativeError(folder, platform);
+    return { config: folder, data: folder, state: folder };
   }
   if (platform === "darwin") {
     const data = join(home, "Library/Application Support/vidgen");
@@ -26,24 +26,24 @@ export function folders(io: StorageIo): { config: string; data: string; state: s
     const data = join(env.LOCALAPPDATA ?? join(home, "AppData/Local"), "vidgen");
     return { config, data, state: data };
   }
-  const xdg = (name: string, otherwise: string) => {
+  const xdg = (name: string, fallback: string) => {
     const value = env[name];
-    return join(value && isAbsolute(value) ? value : join(home, otherwise), "vidgen");
+    return join(value && isAbsolute(value) ? value : join(home, fallback), "vidgen");
   };
   const data = xdg("XDG_DATA_HOME", ".local/share");
   return { config: xdg("XDG_CONFIG_HOME", ".config"), data, state: xdg("XDG_STATE_HOME", ".local/state") };
 }
 
-/** Whether there is such a folder. Without a home folder, its path would be relative to the current folder, which is not safe. */
+/** Whether vidgen has such a folder, which may not exist yet. Without a home folder, its path would be relative to the current folder, which is not safe. */
 export function hasFolder(kind: "config" | "data" | "state", io: StorageIo): boolean {
   return isAbsolute(folders(io)[kind]);
 }
 
-function relativeError(own: string, platform: string): VidgenError {
-  const hint = own.startsWith("~")
+function relativeError(typed: string, platform: string): VidgenError {
+  const hint = typed.startsWith("~")
     ? 'The shell replaces a ~ only where it is not quoted: VIDGEN_HOME="$HOME/..."'
     : `Such as VIDGEN_HOME=${platform === "win32" ? "C:\\Users\\me\\vidgen" : "/home/me/vidgen"}`;
-  return usage(`VIDGEN_HOME must be an absolute path, not ${own}. Nothing was sent.`, hint);
+  return usage(`VIDGEN_HOME must be an absolute path, not ${typed}. Nothing was sent.`, hint);
 }
 
 /** The folder for the journal ("state") or for the local service ("data"). Throws `output` without a home folder. */
@@ -72,16 +72,16 @@ export async function findAccessError(folder: string): Promise<string | undefine
   }
 }
 
-/** Whether other users cannot read a file. */
-export async function isOnlyOwners(path: string): Promise<boolean> {
+/** Whether a file exists, and other users can neither read nor write it. */
+export async function isPrivateFile(path: string): Promise<boolean> {
   const found = await stat(path).catch(() => undefined);
-  return found !== undefined && openModeOf(found) === undefined;
+  return found !== undefined && sharedModeOf(found) === undefined;
 }
 
 /**
  * The mode of a file or folder that other users can access, such as "0644". vidgen creates its own with 0600 and 0700, and does
  * not change existing ones.
  */
-export function openModeOf({ mode }: { mode: number }): string | undefined {
+export function sharedModeOf({ mode }: { mode: number }): string | undefined {
   return (mode & 0o077) === 0 ? undefined : `0${(mode & 0o777).toString(8)}`;
 }

@@ -14,8 +14,8 @@ export type SessionOutput = {
   redact(text: string): string;
 };
 
-/** The maximum number of shown bytes of a reply, which may be a video by mistake. */
-const maxShown = 16_000;
+/** The maximum number of bytes of a reply that are shown: by mistake, a service may reply with a video. */
+const maxShownBytes = 16_000;
 
 /**
  * Prints each request and reply with `--verbose`; for the two endpoints of the API also the bodies, up to 16 kB each. The query of all
@@ -30,11 +30,11 @@ export function traceFetch(
   if (!output.verbose) return fetch;
   return async (url, init) => {
     const isApi = isEndpoint(url, baseUrl);
-    const shown = `${init?.method ?? "GET"} ${isApi ? url : removeUrlSecrets(url)}`;
+    const requestLine = `${init?.method ?? "GET"} ${isApi ? url : removeUrlSecrets(url)}`;
     const start = io.now();
     const report = (outcome: string | number) =>
-      output.trace(`< ${outcome} ${shown} (${Math.round(io.now() - start)} ms)`);
-    output.trace(`> ${shown}`);
+      output.trace(`< ${outcome} ${requestLine} (${Math.round(io.now() - start)} ms)`);
+    output.trace(`> ${requestLine}`);
     if (typeof init?.body === "string") output.trace(`> ${redactBody(init.body)}`);
     try {
       const response = await fetch(url, init);
@@ -62,12 +62,12 @@ function traceReply(response: HttpResponse, show: (body: string) => void): HttpR
     let length = 0;
     try {
       for await (const chunk of response.body ?? []) {
-        if (length < maxShown) text += decoder.decode(chunk.subarray(0, maxShown - length), { stream: true });
+        if (length < maxShownBytes) text += decoder.decode(chunk.subarray(0, maxShownBytes - length), { stream: true });
         length += chunk.byteLength;
         yield chunk;
       }
     } finally {
-      if (text !== "") show(length > maxShown ? cutBody(text) : redactBody(text));
+      if (text !== "") show(length > maxShownBytes ? cutBody(text) : redactBody(text));
     }
   }
   const body = passOn();
@@ -76,7 +76,7 @@ function traceReply(response: HttpResponse, show: (body: string) => void): HttpR
 
 /** Cuts at a space or a quote, so that the redaction recognizes URLs and keys. */
 function cutBody(text: string): string {
-  return `${redactBody(text.replace(/[^\s"]*$/, ""))}… (cut at ${maxShown / 1_000} kB)`;
+  return `${redactBody(text.replace(/[^\s"]*$/, ""))}… (cut at ${maxShownBytes / 1_000} kB)`;
 }
 
 /** A body without keys and secret parts of URLs; JSON may escape a slash. */

@@ -9,16 +9,16 @@ const timePattern =
 
 /** A time such as "90s", "5m", "1h30m", "30d", "1y" (365 days) or plain seconds, in milliseconds. Throws `usage`. */
 export function readTime(text: string, flag: string): number {
-  const [whole, ...counts] = timePattern.exec(text) ?? [];
-  const total = counts.reduce((sum, count, place) => sum + Number(count ?? 0) * (unitSeconds[place] ?? 0), 0);
-  if (whole && total > 0 && total < 1e9) return total * 1000;
+  const [match, ...counts] = timePattern.exec(text) ?? [];
+  const total = counts.reduce((sum, count, index) => sum + Number(count ?? 0) * (unitSeconds[index] ?? 0), 0);
+  if (match && total > 0 && total < 1e9) return total * 1000;
   throw usage(`${flag} must be a time such as 90s, 5m, 1h30m or plain seconds, not "${text}".`);
 }
 
 /** A whole number; without `most` there is no maximum. Throws `usage`. */
-export function readNumber(text: string, flag: string, { least = 0, most }: { least?: number; most?: number }): number {
+export function readNumber(text: string, flag: string, { min = 0, max }: { min?: number; max?: number }): number {
   const number = Number(text);
-  if (/^\d+$/.test(text) && number >= least && number <= (most ?? Number.MAX_SAFE_INTEGER)) return number;
-  const range = most === undefined ? `, at least ${least}` : ` from ${least} to ${most}`;
+  if (/^\d+$/.test(text) && number >= min && number <= (max ?? Number.MAX_SAFE_INTEGER)) return number;
+  const range = max === undefined ? `, at least ${min}` : ` from ${min} to ${max}`;
   throw usage(`${flag} must be a whole number${range}, not "${text}".`);
 }

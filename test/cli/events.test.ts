@@ -256,8 +256,8 @@ test.each([
   const told: object[] = [];
   const reporter = createReporter(() => {}, { event: (event) => told.push(event) }, { now: () => 0 });
   const videoUrl = `${mediaUrl}/1b4e.mp4`;
-  const lastingUrl = isInProcess ? undefined : videoUrl;
-  const result = { document: {}, file: undefined, videoUrl, lastingUrl, isNew: true };
+  const durableUrl = isInProcess ? undefined : videoUrl;
+  const result = { document: {}, file: undefined, videoUrl, durableUrl, isNew: true };
   reporter.ended("1b4e", result);
   expect(told).toEqual([expect.objectContaining({ event: "ended", video_url })]);
 });

@@ -10,7 +10,7 @@ import {
   removeLogin,
   resolveApiKey,
   resolveBaseUrl,
-  resolveOwnKey,
+  resolveKeyOfStart,
   saveLogin,
 } from "../../src/connect/settings.ts";
 import { folders } from "../../src/connect/storage.ts";
@@ -145,8 +145,8 @@ test("what a login allows is for its origin, and a logout forgets it with the ke
 test("a service that only the journal names gets no key by plain http, once that is no longer allowed", async () => {
   const saved = { base_url: one, keys: { [one]: "key-1", [lan]: key } };
   const allowed = await createWorld({ saved: { ...saved, allow_http: [lan] } });
-  expect(await resolveOwnKey(lan, allowed)).toMatchObject({ apiKey: key });
-  await expect(resolveOwnKey(lan, await createWorld({ saved }))).rejects.toMatchObject({ code: "usage" });
+  expect(await resolveKeyOfStart(lan, allowed)).toMatchObject({ apiKey: key });
+  await expect(resolveKeyOfStart(lan, await createWorld({ saved }))).rejects.toMatchObject({ code: "usage" });
 });
 
 test.each([

@@ -74,7 +74,7 @@ function addCreate(accounts: CommandUnknownOpts, context: Context): void {
     .action(async (name, options) => {
       const { credits: typed } = options;
       const most = Number.MAX_SAFE_INTEGER;
-      const credits = typed === undefined ? undefined : readNumber(typed, "--credits", { most });
+      const credits = typed === undefined ? undefined : readNumber(typed, "--credits", { max: most });
       await printKey(await (await open(options, context)).create(name, credits), context);
     });
   withDetails(command, { examples: ["vidgen accounts create ci --credits 500 > ci-key.txt"] });
@@ -332,7 +332,7 @@ async function printKey(made: MadeKey, { output }: Context): Promise<void> {
 }
 
 function readLimit(text: string, flag: string): number | null {
-  return text === "none" ? null : readNumber(text, flag, { least: 1, most: 1_000_000 });
+  return text === "none" ? null : readNumber(text, flag, { min: 1, max: 1_000_000 });
 }
 
 function countKeys(count: number): string {

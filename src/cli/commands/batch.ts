@@ -296,7 +296,7 @@ async function run(running: PreparedBatch, { command, io, output }: BatchContext
   const onEvent = (reported: GenerationEvent) => {
     const event =
       reported.event === "ended"
-        ? { ...reported, video_url: session.lastingUrl(reported.video_url ?? undefined) ?? null }
+        ? { ...reported, video_url: session.durableUrl(reported.video_url ?? undefined) ?? null }
         : reported;
     progress.show(event);
     output.event(event);
@@ -349,8 +349,8 @@ function readLimits({ jobs, keepCredits, ...flags }: BatchFlags) {
   return {
     ...readTimes(flags),
     ...readBudget(flags),
-    jobs: readNumber(jobs, "--jobs", { least: 1 }),
-    keepCredits: keepCredits === undefined ? undefined : readNumber(keepCredits, "--keep-credits", { least: 0 }),
+    jobs: readNumber(jobs, "--jobs", { min: 1 }),
+    keepCredits: keepCredits === undefined ? undefined : readNumber(keepCredits, "--keep-credits", { min: 0 }),
   };
 }
 

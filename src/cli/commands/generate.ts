@@ -306,7 +306,7 @@ type Starts = { models: readonly string[]; count: number };
 const maxStarts = 20;
 
 function readStarts({ count: typed, set = [], reuse, open }: GenerateFlags, command: CommandUnknownOpts): Starts {
-  const count = typed === undefined ? 1 : readNumber(typed, "-n", { least: 1, most: maxStarts });
+  const count = typed === undefined ? 1 : readNumber(typed, "-n", { min: 1, max: maxStarts });
   const models = readModels(readFieldFlags(command));
   const starts = { models, count };
   if (!isSeveral(starts)) return starts;

@@ -40,7 +40,7 @@ type ListenFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 /** Receives callbacks until Ctrl-C or SIGTERM. Prints a line for each; with `--json` first a document with the address. */
 async function listen(options: ListenFlags, context: Context): Promise<void> {
   const { io, output } = context;
-  const port = readNumber(options.port, "--port", { most: 65_535 });
+  const port = readNumber(options.port, "--port", { max: 65_535 });
   const forward = checkForward(options.forward);
   await checkOwnSecret(io);
   const findSecret = createSecretFinder(options, context);

@@ -11,7 +11,7 @@ import {
   saveLogin,
   saveSetting,
 } from "../../connect/settings.ts";
-import { isOnlyOwners } from "../../connect/storage.ts";
+import { isPrivateFile } from "../../connect/storage.ts";
 import { asVidgenError, type CommandErrorCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { checkBaseUrl, isPlainHttp, withScheme } from "../../protocol/url.ts";
@@ -68,7 +68,7 @@ export async function login(options: LoginFlags, context: Context): Promise<{ ba
   const isHttpAllowed = options.allowHttp === true && isPlainHttp(baseUrl);
   const { path, engine } = await saveLogin(baseUrl, { key, isHttpAllowed }, io);
   // On Windows, vidgen does not set who can read the file.
-  const isPrivate = io.platform !== "win32" && (await isOnlyOwners(path));
+  const isPrivate = io.platform !== "win32" && (await isPrivateFile(path));
   output.note(`${accepted} Saved in plain text in ${path}${isPrivate ? ", which only you can read" : ""}.`);
   if (engine !== undefined)
     output.note(
@@ -116,9 +116,9 @@ const tryAgain = "Check the base URL and your network, then try again.";
 
 /** Checks a key with the service. `accepted` is the note to print; throws when the key must not be saved. */
 async function checkKey(baseUrl: string, apiKey: string, context: Context) {
-  const { verdict, said, httpStatus, ...known } = await tryService(baseUrl, apiKey, context);
-  if (verdict === "denied") throw notSaved("auth", `The service rejected this key: ${said}.`, { httpStatus });
-  const unusual = `The service did not reject the key, but its response is unusual: ${said}. If the key does not work, check the base URL.`;
+  const { verdict, replyText, httpStatus, ...known } = await tryService(baseUrl, apiKey, context);
+  if (verdict === "denied") throw notSaved("auth", `The service rejected this key: ${replyText}.`, { httpStatus });
+  const unusual = `The service did not reject the key, but its response is unusual: ${replyText}. If the key does not work, check the base URL.`;
   return { accepted: verdict === "accepted" ? "The service accepted the key." : unusual, ...known };
 }
 
@@ -133,11 +133,11 @@ async function tryService(baseUrl: string, apiKey: string | undefined, { io, out
     if (io.signal.aborted) throw error;
     throw notSaved("network", `Could not reach ${baseUrl}: ${describeFailure(error)}.`, { hint: tryAgain });
   });
-  const { verdict, said, httpStatus } = check;
+  const { verdict, replyText, httpStatus } = check;
   if (verdict === "unavailable")
-    throw notSaved("network", `The service is not available right now: ${said}.`, { httpStatus, hint: tryAgain });
+    throw notSaved("network", `The service is not available right now: ${replyText}.`, { httpStatus, hint: tryAgain });
   if (verdict === "foreign")
-    throw notSaved("rejected", `${baseUrl} does not respond like the video service: ${said}.`, {
+    throw notSaved("rejected", `${baseUrl} does not respond like the video service: ${replyText}.`, {
       httpStatus,
       hint: tryAgain,
     });

@@ -45,7 +45,7 @@ async function mcp({ dir, ...given }: McpFlags, context: Context): Promise<void>
   if (local && baseUrl !== undefined) throw usage("--local and --base-url cannot be combined.");
   if (baseUrl !== undefined) await checkUsableUrl(baseUrl, "--base-url", io);
   const limit = io.env.VIDGEN_MCP_MAX_CREDITS;
-  const byDefault = limit ? readNumber(limit, "VIDGEN_MCP_MAX_CREDITS", { least: 1 }) : undefined;
+  const byDefault = limit ? readNumber(limit, "VIDGEN_MCP_MAX_CREDITS", { min: 1 }) : undefined;
   const { maxCredits = byDefault, maxCost } = readBudget(given);
   const { openFolder } = await import("../../mcp/folder.ts");
   const { openServices } = await import("../../connect/services.ts");

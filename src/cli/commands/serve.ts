@@ -284,7 +284,7 @@ async function readNetworks(allowed: AllowedNetwork[]): Promise<(ip: string, acc
 }
 
 function readCredits({ credits }: Pick<ServeOptions, "credits">): number | undefined {
-  return credits === undefined ? undefined : readNumber(credits, "--credits", { most: Number.MAX_SAFE_INTEGER });
+  return credits === undefined ? undefined : readNumber(credits, "--credits", { max: Number.MAX_SAFE_INTEGER });
 }
 
 function readKeep({ keep, keepRecords }: ServeOptions): ServiceFolderOptions["keep"] {

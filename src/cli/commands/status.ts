@@ -64,7 +64,7 @@ async function status(typed: string | undefined, given: StatusFlags, { io, outpu
   });
   const failure = generation.status === "failed" ? failedError(generation.id, generation) : undefined;
   const isShown = !session.isInProcess();
-  const videoUrl = session.lastingUrl(readVideoUrl(generation));
+  const videoUrl = session.durableUrl(readVideoUrl(generation));
   if (videoUrl !== undefined) checkVideoUrl(videoUrl, generation.id, output);
   const fields = [generation.id, generation.status, videoUrl].filter((field) => field !== undefined);
   const document = isShown ? generation : { ...generation, video_url: null, thumbnail_url: null };

@@ -1,4 +1,4 @@
-import { describeEngine, type EngineCheck, isPreviewAlone } from "../../connect/engines.ts";
+import { describeEngine, type EngineCheck, isPreviewOnly } from "../../connect/engines.ts";
 import type { Local } from "../../connect/local.ts";
 import { engineKeyNames } from "../../connect/settings.ts";
 import type { Io } from "../../io.ts";
@@ -27,7 +27,7 @@ export async function checkEngines({ baseUrl, apiKey }: Pick<Local, "baseUrl" | 
     const reply = await io.fetch(`${baseUrl}/engines`, { headers, signal: limit.signal });
     if (reply.status !== 200) return [];
     const { engines } = JSON.parse(await reply.text()) as { engines: EngineReport[] };
-    return isPreviewAlone(engines) ? [] : engines.map((engine) => checkReported(engine, engines));
+    return isPreviewOnly(engines) ? [] : engines.map((engine) => checkReported(engine, engines));
   } catch {
     return [];
   } finally {

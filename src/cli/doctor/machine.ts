@@ -6,7 +6,7 @@ import { ffmpegInstallHint, findFfmpeg } from "../../client/film/ffmpeg.ts";
 import { formatBytes } from "../../client/request/bytes.ts";
 import { findRunning, findServiceFolder } from "../../connect/local.ts";
 import { configHint, configPath, readSaved } from "../../connect/settings.ts";
-import { findAccessError, hasFolder, journalIn, openModeOf, storageFolder } from "../../connect/storage.ts";
+import { findAccessError, hasFolder, journalIn, sharedModeOf, storageFolder } from "../../connect/storage.ts";
 import { systemCode, systemReason } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { type Check, fail, failWith, pass, warn } from "./check.ts";
@@ -47,7 +47,7 @@ export async function checkJournal(io: Io): Promise<Check> {
 /** A warning about a file or a folder that other users can read or write. Windows has no such modes. */
 async function warnIfOpen(name: string, path: string, { platform }: Pick<Io, "platform">): Promise<Check | undefined> {
   const found = platform === "win32" ? undefined : await stat(path).catch(() => undefined);
-  const mode = found && openModeOf(found);
+  const mode = found && sharedModeOf(found);
   if (mode === undefined) return undefined;
   return warn(
     name,

@@ -130,7 +130,7 @@ function judgeFailure(error: unknown, url: URL, proxy: HttpProxy | undefined): C
   return [dns, failed("connection", proxy === undefined ? directFix : proxyFix(proxy))];
 }
 
-function judgeKeyCheck({ verdict, said }: KeyCheck, { baseUrl, apiKey }: CheckedService, ms: number): Check {
+function judgeKeyCheck({ verdict, replyText }: KeyCheck, { baseUrl, apiKey }: CheckedService, ms: number): Check {
   if (verdict === "accepted") {
     const accepts = apiKey === undefined ? "" : ", and accepted the key";
     return pass("service", `${baseUrl} responded in ${ms} ms${accepts}`);
@@ -139,14 +139,14 @@ function judgeKeyCheck({ verdict, said }: KeyCheck, { baseUrl, apiKey }: Checked
     return pass("service", `${baseUrl} responded in ${ms} ms, and requires a key`);
   if (verdict === "denied") {
     const fix = "Save another key with `vidgen login`; VIDGEN_API_KEY, if set, overrides it.";
-    return fail("service", `it rejected the key: ${said}`, { code: "auth", fix });
+    return fail("service", `it rejected the key: ${replyText}`, { code: "auth", fix });
   }
   if (verdict === "unavailable") {
     const fix = "The service has a problem: try again later.";
-    return fail("service", `it is unavailable: ${said}`, { code: "network", fix });
+    return fail("service", `it is unavailable: ${replyText}`, { code: "network", fix });
   }
   const fix = "Check the base URL.";
-  return fail("service", `it does not respond like the video service: ${said}`, { code: "rejected", fix });
+  return fail("service", `it does not respond like the video service: ${replyText}`, { code: "rejected", fix });
 }
 
 const maxClockErrorMs = 60_000;

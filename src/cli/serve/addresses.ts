@@ -34,8 +34,8 @@ export function readAddresses({ host, name, allowRemote, ...flags }: AddressFlag
       "Set --name to the host name by which they reach this machine, or --public-url and --public-media-url.",
     );
   const ports = {
-    api: readNumber(flags.port, "--port", { most: 65_535 }),
-    media: readNumber(flags.mediaPort, "--media-port", { most: 65_535 }),
+    api: readNumber(flags.port, "--port", { max: 65_535 }),
+    media: readNumber(flags.mediaPort, "--media-port", { max: 65_535 }),
   };
   const names = [...(name === undefined ? [] : [inUrl(name)]), ...hostsOf(publicUrls)];
   // With a public name, such as of a tunnel or a proxy, others reach even a service on loopback, which must not send requests to this machine for them.
@@ -51,7 +51,7 @@ function readMetricsPort(text: string, allowRemote: true | undefined): { host: s
       `On ${host}, other machines on the network could read the metrics without a key.`,
       "Add --allow-remote to allow that, or let Prometheus read /metrics at the API's address with the owner's key.",
     );
-  return { host, port: readNumber(digits, "--metrics-port", { most: 65_535 }) };
+  return { host, port: readNumber(digits, "--metrics-port", { max: 65_535 }) };
 }
 
 function readPublicUrls({ publicUrl, publicMediaUrl }: Pick<AddressFlags, "publicUrl" | "publicMediaUrl">) {

@@ -22,7 +22,7 @@ type EngineFactory = Awaited<ReturnType<typeof prepare>>;
 async function prepare(options: ServeEngineOptions, { io, output }: Context) {
   const { createEngines } = await import("../../server/engines/engines.ts");
   const { readOrigin } = await import("../../server/config.ts");
-  const settings = readEngineSettings(options, io, { leastJobs: options.database === undefined ? 1 : 0 });
+  const settings = readEngineSettings(options, io, { minJobs: options.database === undefined ? 1 : 0 });
   const common = { ...hideKeys(settings, output), onNote: output.note };
   return {
     create: (config: ServeConfig | undefined) =>

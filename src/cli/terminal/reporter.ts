@@ -49,9 +49,9 @@ export function createReporter(
       tell({ event: "ended", id: error.id ?? null, status, ...nothing, error: errorFieldsOf(error) });
       return error;
     },
-    ended(id, { file, lastingUrl, isNew }) {
+    ended(id, { file, durableUrl, isNew }) {
       if (isNew && file !== undefined) tell({ event: "saved", id, file });
-      const video_url = lastingUrl ?? null;
+      const video_url = durableUrl ?? null;
       tell({ event: "ended", id, status: "completed", file: file ?? null, video_url, error: null });
     },
     stopped(id, thrown) {

@@ -24,7 +24,7 @@ export type Result = {
   file: string | undefined;
   videoUrl: string;
   /** The URL, unless it stops working when the command ends. */
-  lastingUrl: string | undefined;
+  durableUrl: string | undefined;
   /** Whether this command saved the file, or an earlier one did. */
   isNew: boolean;
   /** The cost that the service states, in US dollars. */
@@ -37,21 +37,21 @@ export type Result = {
  */
 export function resultOf(
   finished: Finished,
-  session: Pick<Session, "lastingUrl">,
+  session: Pick<Session, "durableUrl">,
   output: Pick<Output, "redact">,
 ): Result {
   const { id } = finished.of;
   if (finished.kind === "found") {
     const { file } = finished;
-    return { document: { id, status: "completed", file }, file, videoUrl: "", lastingUrl: undefined, isNew: false };
+    return { document: { id, status: "completed", file }, file, videoUrl: "", durableUrl: undefined, isNew: false };
   }
   const { generation, videoUrl } = finished;
   const file = finished.kind === "saved" ? finished.file : undefined;
   if (file === undefined) checkVideoUrl(videoUrl, id, output);
-  const lastingUrl = session.lastingUrl(videoUrl);
-  const urls = lastingUrl === undefined ? { video_url: null, thumbnail_url: null } : { video_url: lastingUrl };
+  const durableUrl = session.durableUrl(videoUrl);
+  const urls = durableUrl === undefined ? { video_url: null, thumbnail_url: null } : { video_url: durableUrl };
   const document = { ...generation, ...urls, ...(file === undefined ? {} : { file }) };
-  return { document, file, videoUrl, lastingUrl, isNew: true, cost: readCost(generation) };
+  return { document, file, videoUrl, durableUrl, isNew: true, cost: readCost(generation) };
 }
 
 /** Throws `rejected` for a URL that contains the API key, because the key is never printed, and without it the URL is of no use. */
@@ -125,15 +125,15 @@ async function readFacts(path: string, { disk }: Pick<Io, "disk">): Promise<stri
 }
 
 /** The link's URL; `undefined` if it stops working when this process ends, or if the terminal is on another machine than the file. */
-function hrefOf({ file, lastingUrl }: Result, { env }: Io): string | undefined {
-  if (file === undefined) return lastingUrl;
+function hrefOf({ file, durableUrl }: Result, { env }: Io): string | undefined {
+  if (file === undefined) return durableUrl;
   return env.SSH_CONNECTION || env.SSH_TTY ? undefined : pathToFileURL(resolve(file)).href;
 }
 
 /** Returns why the video was not opened; `undefined` if it was. */
-async function openResult({ file, lastingUrl }: Result, io: Io): Promise<string | undefined> {
+async function openResult({ file, durableUrl }: Result, io: Io): Promise<string | undefined> {
   if (file !== undefined) return openExternally(resolve(file), io);
-  return lastingUrl === undefined ? "its URL is only valid while the command runs" : openExternally(lastingUrl, io);
+  return durableUrl === undefined ? "its URL is only valid while the command runs" : openExternally(durableUrl, io);
 }
 
 type CheckOptions = { output: Output; open?: boolean };
