@@ -13,8 +13,11 @@ type HelpDetails = {
 const details = new WeakMap<CommandUnknownOpts, HelpDetails>();
 
 /** Adds details to a command. */
-export function withDetails<Command extends CommandUnknownOpts>(command: Command, added: HelpDetails): Command {
-  details.set(command, added);
+export function withDetails<Command extends CommandUnknownOpts>(
+  command: Command,
+  commandDetails: HelpDetails,
+): Command {
+  details.set(command, commandDetails);
   return command;
 }
 
@@ -41,7 +44,7 @@ export function suggestionsFor(parameter: Option | Argument): readonly Suggestio
 
 export const missingPrompt = "A prompt is missing.";
 
-/** Flags that more than one command has, besides those of the request's fields: */
+// Flags of more than one command. Those of the request's fields are in field-flags.ts.
 export const setOption = () =>
   new Option("--set <field=value>", "another field of the request; may be repeated").argParser(collectValues);
 
@@ -114,10 +117,10 @@ export function flagWords(command: CommandUnknownOpts, values: Readonly<Record<s
   return command.options.flatMap((option) => {
     const value = values[option.attributeName()];
     // The default of a negated flag such as --no-wait is `true`.
-    const preset = option.negate ? true : option.defaultValue;
+    const defaultValue = option.negate ? true : option.defaultValue;
     // Messages and README use -o, not --output.
     const name = option.short === "-o" ? option.short : (option.long ?? option.flags);
-    if (value === undefined || value === preset) return [];
+    if (value === undefined || value === defaultValue) return [];
     return typeof value === "boolean" ? [name] : [value].flat().flatMap((each) => [name, String(each)]);
   });
 }

@@ -10,17 +10,17 @@ export function joinValues(argv: readonly string[], program: CommandUnknownOpts)
   const command = program.commands.find((each) => each.name() === name);
   if (command === undefined || command.name() === "__complete") return argv;
   const options = [command, ...command.commands].flatMap((each) => each.options).filter(({ required }) => required);
-  const joined: string[] = [];
+  const joinedWords: string[] = [];
   for (let at = 0; at < argv.length; at++) {
     const [word = "", value] = argv.slice(at);
-    if (word === "--") return [...joined, ...argv.slice(at)];
+    if (word === "--") return [...joinedWords, ...argv.slice(at)];
     const option = options.find(({ short, long }) => word === short || word === long);
-    if (option === undefined || value === undefined) joined.push(word);
-    else if (isDashedText(value)) joined.push(`${option.long}=${value}`);
-    else joined.push(word, value);
+    if (option === undefined || value === undefined) joinedWords.push(word);
+    else if (isDashedText(value)) joinedWords.push(`${option.long}=${value}`);
+    else joinedWords.push(word, value);
     if (option !== undefined && value !== undefined) at++;
   }
-  return joined;
+  return joinedWords;
 }
 
 /** Whether a word begins with a dash and cannot be a flag. */
@@ -35,12 +35,13 @@ type ParseFailure = { code?: string | undefined; name?: string | undefined; shel
 export function dashHint(argv: readonly string[], { code, name, shell }: ParseFailure): string | undefined {
   const end = argv.indexOf("--");
   const words = end === -1 ? argv : argv.slice(0, end);
-  const dashed =
+  const dashedWord =
     words.find((word) => isDashedText(word) && !/^--[\w-]+=/.test(word)) ??
-    // Without a command, a single dashed word is not suggested as a prompt: generating it would cost money.
+    // A single word counts as a prompt if it has three letters: -quiet, but not the flags -qv. Without a command it does not, because generating
+    // it would cost money.
     words.find((word) => name !== undefined && code === "commander.unknownOption" && /^-\p{L}{3}/u.test(word));
-  if (dashed === undefined) return undefined;
-  const others = words.filter((word) => word !== dashed && word !== name);
-  const line = commandLine(["vidgen", name ?? "generate", ...others, "--", dashed], shell);
+  if (dashedWord === undefined) return undefined;
+  const otherWords = words.filter((word) => word !== dashedWord && word !== name);
+  const line = commandLine(["vidgen", name ?? "generate", ...otherWords, "--", dashedWord], shell);
   return `An argument that begins with a dash goes after --: ${line}`;
 }

@@ -15,8 +15,8 @@ import { earlierDocument } from "./terminal/result.ts";
 
 type DryRunOptions = Pick<StartFlags, "local" | "engine" | "baseUrl"> &
   Pick<ChooseOptions, "typed" | "untyped"> & {
-    /** The service to use if no flag names one. */
-    at: string | undefined;
+    /** The service of the repeated generation, used if no flag names one. */
+    parentUrl: string | undefined;
     outputPath: string | undefined;
     earlier: Earlier;
     budget: Budget;
@@ -43,11 +43,11 @@ export async function printDryRun(
   const { planStarts } = await import("../client/generation/choose.ts");
   const choices = session && (await planStarts(session.service, requests, options));
   const url = local ? "{local service}" : (session?.service.baseUrl ?? "{base_url}");
-  const news = requests.filter((_, index) => isNew(choices?.[index]));
-  const cost = await describeCosts(news, session?.service);
-  const [only] = requests.length === 1 ? news : [];
+  const newRequests = requests.filter((_, index) => isNew(choices?.[index]));
+  const cost = await describeCosts(newRequests, session?.service);
+  const [onlyRequest] = requests.length === 1 ? newRequests : [];
   const { checkSingle } = await import("../client/batch/spending.ts");
-  const overrun = only && session && (await checkSingle(only, options.budget, session.service));
+  const overrun = onlyRequest && session && (await checkSingle(onlyRequest, options.budget, session.service));
   const parts = [];
   for (const [index, request] of requests.entries())
     parts.push(
@@ -61,11 +61,11 @@ export async function printDryRun(
 }
 
 /** The service that a start would use, for reading only; `undefined` if none is set. */
-async function openForDryRun({ at, ...flags }: DryRunOptions, { io, output, defer }: Context) {
+async function openForDryRun({ parentUrl, ...flags }: DryRunOptions, { io, output, defer }: Context) {
   const { openServices } = await import("../connect/services.ts");
   const services = await openServices({ ...flags, isStarting: true, isDryRun: true, output }, io);
   defer(services.close);
-  return services.open(at).catch((error) => {
+  return services.open(parentUrl).catch((error) => {
     if (asVidgenError(error).code === "auth") return undefined;
     throw error;
   });
@@ -85,14 +85,14 @@ async function describeCosts(requests: readonly StartRequest[], service: Service
   return "Cost: unknown: no price for this request was stated before. `vidgen models` shows the known prices.";
 }
 
-type Described = { text: string; document: unknown };
+type DryRunPart = { text: string; document: unknown };
 
 async function describeDryStart(
   request: StartRequest,
   choice: Choice | undefined,
   options: DryRunOptions & { url: string },
   context: Context,
-): Promise<Described> {
+): Promise<DryRunPart> {
   const { io, output } = context;
   if (choice !== undefined && choice.kind !== "new") return describeChoice(choice, options, context);
   for (const { attempt } of choice?.dismissed ?? [])
@@ -100,12 +100,12 @@ async function describeDryStart(
   const { startInit } = await import("../client/http/api.ts");
   const { method, headers, body } = startInit(request, io.uuid());
   const url = `${options.url}/api/generate`;
-  const all = { Authorization: "Bearer [key left out]", ...headers };
+  const allHeaders = { Authorization: "Bearer [key left out]", ...headers };
   // The bytes of an image would fill the screen.
-  const shown = JSON.parse(body, (_, value) => (isImage(value) ? value.replace(/,.*/s, ",...") : value));
-  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`);
-  const text = [`${method} ${url}`, ...lines, "", JSON.stringify(shown, null, 2)].join("\n");
-  const document = { method, url, headers: all, body: shown };
+  const shownBody = JSON.parse(body, (_, value) => (isImage(value) ? value.replace(/,.*/s, ",...") : value));
+  const lines = Object.entries(allHeaders).map(([name, value]) => `${name}: ${value}`);
+  const text = [`${method} ${url}`, ...lines, "", JSON.stringify(shownBody, null, 2)].join("\n");
+  const document = { method, url, headers: allHeaders, body: shownBody };
   const { file } = options.project ?? {};
   return { text, document: file === undefined ? document : { ...document, project: file } };
 }
@@ -114,7 +114,7 @@ async function describeChoice(
   choice: Exclude<Choice, { kind: "new" }>,
   { earlier }: DryRunOptions,
   { io, output }: Context,
-): Promise<Described> {
+): Promise<DryRunPart> {
   if (choice.kind === "resume") {
     const { entry } = choice;
     const text = `Would resume ${entry.id}, started ${formatAge(entry, io)} ago; no request would be sent, nothing would be charged.`;
@@ -135,8 +135,8 @@ async function describeChoice(
   return describeRefusal(error, output, resend);
 }
 
-function describeRefusal(error: VidgenError, { errorDocument }: Pick<Output, "errorDocument">, more = ""): Described {
-  const text = `Would send nothing, and end with ${error.exit}: ${error.message}${more}`;
+function describeRefusal(error: VidgenError, { errorDocument }: Pick<Output, "errorDocument">, more = ""): DryRunPart {
+  const text = `Would send nothing, and end with exit code ${error.exit}: ${error.message}${more}`;
   return { text, document: errorDocument(error) };
 }
 

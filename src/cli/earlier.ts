@@ -7,15 +7,15 @@ import type { Services } from "../connect/services.ts";
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { findLast, locateGenerations } from "./generations.ts";
-import { findByFile, isVideoFile, last } from "./saved-file.ts";
+import { findByFile, isVideoFile, lastWord } from "./saved-file.ts";
 
 /**
- * The source that `--from` names: a generation, by its id or "last", or the file of any video. `own` is the attempt that this command resumes.
+ * The source that `--from` names: a generation, by its id or "last", or the file of any video. `ownAttempt` is the attempt that this command resumes.
  * Throws `usage`, and `not_found` for "last".
  */
 export async function findFrameSource(
   typed: string,
-  own: Entry | undefined,
+  ownAttempt: Entry | undefined,
   services: Services,
   io: Io,
 ): Promise<FrameSource> {
@@ -24,24 +24,33 @@ export async function findFrameSource(
     const entry = await findByFile(typed, services.journal, io);
     return { file: typed, id: entry?.id };
   }
-  if (typed !== last) {
+  if (typed !== lastWord) {
     const { id, entry, open } = await (await locateGenerations({}, services, io)).findForChange(typed);
     return { id, entry, open };
   }
   const { journal } = services;
-  const entry = await (own ? resolveLast(own, own.from, journal) : findLast(journal, mayHaveVideo));
+  const entry = await (ownAttempt
+    ? resolveLast(ownAttempt, ownAttempt.from, journal)
+    : findLast(journal, mayHaveVideo));
   return { id: entry.id, entry, open: () => services.open(entry.base_url) };
 }
 
-/** Finds the generation that "last" meant for an attempt of the same command. Throws `not_found` if the journal no longer has it. */
-export async function resolveLast(own: Entry, id: string | undefined, journal: Journal): Promise<StartedEntry> {
-  if (id === undefined) throw new Error("an attempt of a command with `last` has no id");
-  return findStarted(id, journal).catch((error) => {
-    const way =
-      own.id === undefined
-        ? `\`vidgen list --dismiss ${own.attempt}\` closes it`
-        : `\`vidgen wait ${own.id}\` gets its video`;
-    const hint = `The same command has an attempt that is ${own.status}: ${way}.`;
+/**
+ * Finds the generation that "last" meant when the same command made its own attempt, which recorded it as `sourceId`. Throws `not_found` if the journal
+ * no longer has it.
+ */
+export async function resolveLast(
+  ownAttempt: Entry,
+  sourceId: string | undefined,
+  journal: Journal,
+): Promise<StartedEntry> {
+  if (sourceId === undefined) throw new Error("an attempt of a command with `last` has not recorded an id for it");
+  return findStarted(sourceId, journal).catch((error) => {
+    const nextStep =
+      ownAttempt.id === undefined
+        ? `\`vidgen list --dismiss ${ownAttempt.attempt}\` closes it`
+        : `\`vidgen wait ${ownAttempt.id}\` gets its video`;
+    const hint = `The same command has an attempt that is ${ownAttempt.status}: ${nextStep}.`;
     throw asVidgenError(error).with({ hint });
   });
 }
@@ -57,7 +66,7 @@ async function findStarted(id: string, journal: Journal): Promise<StartedEntry> 
 export function unknownError(what: string): never {
   throw new VidgenError(
     "not_found",
-    `The journal has no ${what}, and only the journal has its request. Nothing was sent.`,
+    `The journal has no ${what}, so vidgen does not know what to repeat or continue. Nothing was sent.`,
     {
       hint: "`vidgen list` shows what was started here; `vidgen generate` starts a new one.",
     },

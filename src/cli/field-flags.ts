@@ -10,12 +10,13 @@ const flags = fields.flatMap((field) =>
   field.flag === undefined ? [] : [{ field, attribute: new Option(field.flag).attributeName() }],
 );
 
-/** Adds the flags of the request's fields to a command; their values are read by `readFieldFlags`. `abouts` has other descriptions. */
+/** Adds the flags of the request's fields to a command; `readFieldFlags` reads their values. `descriptions` replaces those of some fields. */
 export function withFieldFlags<Command extends CommandUnknownOpts>(
   command: Command,
-  abouts: { [name in FieldName]?: string } = {},
+  descriptions: { [name in FieldName]?: string } = {},
 ): Command {
-  for (const { field } of flags) command.addOption(optionOf({ ...field, about: abouts[field.name] ?? field.about }));
+  for (const { field } of flags)
+    command.addOption(optionOf({ ...field, about: descriptions[field.name] ?? field.about }));
   return command;
 }
 
@@ -49,11 +50,12 @@ export function readModels({ texts: { model } }: Pick<FieldFlags, "texts">): str
 
 /** Throws `usage` for a model that is named twice, because it would be paid for twice. */
 export function checkDistinct(models: readonly string[]): void {
-  const twice = models.find((model, index) => models.indexOf(model) !== index);
-  if (twice !== undefined) throw usage(`--model names ${twice} twice.`, "-n 2 starts two generations of each model.");
+  const repeatedModel = models.find((model, index) => models.indexOf(model) !== index);
+  if (repeatedModel !== undefined)
+    throw usage(`--model names ${repeatedModel} twice.`, "-n 2 starts two generations of each model.");
 }
 
-/** The same values by commander's attribute names. */
+/** The values of `readFieldFlags` by commander's attribute names. */
 export function fieldAttributes({ texts, images }: FieldFlags): Record<string, unknown> {
   return Object.fromEntries(
     flags.map(({ field, attribute }) => [

@@ -57,9 +57,9 @@ export async function makeFilm(
   { rows, oldFrames, recordFilm }: Pick<Batch, "rows" | "oldFrames" | "recordFilm">,
   { io, output }: Pick<Context, "io" | "output">,
 ): Promise<Omit<FilmEvent & { event: "joined" }, "event"> | undefined> {
-  const missing = rows.filter(({ key }) => !files.has(key)).map(({ line }) => line);
-  if (missing.length > 0) {
-    output.note(`${filmPath} was not made: there is no video of ${nameLines(missing)}.`);
+  const missingLines = rows.filter(({ key }) => !files.has(key)).map(({ line }) => line);
+  if (missingLines.length > 0) {
+    output.note(`${filmPath} was not made: there is no video of ${nameLines(missingLines)}.`);
     return undefined;
   }
   const clips = rows.map((row, index) => ({
@@ -67,8 +67,13 @@ export async function makeFilm(
     isContinued: isContinued(row, rows[index - 1]) && !oldFrames.has(row.key),
   }));
   try {
-    const how = { ...plan, signal: io.signal, onProgress: createFilmProgress(filmPath, output), onWhole: recordFilm };
-    const film = await joinClips(clips, filmPath, how, io);
+    const joinOptions = {
+      ...plan,
+      signal: io.signal,
+      onProgress: createFilmProgress(filmPath, output),
+      onWhole: recordFilm,
+    };
+    const film = await joinClips(clips, filmPath, joinOptions, io);
     const { copied, frames, seconds, isUpToDate: up_to_date } = film;
     const joined = { file: filmPath, copied, frames, seconds, up_to_date };
     output.clearProgress();
@@ -97,14 +102,14 @@ function createFilmProgress(file: string, output: Output): (percent: number) => 
   };
 }
 
-function isContinued({ source }: PlannedRow, before: PlannedRow | undefined): boolean {
-  return source !== undefined && source === before?.key;
+function isContinued({ source }: PlannedRow, rowBefore: PlannedRow | undefined): boolean {
+  return source !== undefined && source === rowBefore?.key;
 }
 
 function describeFilm({ path, copied, frames, seconds, dropped }: Film, rows: readonly PlannedRow[]): string {
-  const how = copied ? "the video was copied without re-encoding" : "the clips differ, so they were re-encoded";
+  const methodText = copied ? "the video was copied without re-encoding" : "the clips differ, so they were re-encoded";
   const lines = dropped.flatMap((index) => rows[index]?.line ?? []);
-  const left =
+  const droppedText =
     lines.length === 0 ? "" : `; left out the first frame of ${nameLines(lines)}, a repeat of the frame before it`;
-  return `${path}: ${rows.length} clips, ${seconds.toFixed(1)} s, ${frames} frames; ${how}${left}.`;
+  return `${path}: ${rows.length} clips, ${seconds.toFixed(1)} s, ${frames} frames; ${methodText}${droppedText}.`;
 }

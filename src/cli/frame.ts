@@ -10,9 +10,9 @@ type TakeFrameOptions = {
   timeoutMs: number;
   intervalMs: number | undefined;
   /** The attempt that this command resumes. */
-  own: Entry | undefined;
+  ownAttempt: Entry | undefined;
   /** The service of the generation that is repeated. */
-  at: string | undefined;
+  parentUrl: string | undefined;
   /** The service to ask about an id that the journal does not have. */
   service: Pick<SessionOptions, "local" | "baseUrl" | "engine" | "engineTimeout">;
 };
@@ -20,14 +20,15 @@ type TakeFrameOptions = {
 /** Takes the last frame of the source that `--from` names. Closes the services that it opens, because the start opens its own. */
 export async function takeFrame(
   typed: string,
-  { own, at, service, ...times }: TakeFrameOptions,
+  { ownAttempt, parentUrl, service, ...times }: TakeFrameOptions,
   { io, output }: Context,
 ) {
+  // A generation in the journal is asked for at its own service, any other id at the service of the flags.
   const services = await openServices({ output }, io);
-  const named = await openServices({ ...service, output }, io);
+  const flaggedServices = await openServices({ ...service, output }, io);
   try {
-    const found = await findFrameSource(typed, own, services, io);
-    const source = "file" in found || found.entry ? found : { ...found, open: () => named.open(at) };
+    const found = await findFrameSource(typed, ownAttempt, services, io);
+    const source = "file" in found || found.entry ? found : { ...found, open: () => flaggedServices.open(parentUrl) };
     const onDownload = () => output.note(`Downloading the video of ${sourceName(source)} for its last frame.`);
     const frame = await findLastFrame(source, { ...times, signal: io.signal, onDownload }, io);
     if (frame.isNearlyOneColor)
@@ -39,7 +40,7 @@ export async function takeFrame(
     throw sayNothingSent(error);
   } finally {
     await services.close(false);
-    await named.close(false);
+    await flaggedServices.close(false);
   }
 }
 

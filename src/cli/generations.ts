@@ -7,7 +7,7 @@ import { listHint, type Session, type SessionOptions } from "../connect/session.
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { isUuid } from "../protocol/id.ts";
-import { findByFile, isSavedFile, last } from "./saved-file.ts";
+import { findByFile, isSavedFile, lastWord } from "./saved-file.ts";
 
 /** A generation that a command is about. `open` returns the session of its service, and rejects without a key for it. */
 export type LocatedGeneration = {
@@ -27,7 +27,7 @@ export type Generations = {
   /** The same for a command that changes the generation. Throws `usage` for fewer than eight characters of a longer id. */
   findForChange(typed: string): Promise<LocatedGeneration>;
   /** The newest running generation, and the number of other running ones. Throws `not_found` without one. */
-  findRunning(): Promise<LocatedGeneration & { others: number }>;
+  findRunning(): Promise<LocatedGeneration & { otherCount: number }>;
   /** The newest running generation, else the newest one. Throws `not_found` without one. */
   findRunningOrLast(): Promise<LocatedGeneration>;
   /** The generations that run or must still be saved, the oldest first. */
@@ -35,13 +35,13 @@ export type Generations = {
 };
 
 /** The number of characters of an id that `list` shows at a terminal. Commands that change something accept no fewer. */
-export const minTyped = 8;
+export const minTypedChars = 8;
 
-type NameOptions<Item> = { namesOf(item: Item): readonly string[]; least: number };
+type NameOptions<Item> = { namesOf(item: Item): readonly string[]; minChars: number };
 
 /** Whether the typed text is an id or an attempt of an entry, or enough of its beginning. */
 export function isNamedBy(typed: string, entry: Entry): boolean {
-  return findNamed(typed, [entry], { namesOf, least: minTyped }).length > 0;
+  return findNamed(typed, [entry], { namesOf, minChars: minTypedChars }).length > 0;
 }
 
 /** The names that an entry is known by. */
@@ -50,16 +50,23 @@ export function namesOf({ id = "", attempt }: Entry): readonly string[] {
 }
 
 /** The items with the typed text as a name, else those with a UUID that begins with it, if it has at least `least` characters. */
-export function findNamed<Item>(typed: string, items: readonly Item[], { namesOf, least }: NameOptions<Item>): Item[] {
+export function findNamed<Item>(
+  typed: string,
+  items: readonly Item[],
+  { namesOf, minChars }: NameOptions<Item>,
+): Item[] {
   const exact = items.filter((item) => namesOf(item).includes(typed));
-  if (exact.length > 0 || typed.length < least) return exact;
-  const begin = typed.toLowerCase();
-  const isMatch = (name: string) => isUuid(name) && name.toLowerCase().startsWith(begin);
+  if (exact.length > 0 || typed.length < minChars) return exact;
+  const beginning = typed.toLowerCase();
+  const isMatch = (name: string) => isUuid(name) && name.toLowerCase().startsWith(beginning);
   return items.filter((item) => namesOf(item).some(isMatch));
 }
 
 export function tooShortError(typed: string): VidgenError {
-  return usage(`"${typed}" is too short: give at least ${minTyped} characters of it.`, "`vidgen list` shows them.");
+  return usage(
+    `"${typed}" is too short: give at least ${minTypedChars} characters of it.`,
+    "`vidgen list` shows them.",
+  );
 }
 
 /** A generation older than this no longer runs, so a long journal is not read to its beginning. */
@@ -71,11 +78,11 @@ export async function locateGenerations(
   { journal, open }: Pick<Services, "journal" | "open">,
   io: Io,
 ): Promise<Generations> {
-  const isNamed = local || baseUrl !== undefined;
-  const named = isNamed ? (await open()).service.baseUrl : undefined;
-  const isNamedStart = (entry: Entry): entry is StartedEntry =>
-    isStarted(entry) && (named === undefined || entry.base_url === named);
-  const readStarted = async () => (await readEntries(journal)).filter(isNamedStart);
+  const hasServiceFlag = local || baseUrl !== undefined;
+  const flagUrl = hasServiceFlag ? (await open()).service.baseUrl : undefined;
+  const isStartThere = (entry: Entry): entry is StartedEntry =>
+    isStarted(entry) && (flagUrl === undefined || entry.base_url === flagUrl);
+  const readStarted = async () => (await readEntries(journal)).filter(isStartThere);
   const locate = (entry: StartedEntry): LocatedGeneration => ({
     id: entry.id,
     entry,
@@ -85,54 +92,54 @@ export async function locateGenerations(
   /** The running generations, the newest first. With `isOneEnough` the journal is read only as far as the newest. */
   const findAllRunning = async ({ isOneEnough = false } = {}) => {
     const since = io.date().getTime() - longestRunMs;
-    const isNew = ({ at }: Entry) => new Date(at).getTime() > since;
+    const isRecent = ({ at }: Entry) => new Date(at).getTime() > since;
     const running: StartedEntry[] = [];
     for await (const part of scanEntries(journal)) {
-      running.push(...part.filter(isNamedStart).filter(isRunning));
-      if (!part.some(isNew) || (isOneEnough && running.length > 0)) break;
+      running.push(...part.filter(isStartThere).filter(isRunning));
+      if (!part.some(isRecent) || (isOneEnough && running.length > 0)) break;
     }
     return distinct(running);
   };
   /** Read once for all ids. A full id works even if the journal cannot be read. */
-  let known: Promise<StartedEntry[]> | undefined;
+  let startedEntries: Promise<StartedEntry[]> | undefined;
 
   /** The service of the settings, which may know an id that was not started here. */
   const openElsewhere = (id: string): Promise<Session> =>
     open().catch((thrown) => {
       const error = asVidgenError(thrown);
-      if (isNamed || error.code !== "auth") throw error;
+      if (hasServiceFlag || error.code !== "auth") throw error;
       const message = `No generation ${id} was started here, and no service is known that could be asked for it.`;
       throw new VidgenError("auth", message, { hint: `${listHint}\n${error.hint}` });
     });
 
-  async function findTyped(typed: string, { least }: { least: number }): Promise<LocatedGeneration> {
-    if (typed === last) return locate(await findLast(journal, isNamedStart));
-    known ??= readStarted().catch(() => []);
+  async function findTyped(typed: string, { minChars }: { minChars: number }): Promise<LocatedGeneration> {
+    if (typed === lastWord) return locate(await findLast(journal, isStartThere));
+    startedEntries ??= readStarted().catch(() => []);
     const namesOf = ({ id }: StartedEntry) => [id];
-    const matches = distinct(findNamed(typed, await known, { namesOf, least: 1 }));
+    const matches = distinct(findNamed(typed, await startedEntries, { namesOf, minChars: 1 }));
     const [only, other] = matches;
     if (only === undefined && (await isSavedFile(typed, io))) return locate(await findSaved(typed, journal, io));
     if (only === undefined)
       return { id: isUuid(typed) ? typed.toLowerCase() : typed, open: () => openElsewhere(typed) };
-    if (typed.length < least && !matches.some(({ id }) => id === typed)) throw tooShortError(typed);
+    if (typed.length < minChars && !matches.some(({ id }) => id === typed)) throw tooShortError(typed);
     if (other === undefined) return locate(only);
     const rows = matches.map(({ id, base_url }) => `${id} at ${base_url}`);
     throw usage(`More than one id begins with ${typed}.`, rows.join("\n"));
   }
 
   return {
-    find: (typed) => findTyped(typed, { least: 1 }),
-    findForChange: (typed) => findTyped(typed, { least: minTyped }),
+    find: (typed) => findTyped(typed, { minChars: 1 }),
+    findForChange: (typed) => findTyped(typed, { minChars: minTypedChars }),
     async findRunning() {
-      const [newest, ...others] = await findAllRunning();
-      if (newest) return { ...locate(newest), others: others.length };
+      const [newest, ...otherEntries] = await findAllRunning();
+      if (newest) return { ...locate(newest), otherCount: otherEntries.length };
       throw new VidgenError("not_found", "No generation that was started here is running.", {
         hint: `Give an id; ${listHint}`,
       });
     },
     async findRunningOrLast() {
       const [newest] = await findAllRunning({ isOneEnough: true });
-      return locate(newest ?? (await findLast(journal, isNamedStart)));
+      return locate(newest ?? (await findLast(journal, isStartThere)));
     },
     findOpen: async () =>
       distinct((await readStarted()).filter(isOpen))

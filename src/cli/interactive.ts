@@ -38,28 +38,28 @@ type KnownInput = Omit<RequestInput, "texts"> & { texts: FieldTexts; initialMode
 type AskInputOptions = Pick<SessionOptions, "local" | "baseUrl" | "engine"> & {
   dryRun?: boolean;
   open?: boolean;
-  /** The output path from `-o` or the setting; asked for if it is not set, unless `isSaved` is `false`. */
+  /** The output path from `-o` or the setting; asked for if it is not set, unless `waits` is `false`. */
   outputPath: string | undefined;
   /** The output path if neither `-o`, nor the setting, nor an answer gives one. */
   defaultPath: string | undefined;
   /** How many generations are started. */
   starts: number;
-  /** Whether the command waits for the video, and may save it. */
-  isSaved: boolean;
+  /** Whether the command waits for the video, so that it can save it. */
+  waits: boolean;
   /** The words of the typed command line, with these values replaced. */
   flags(values: object): string[];
 };
 
 /**
- * Asks for what the command line does not give, shows a summary and the equivalent command, and asks for a yes. Throws `interrupted` at Ctrl-C
- * and without the yes. Flags and settings are checked first, so that no question is asked in vain.
+ * Asks for what the command line does not give, shows a summary and the equivalent command, and asks for confirmation. Throws `interrupted` on Ctrl-C,
+ * and if the answer is not yes. Flags and settings are checked first, so that no question is asked in vain.
  */
 export async function askForInput(known: KnownInput, options: AskInputOptions, context: Context) {
   const { io, output } = context;
   const { local = false, dryRun, open = false } = options;
   const destination = { isLocal: local };
   await readAllImages(known.images);
-  // Skips the check of the number of images, which are asked for below.
+  // The prompt and the images are only asked for below. With an imageUrl from --set, the number of images is not checked (see `replacesSourceImages`).
   const set = ["imageUrl=", ...known.set];
   const { model = defaultModel } = known.texts;
   buildRequest({ ...known, texts: { ...known.texts, model, prompt: "still to come" }, set }, destination);
@@ -69,22 +69,22 @@ export async function askForInput(known: KnownInput, options: AskInputOptions, c
   const input = await askForFields(known, local ? maxLocalSeconds : undefined, io);
   const request = buildRequest({ ...input, images: await readAllImages(input.images) }, destination);
   const check = (outputPath: string) => checkOutputPath(outputPath, { output, open }, io);
-  const isPathAsked = options.isSaved && options.outputPath === undefined;
+  const isPathAsked = options.waits && options.outputPath === undefined;
   const answer = isPathAsked ? await askOutputPath(check, io) : undefined;
   const outputPath = answer ?? options.outputPath ?? options.defaultPath;
   const flags = options.flags({ ...fieldAttributes(input), ...(answer === undefined ? {} : { output: answer }) });
   const command = generateLine(input.texts.prompt, [...flags, ...(output.json ? ["--json"] : [])], io);
   await noteOutputPath(answer, output, io);
-  const place = options.isSaved ? formatRow("Save to", describeOutput(outputPath)) : "";
+  const savePathRow = options.waits ? formatRow("Save to", describeOutput(outputPath)) : "";
   const { starts } = options;
   const cost = await expectCost(
     service,
     Array.from({ length: starts }, () => request),
   );
   const price = formatExpected(cost) ?? (service.isLocal ? "unknown" : "unknown until the service states it");
-  output.note(`\n${summarize(input)}${place}${formatRow("Cost", price)}\nEquivalent command:\n  ${command}\n`);
+  output.note(`\n${summarize(input)}${savePathRow}${formatRow("Cost", price)}\nEquivalent command:\n  ${command}\n`);
   const question = `Start ${starts === 1 ? "it" : `these ${starts} generations`}?${costSentence(cost, { starts, isLocal: service.isLocal })}`;
-  if (!dryRun) await askYes(question, io, { isUsual: cost.kind === "free" });
+  if (!dryRun) await askYes(question, io, { isDefaultYes: cost.kind === "free" });
   return { input, outputPath };
 }
 
@@ -158,12 +158,12 @@ async function askField(
 /** Asks for an output path, as for `-o`; `undefined` prints only the URL. `check` throws for a path that cannot be used. */
 async function askOutputPath(check: (outputPath: string) => void, io: Io): Promise<string | undefined> {
   const read = (text: string) => readPath(text, io);
-  const wrong = "Enter a file such as fox.mp4, a folder/, or . for this folder.";
-  const isOutputPath = checkedBy(check, wrong);
+  const pathHint = "Enter a file such as fox.mp4, a folder/, or . for this folder.";
+  const isOutputPath = checkedBy(check, pathHint);
   const validate: Check = (text) => {
     const outputPath = read(text);
     if (outputPath === "") return true;
-    return outputPath.startsWith("~") ? wrong : isOutputPath(outputPath);
+    return outputPath.startsWith("~") ? pathHint : isOutputPath(outputPath);
   };
   const outputPath = read(
     await askText(
@@ -228,8 +228,13 @@ function modelChoices(initial: string): PromptChoice[] {
 }
 
 /** Asks for images: first the required ones, then more until the maximum or an empty answer. */
-async function askImages(model: string, given: readonly string[], { question }: Field, io: Io): Promise<string[]> {
-  const images = [...given];
+async function askImages(
+  model: string,
+  typedImages: readonly string[],
+  { question }: Field,
+  io: Io,
+): Promise<string[]> {
+  const images = [...typedImages];
   const { min, max } = findModel(model)?.images ?? { min: 0, max: 0 };
   while (images.length < max) {
     const isEnough = images.length >= min;
@@ -237,7 +242,7 @@ async function askImages(model: string, given: readonly string[], { question }: 
       if (isEnough && text.trim() === "") return;
       for (const image of await readImages([...images, readPath(text, io)])) checkImage(image, "imageUrl");
     }, "Enter an http(s) URL or a file: PNG, JPEG or WebP, 20 MB in total.");
-    const hint = isEnough ? `Enter: no more, at most ${max}` : `${min} to ${max}`;
+    const hint = isEnough ? `up to ${max}; press Enter to finish` : `${min} to ${max}`;
     const answer = readPath(await askText(`${question} ${images.length + 1}? (${hint})`, check, io), io);
     if (answer === "") break;
     images.push(answer);

@@ -12,12 +12,12 @@ export { endProcess, systemIo } from "./system.ts";
 /** Runs one command line and returns its exit code. The only catch-all, and the only place that prints errors. */
 export async function main(argv: readonly string[], io: Io): Promise<number> {
   const { input, ...flags } = readGlobalFlags(argv);
-  const lines = flags.events ? await import("./terminal/event-lines.ts") : undefined;
-  const typed = { argv, command: commandOf(argv), openEvents: lines?.createEventLines };
+  const eventLines = flags.events ? await import("./terminal/event-lines.ts") : undefined;
+  const typed = { argv, command: commandOf(argv), openEvents: eventLines?.createEventLines };
   const output = createOutput(flags, io, typed);
   for (const key of findKeys(io)) output.hide(key);
-  const deferred: Close[] = [];
-  const context = { io, output, input, defer: (close: Close) => void deferred.unshift(close) };
+  const cleanups: Close[] = [];
+  const context = { io, output, input, defer: (close: Close) => void cleanups.unshift(close) };
   let code = 0;
   let program: CommandUnknownOpts | undefined;
   let words = withHelpLast(argv);
@@ -33,7 +33,7 @@ export async function main(argv: readonly string[], io: Io): Promise<number> {
   }
   code = await output.end(code);
   // Clean-up runs after everything is printed, and cannot change the exit code.
-  for (const close of deferred) await close(code === 0).catch(() => {});
+  for (const close of cleanups) await close(code === 0).catch(() => {});
   await output.flush();
   return code;
 }
@@ -47,8 +47,8 @@ function ignoreHelpShown(error: unknown): void {
 function withHelpLast(argv: readonly string[]): readonly string[] {
   const at = argv.findIndex((word) => word === "-h" || word === "--help");
   const [flag] = argv.slice(at);
-  const isBefore = at >= 0 && argv.slice(0, at).every((word) => /^-(?!-$)/.test(word));
-  return isBefore && flag ? [...argv.slice(0, at), ...argv.slice(at + 1), flag] : argv;
+  const hasOnlyFlagsBefore = at >= 0 && argv.slice(0, at).every((word) => word.startsWith("-") && word !== "--");
+  return hasOnlyFlagsBefore && flag ? [...argv.slice(0, at), ...argv.slice(at + 1), flag] : argv;
 }
 
 /** The error to print. The code that explains usage errors is loaded only for them. */

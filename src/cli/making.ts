@@ -25,13 +25,13 @@ export type StartFlags = {
   timeout?: string;
 };
 
-export type Starting = Context & { options: StartFlags; reporter: Reporter };
+export type StartContext = Context & { options: StartFlags; reporter: Reporter };
 
 /** The parameters of a start, once all checks before it have passed. */
-export type Ready = {
+export type PreparedStart = {
   session: Session;
   request: StartRequest;
-  how: PaidStartOptions;
+  startOptions: PaidStartOptions;
 };
 
 /** A generation to follow, started now or earlier. */
@@ -47,40 +47,44 @@ export type FollowedStart = {
 };
 
 /** Sends the request, or finds the generation to resume, and prints the id as soon as it is known. */
-export async function start(ready: Ready, context: Starting): Promise<FollowedStart> {
-  const { session, request, how } = ready;
+export async function start(prepared: PreparedStart, context: StartContext): Promise<FollowedStart> {
+  const { session, request, startOptions } = prepared;
   const { io, output, reporter, options, defer } = context;
   let stopShowing = () => {};
   const onSending = () => {
     stopShowing = showStart(output, io);
   };
-  const started = await startGeneration(session.service, request, { ...how, onSending })
+  const started = await startGeneration(session.service, request, { ...startOptions, onSending })
     .finally(() => stopShowing())
     .catch((error) => {
-      throw stoppedBefore(error, ready, context);
+      throw unsentError(error, prepared, context);
     });
   if (started.kind === "accepted" || started.kind === "resumed") {
     defer(() => close(started.attempt));
     return started.kind === "accepted"
-      ? reportStarted(started, ready, context)
-      : reportResumed(started, ready, context);
+      ? reportStarted(started, prepared, context)
+      : reportResumed(started, prepared, context);
   }
   const { kind, error } = started;
   const { id } = error;
   const explained = session.isLocal ? explainLocalCredits(error) : error;
-  const isOpen = kind === "unknown" && id !== undefined;
+  const mayHaveVideo = kind === "unknown" && id !== undefined;
   throw reporter.notStarted(
     kind,
-    isOpen ? withResume(explained, id, { ...options, outputPath: how.outputPath }, io) : explained,
+    mayHaveVideo ? withResume(explained, id, { ...options, outputPath: startOptions.outputPath }, io) : explained,
   );
 }
 
-/** The error of a start that has sent nothing. If it was about to resume a generation, adds its id and the command to resume it. */
-function stoppedBefore(thrown: unknown, { how }: Ready, { io, reporter, options }: Starting): unknown {
+/** The error of a start that has sent no request. If it was about to resume a generation, adds its id and the command to resume it. */
+function unsentError(
+  thrown: unknown,
+  { startOptions }: PreparedStart,
+  { io, reporter, options }: StartContext,
+): unknown {
   const error = asVidgenError(thrown);
   const { id, code } = error;
   if (id === undefined) return error;
-  const resume = { ...options, outputPath: how.outputPath };
+  const resume = { ...options, outputPath: startOptions.outputPath };
   // The hints of these errors already say what to do.
   if (code === "unknown" || code === "not_found" || code === "usage") return withResume(error, id, resume, io);
   return reporter.stopped(id, withResumeHint(error, id, resume, io));
@@ -88,8 +92,8 @@ function stoppedBefore(thrown: unknown, { how }: Ready, { io, reporter, options 
 
 function reportStarted(
   { attempt, started }: StartedAttempt & { kind: "accepted" },
-  { session, request }: Ready,
-  { output, reporter }: Starting,
+  { session, request }: PreparedStart,
+  { output, reporter }: StartContext,
 ): FollowedStart {
   const { id } = attempt;
   const { generation, credits_charged, remaining_credits, balance_fell } = started;
@@ -109,12 +113,12 @@ function reportStarted(
 
 function reportResumed(
   { attempt, earlier }: StartedAttempt & { kind: "resumed" },
-  { how, session }: Ready,
-  { io, output, reporter }: Starting,
+  { startOptions, session }: PreparedStart,
+  { io, output, reporter }: StartContext,
 ): FollowedStart {
   const { id, file } = attempt;
   reporter.tell({ event: "started", id, attempt: attempt.attempt, model: earlier.request.model, resumed: true });
-  const outcome = how.earlier === "reuse" ? "nothing is charged" : "--again starts a new one";
+  const outcome = startOptions.earlier === "reuse" ? "nothing is charged" : "--again starts a new one";
   if (file === undefined) output.note(`Resuming ${id}, started ${formatAge(earlier, io)} ago; ${outcome}.`);
   const document = { ...earlierDocument(earlier), charged: chargedOf(earlier, session) };
   return { attempt, document, isResumed: true };
@@ -123,9 +127,9 @@ function reportResumed(
 /** The text about the price, which only the service can state, because the balance also falls when others spend. */
 function priceText({ credits_charged, remaining_credits, balance_fell = 0 }: AcceptedStart): string {
   const price = formatCost({ credits: credits_charged });
-  const left = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
-  if (price !== undefined) return `, ${price}${left}`;
-  return balance_fell > 0 ? `${left}; the balance fell by ${balance_fell}` : left;
+  const balanceText = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
+  if (price !== undefined) return `, ${price}${balanceText}`;
+  return balance_fell > 0 ? `${balanceText}; the balance fell by ${balance_fell}` : balanceText;
 }
 
 /** A preview is free, but the video of another engine may cost money elsewhere. The service decides, not a flag. */

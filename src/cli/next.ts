@@ -11,11 +11,12 @@ export type Typed = {
   command: string | undefined;
 };
 
-/** Commands that can start a generation, and those that run until they are stopped. */
-const starting = ["generate", "again", "batch"];
-const lasting = ["serve", "mcp", "listen"];
+/** Commands that can start a generation. */
+const startCommands = ["generate", "again", "batch"];
+/** Commands that run until they are stopped. */
+const longRunningCommands = ["serve", "mcp", "listen"];
 /** Flags that a program must not repeat, because a person decides about them. */
-const personOnly = ["--again", "--dismiss", "--retry-failed", "--retry-unknown"];
+const personOnlyFlags = ["--again", "--dismiss", "--retry-failed", "--retry-unknown"];
 
 /** The words that call the program, so that printed commands work when they are pasted. */
 export function programWords({ program, env }: Pick<Io, "program" | "env">): string[] {
@@ -26,20 +27,23 @@ export function programWords({ program, env }: Pick<Io, "program" | "env">): str
 /** What to run after an error: the commands in the error, or those that follow from its code. */
 export function nextOf({ code, id, next }: Pick<ErrorFields, "code" | "id" | "next">, typed: Typed): NextCommand[] {
   if (next !== undefined) return next;
-  const free = (...words: string[]) => [{ argv: [...typed.program, ...words], pays: false }];
+  const freeCommand = (...words: string[]) => [{ argv: [...typed.program, ...words], pays: false }];
   if (code === "unknown")
-    return id === null ? free("list", "--status", "unknown") : free("wait", ...(id.startsWith("-") ? ["--"] : []), id);
-  if (code === "usage" && id !== null) return free("wait", id);
-  if (code === "not_found") return free("list");
+    return id === null
+      ? freeCommand("list", "--status", "unknown")
+      : freeCommand("wait", ...(id.startsWith("-") ? ["--"] : []), id);
+  // The same command line has started that generation with other values, from vidgen.json or stdin.
+  if (code === "usage" && id !== null) return freeCommand("wait", id);
+  if (code === "not_found") return freeCommand("list");
   return code === "pending" || code === "network" || isSignal({ code }) ? sameLine(typed) : [];
 }
 
-/** The same line again. Marked as paying if it can start a generation, because the one that it would resume may have ended meanwhile. */
+/** The same command again. Marked as paying if it can start a generation, because the one that it would resume may have ended meanwhile. */
 export function sameLine({ program, argv, command = "" }: Typed): NextCommand[] {
   const end = argv.indexOf("--");
   const flags = end === -1 ? argv : argv.slice(0, end);
-  if (lasting.includes(command) || flags.some((word) => personOnly.includes(word))) return [];
+  if (longRunningCommands.includes(command) || flags.some((word) => personOnlyFlags.includes(word))) return [];
   const isStatus = command === "batch" && argv[argv.indexOf(command) + 1] === "status";
-  const isLook = flags.includes("--dry-run") || isStatus;
-  return [{ argv: [...program, ...argv], pays: starting.includes(command) && !isLook }];
+  const isReadOnly = flags.includes("--dry-run") || isStatus;
+  return [{ argv: [...program, ...argv], pays: startCommands.includes(command) && !isReadOnly }];
 }

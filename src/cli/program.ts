@@ -40,20 +40,21 @@ export function commandOf(argv: readonly string[]): string | undefined {
  * guesses need them.
  */
 export async function createProgram(argv: readonly string[], context: Context): Promise<CommandUnknownOpts> {
-  const program = createEmpty(context);
+  const program = createBareProgram(context);
   if (["--version", "-V", "version"].includes(argv[0] ?? "")) return program;
   program.configureHelp(await loadHelp(argv, context.output));
   const name = commandOf(argv);
-  const isAlone = name !== undefined && name !== "help" && name !== "__complete";
-  for (const [each, load] of Object.entries(commands)) if (!isAlone || each === name) (await load())(program, context);
-  // commander does not find them in a word with a flag of the command, such as -yq. `readGlobalFlags` does.
+  const isOneEnough = name !== undefined && name !== "help" && name !== "__complete";
+  for (const [each, load] of Object.entries(commands))
+    if (!isOneEnough || each === name) (await load())(program, context);
+  // `readGlobalFlags` reads them. They are added to each command, because commander refuses a word of several flags, such as -yq, with another flag in it.
   for (const command of program.commands)
     for (const flags of ["-q, --quiet", "-v, --verbose"]) command.addOption(new Option(flags).hideHelp());
   return program;
 }
 
-function createEmpty({ io, output }: Context): CommandUnknownOpts {
-  // For a pipe, such as to less, the terminal is that of stderr.
+function createBareProgram({ io, output }: Context): CommandUnknownOpts {
+  // If stdout is a pipe, such as to less, stderr is still the terminal.
   const columns = io.stdout.columns ?? Math.min(io.stderr.columns ?? 80, 80);
   const program = new Command("vidgen")
     .description(
@@ -65,7 +66,7 @@ function createEmpty({ io, output }: Context): CommandUnknownOpts {
     .exitOverride()
     .configureOutput({
       writeOut: output.print,
-      // commander writes only the help of vidgen without a command there.
+      // The only text that commander writes there is the help, for `vidgen` without a command.
       writeErr: output.print,
       getOutHelpWidth: () => columns,
       // main prints errors, in one shape.
@@ -107,8 +108,8 @@ export function readGlobalFlags(argv: readonly string[]): OutputFlags & Pick<Con
 }
 
 /**
- * Short flags without a value may be written as one word, such as -qv or -yq; the last may take a value, such as -yqo. A word with white
- * space is a value, such as "-quiet forest"; no other word with a dash is: `checkValues` refuses them.
+ * Short flags without a value may be written as one word, such as -qv or -yq; the last may take a value, such as -yqo. A word with a dash and white
+ * space is a value, such as "-quiet forest". No other word with a dash is a value, since `checkValues` refuses them.
  */
 function hasFlag(words: readonly string[], short: string, long: string): boolean {
   return words.some((word) => word === long || /^-([qvy]+)\S*$/.exec(word)?.[1]?.includes(short.slice(1)));
@@ -145,13 +146,13 @@ function checkValues(command: CommandUnknownOpts): void {
 /** How help is printed, loaded for a command line that may print it. */
 async function loadHelp(argv: readonly string[], { json }: OutputFlags): Promise<HelpConfiguration> {
   const name = commandOf(argv);
-  const isAsked = name === "help" || argv.some((word) => /^(--help|-\w*h)/.test(word));
-  if (name !== undefined && !isAsked) return {};
+  const isHelpAsked = name === "help" || argv.some((word) => /^(--help|-\w*h)/.test(word));
+  if (name !== undefined && !isHelpAsked) return {};
   const shared = { showGlobalOptions: true, minWidthToWrap: 20 };
   if (json) {
     const { helpDocument } = await import("./help/tree.ts");
     return { ...shared, formatHelp: (command) => `${JSON.stringify(helpDocument(command), null, 2)}\n` };
   }
   const { formatHelp, formatItem, formatOverview, termOf } = await import("./help/format.ts");
-  return { ...shared, formatItem, subcommandTerm: termOf, formatHelp: isAsked ? formatHelp : formatOverview };
+  return { ...shared, formatItem, subcommandTerm: termOf, formatHelp: isHelpAsked ? formatHelp : formatOverview };
 }

@@ -18,11 +18,11 @@ import { readFieldFlags } from "./field-flags.ts";
 import type { Output } from "./terminal/output.ts";
 import { nearPath } from "./terminal/result.ts";
 
-/** What a command that starts generations takes from vidgen.json, where no flag says otherwise. */
-export type Taken = {
+/** What vidgen.json gives to a command that starts generations, where no flag says otherwise. */
+export type ProjectInput = {
   /** The values of the request's fields. */
   texts: FieldTexts;
-  /** The style for the end of the prompt, typed or taken. */
+  /** The style for the end of the prompt, from the flag or the file. */
   style: string | undefined;
   output: string | undefined;
   references: References;
@@ -31,7 +31,7 @@ export type Taken = {
   project: Project | undefined;
 };
 
-type TakeFlags = {
+type ProjectFlags = {
   preset?: string | undefined;
   style?: string | undefined;
   set?: readonly string[] | undefined;
@@ -40,22 +40,22 @@ type TakeFlags = {
   wait?: boolean;
 };
 
-type TakeContext = { io: Io; output: Pick<Output, "note" | "trace">; command: CommandUnknownOpts };
+type ProjectContext = { io: Io; output: Pick<Output, "note" | "trace">; command: CommandUnknownOpts };
 
 /**
- * Takes values from the project's file: those of a typed `--preset` come before the environment, all others after it. A repeated request (`again`)
- * takes only what is typed, and the output path. Says on stderr what is taken. Throws `usage` for a file that cannot be used.
+ * Reads the values of the project's file: those of a typed `--preset` come before the environment, all others after it. For a repeated request (`again`)
+ * only those of the preset, and the output path. Notes the values on stderr. Throws `usage` for a file that cannot be used.
  */
-export async function takeFromProject(
-  flags: TakeFlags & { isRepeat?: boolean },
-  { io, output, command }: TakeContext,
-): Promise<Taken> {
+export async function readProjectInput(
+  flags: ProjectFlags & { isRepeat?: boolean },
+  { io, output, command }: ProjectContext,
+): Promise<ProjectInput> {
   const { style, wait = true, isRepeat = false } = flags;
   if (style?.trim() === "") throw usage("--style is empty.");
   const project = await findProject(io);
   const preset: ProjectValues = flags.preset === undefined ? { texts: {} } : findPreset(flags.preset, project);
-  const all = project?.values ?? { texts: {} };
-  const values: ProjectValues = isRepeat ? { texts: {}, output: all.output } : all;
+  const fileValues = project?.values ?? { texts: {} };
+  const values: ProjectValues = isRepeat ? { texts: {}, output: fileValues.output } : fileValues;
   const { VIDGEN_MODEL, VIDGEN_OUTPUT } = io.env;
   const typed = readFieldFlags(command).texts;
   const set = readSetFields(flags.set ?? []);
@@ -65,39 +65,39 @@ export async function takeFromProject(
     const text = preset.texts[name] ?? (name === "model" && VIDGEN_MODEL ? undefined : values.texts[name]);
     if (!isTyped && text !== undefined) texts[name] = text;
   }
-  const isPlaced = flags.output !== undefined || flags.download === true || !wait;
-  const taken = {
+  const needsNoOutput = flags.output !== undefined || flags.download === true || !wait;
+  const input = {
     texts,
     style: style === undefined ? (preset.style ?? values.style) : undefined,
-    output: isPlaced ? undefined : (preset.output ?? (VIDGEN_OUTPUT ? undefined : values.output)),
+    output: needsNoOutput ? undefined : (preset.output ?? (VIDGEN_OUTPUT ? undefined : values.output)),
   };
   if (project) {
     for (const line of describeProject(project)) output.trace(line);
-    noteTaken(taken, { file: project.file, preset: flags.preset }, output);
+    noteProjectInput(input, { file: project.file, preset: flags.preset }, output);
   }
   return {
-    ...taken,
-    style: style?.trim() ?? taken.style,
+    ...input,
+    style: style?.trim() ?? input.style,
     references: project?.references ?? new Map(),
     untyped: [
       ...Object.keys(texts),
-      ...(taken.style === undefined ? [] : ["prompt"]),
-      ...(taken.output === undefined ? [] : ["output"]),
+      ...(input.style === undefined ? [] : ["prompt"]),
+      ...(input.output === undefined ? [] : ["output"]),
     ],
     project,
   };
 }
 
-/** Says what a start takes, since the model, the length and the resolution set its price. */
-function noteTaken(
-  { texts, style, output: place }: Pick<Taken, "texts" | "style" | "output">,
+/** Notes the values from the file, since the model, the length and the resolution set the price. */
+function noteProjectInput(
+  { texts, style, output: outputPath }: Pick<ProjectInput, "texts" | "style" | "output">,
   { file, preset }: { file: string; preset: string | undefined },
   output: Pick<Output, "note">,
 ): void {
   const values = [
     ...Object.entries(texts).map(([name, text]) => `${name} ${text}`),
     ...(style === undefined ? [] : [`style "${shorten(style)}"`]),
-    ...(place === undefined ? [] : [`output ${place}`]),
+    ...(outputPath === undefined ? [] : [`output ${outputPath}`]),
   ];
   const source = preset === undefined ? nearPath(file) : `${nearPath(file)} (preset ${preset})`;
   if (values.length > 0) output.note(`From ${source}: ${values.join(", ")}.`);
@@ -117,30 +117,30 @@ export function describeProject(project: Project): string[] {
  */
 export function withProject(
   { texts, images, set }: RequestInput,
-  { style, references, project }: Taken,
+  { style, references, project }: ProjectInput,
   { isRepeated, isLocal }: { isRepeated: boolean; isLocal: boolean },
 ): RequestInput & { notes: string[] } {
   const named = nameReferences(isRepeated ? "" : texts.prompt, images, references);
-  const list = named.names.map((name) => `@${name}`).join(", ");
-  if (list !== "" && !isLocal)
+  const mentions = named.names.map((name) => `@${name}`).join(", ");
+  if (mentions !== "" && !isLocal)
     throw usage(
-      `${list} of ${projectFile} needs reference images, which only --local and --engine take. Nothing was sent.`,
+      `${mentions} of ${projectFile} needs reference images, which only --local and --engine take. Nothing was sent.`,
       "Begin with an image instead: -i <file>; or write the name without @.",
     );
   const count = named.names.reduce((sum, name) => sum + (references.get(name)?.length ?? 0), 0);
   const notes =
-    list === ""
+    mentions === ""
       ? []
-      : [`From ${nearPath(project?.file ?? "")}: ${list}, ${count} reference image${count === 1 ? "" : "s"}.`];
+      : [`From ${nearPath(project?.file ?? "")}: ${mentions}, ${count} reference image${count === 1 ? "" : "s"}.`];
   const prompt = joinStyle(isRepeated ? texts.prompt : named.prompt, style);
   return { texts: { ...texts, prompt }, images: named.images, set, notes };
 }
 
 /** The known references that a prompt and `--reference` name. Throws `usage` for an unknown name that is no file either. */
-export async function findNamed(
+export async function findNamedReferences(
   prompt: string | undefined,
-  { project, references }: Taken,
-  { io, command }: Pick<TakeContext, "io" | "command">,
+  { project, references }: ProjectInput,
+  { io, command }: Pick<ProjectContext, "io" | "command">,
 ): Promise<string[]> {
   const { referenceUrls = [] } = readFieldFlags(command).images;
   const typed: string[] = [];

@@ -18,7 +18,7 @@ export type ResumeHintOptions = {
   outputPath: string | undefined;
 };
 
-/** The hint with the command that resumes these generations, or with "--all" all open ones. */
+/** The hint with the command that resumes these generations, or with "--all" all unfinished ones. */
 export function resumeHint(ids: string[] | "--all", options: ResumeHintOptions, io: ShellIo): string {
   return `Resume with: ${waitCommand(ids, options, io)}`;
 }
@@ -48,8 +48,8 @@ function waitWords(ids: string[] | "--all", options: ResumeHintOptions): string[
     ...(timeout === undefined || timeout === defaultTimeout ? [] : ["--timeout", timeout]),
   ];
   const words = typeof ids === "string" ? [ids] : ids;
-  const isOdd = typeof ids !== "string" && ids.some((id) => id.startsWith("-"));
-  return ["wait", ...(isOdd ? [...flags, "--", ...words] : [...words, ...flags])];
+  const hasDashedId = typeof ids !== "string" && ids.some((id) => id.startsWith("-"));
+  return ["wait", ...(hasDashedId ? [...flags, "--", ...words] : [...words, ...flags])];
 }
 
 /** Adds the id, and the command to resume, to an error that came after a generation was paid for. */
@@ -58,7 +58,10 @@ export function withResumeHint(error: unknown, id: string, options: ResumeHintOp
   return withResume(error, id, options, io).with({ hint: isOver(error) ? undefined : resumeHint([id], options, io) });
 }
 
-/** As `withResumeHint`, but without a hint, for a command whose one hint names several generations. A lost generation can be asked for again. */
+/**
+ * As `withResumeHint`, but without a hint, for a command with one hint for several generations. A lost generation is followed by the same command, since
+ * the service may know it again later.
+ */
 export function withResume(error: VidgenError, id: string, options: ResumeHintOptions, io: ProgramIo): VidgenError {
   const isLost = error.code === "not_found" && error.attempt !== undefined;
   const next = isOver(error) && !isLost ? undefined : waitNext([id], options, io);

@@ -8,13 +8,13 @@ import { systemCode, systemReason, usage } from "../errors.ts";
 import type { Io } from "../io.ts";
 
 /** The word for the newest generation, in place of an id. */
-export const last = "last";
+export const lastWord = "last";
 
 /** Whether a word names a file: it has the ending of a video, or is the name of a file that exists. */
 export async function isSavedFile(typed: string, { disk }: Pick<Io, "disk">): Promise<boolean> {
   if (/\.(mp4|mov|mkv|webm)$/i.test(typed)) return true;
   return (
-    typed !== last &&
+    typed !== lastWord &&
     (await disk.stat(typed).then(
       (found) => found.isFile(),
       () => false,
@@ -49,7 +49,7 @@ export async function findByFile(
   return undefined;
 }
 
-/** `undefined` if there is no such file. */
+/** The SHA-256 of a file; `undefined` if there is no such file. */
 async function hashOf(path: string, { disk, signal }: Io): Promise<string | undefined> {
   const file = await disk.open(path, "r").catch((error) => {
     if (systemCode(error) !== "ENOENT") throw usage(`Cannot read the video ${path}: ${systemReason(error)}.`);

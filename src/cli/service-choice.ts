@@ -3,7 +3,7 @@ import { exportLine, type ShellIo, shellOf } from "../shell.ts";
 import { programName } from "./terminal/output.ts";
 import { askChoice } from "./terminal/prompts.ts";
 
-/** The services that work without a login. */
+/** What a user who is not logged in may have. */
 const services = [
   { value: "provider", name: "a provider's key (OpenRouter, fal, Replicate, ...)" },
   { value: "service", name: "a company's service: its base URL and a key" },
@@ -16,7 +16,7 @@ export async function askService(question: string, io: Io): Promise<ServiceChoic
   return (await askChoice(question, [...services], "service", io)) as ServiceChoice;
 }
 
-/** The command that generates with a provider. */
+/** How to generate with a provider: the commands to type. */
 export function describeProviders(io: ShellIo): string {
   const { env } = io;
   const name = programName(env);

@@ -18,9 +18,9 @@ export type Outcome = {
   handOver?(): Promise<void>;
 };
 
-type Failed = Outcome & { error: VidgenError };
+type FailedOutcome = Outcome & { error: VidgenError };
 
-/** `resume` has the flags of the command, for the one that resumes the generation. */
+/** `resume` has the flags for the command that resumes the generation. */
 type FollowContext = DeliverContext & { resume: Omit<ResumeHintOptions, "outputPath"> };
 
 /** Follows one of several generations to its end and prints it at once, or with `--json` at the end of the command. Never rejects. */
@@ -62,33 +62,33 @@ export function failedOutcome(
 type NextSteps = { hint?: string | undefined; next?: readonly NextCommand[] | undefined };
 
 /**
- * Ends a command of several generations: prints one array with `--json`, otherwise each error message once. Throws the worst error, with what
- * to do next that `findNextSteps` returns for all failures.
+ * Ends a command of several generations: prints one array with `--json`, otherwise each error message once. Throws the worst error, with the next steps
+ * that `findNextSteps` returns for all failures.
  */
 export async function endAll(
   outcomes: readonly Outcome[],
   output: Output,
-  findNextSteps: (failed: readonly Failed[]) => NextSteps,
+  findNextSteps: (failed: readonly FailedOutcome[]) => NextSteps,
 ): Promise<void> {
-  const unprinted = output.json ? await printAll(outcomes, output) : undefined;
-  const failed = outcomes.filter((outcome): outcome is Failed => outcome.error !== undefined);
+  const printError = output.json ? await printAll(outcomes, output) : undefined;
+  const failed = outcomes.filter((outcome): outcome is FailedOutcome => outcome.error !== undefined);
   const isSame = (a: VidgenError, b: VidgenError) => a.message === b.message && a.hint === b.hint;
-  const distinct = failed.filter((one, i) => failed.findIndex(({ error }) => isSame(error, one.error)) === i);
-  const errors = distinct.map(({ error }) => {
+  const distinctFailures = failed.filter((one, i) => failed.findIndex(({ error }) => isSame(error, one.error)) === i);
+  const errors = distinctFailures.map(({ error }) => {
     const names = failed.filter((each) => isSame(each.error, error)).map(({ id, label = "" }) => id ?? label);
     return output.json ? error : error.about(names.join(", "));
   });
-  const [worst, ...others] = [...errors, unprinted ?? []].flat().sort(compareSeverity);
+  const [worst, ...otherErrors] = [...errors, printError ?? []].flat().sort(compareSeverity);
   if (!worst) return;
-  if (!output.json) for (const error of others) await output.fail(error);
+  if (!output.json) for (const error of otherErrors) await output.fail(error);
   const { hint, next } = findNextSteps(failed);
   const { code, message } = worst;
   throw new VidgenError(code, message, { ...worst, charged: chargeOfAll(outcomes), next, cause: worst.cause })
     .with({ hint })
-    .with({ hint: worst === unprinted ? undefined : unprinted?.message });
+    .with({ hint: worst === printError ? undefined : printError?.message });
 }
 
-/** Whether any of them was, or may have been, charged; `undefined` where that is not known of all. */
+/** Whether any of them was, or may have been, charged; `undefined` if none was, as far as is known, but not all are known. */
 function chargeOfAll(outcomes: readonly Outcome[]): ErrorCharge | undefined {
   const charges = outcomes.map(({ document, error }) =>
     error === undefined ? (document as { charged?: ErrorCharge }).charged : error.charged,

@@ -6,15 +6,15 @@ import type { Context } from "./context.ts";
 import { readFieldFlags } from "./field-flags.ts";
 import { readStdin } from "./terminal/prompts.ts";
 
-/** The image that is read from stdin. */
-const word = "-";
+/** The word for the image that is read from stdin. */
+const stdinWord = "-";
 
 const maxMegabytes = 20;
 
 /** The fields whose image is read from stdin: none, or one. */
-function fieldsOf(command: CommandUnknownOpts): ImageName[] {
+function stdinFieldsOf(command: CommandUnknownOpts): ImageName[] {
   const { images } = readFieldFlags(command);
-  return imageFields.flatMap(({ name }) => (images[name] ?? []).filter((image) => image === word).map(() => name));
+  return imageFields.flatMap(({ name }) => (images[name] ?? []).filter((image) => image === stdinWord).map(() => name));
 }
 
 /**
@@ -22,7 +22,7 @@ function fieldsOf(command: CommandUnknownOpts): ImageName[] {
  * differ when the same line is typed again.
  */
 export function listStdinFields(command: CommandUnknownOpts): string[] {
-  return fieldsOf(command).flatMap((name) => (name === "imageUrl" ? [name, "imageUrls"] : name));
+  return stdinFieldsOf(command).flatMap((name) => (name === "imageUrl" ? [name, "imageUrls"] : name));
 }
 
 /** Throws `usage` if stdin should give the prompt too, which is `undefined` if it is not typed, or if nothing is piped in. */
@@ -31,7 +31,7 @@ export function checkStdin(
   { isPromptOptional = false }: { isPromptOptional?: boolean },
   { io, command }: Pick<Context, "io"> & { command: CommandUnknownOpts },
 ): void {
-  const fields = fieldsOf(command);
+  const fields = stdinFieldsOf(command);
   if (fields.length === 0) return;
   if (fields.length > 1) throw usage('Only one image can be "-": stdin has one image.');
   if (prompt === "-" || (prompt === undefined && !isPromptOptional))
@@ -44,10 +44,10 @@ export async function withStdinImage(
   images: Images,
   context: Context & { command: CommandUnknownOpts },
 ): Promise<Images> {
-  const [field] = fieldsOf(context.command);
+  const [field] = stdinFieldsOf(context.command);
   if (field === undefined) return images;
   const bytes = await readStdin("the image", context, maxMegabytes);
   if (bytes.length === 0) throw usage("The image on stdin is empty.");
   const [image = ""] = await readImages([bytes], { onNote: context.output.note });
-  return { ...images, [field]: images[field]?.map((each) => (each === word ? image : each)) };
+  return { ...images, [field]: images[field]?.map((each) => (each === stdinWord ? image : each)) };
 }

@@ -2,10 +2,10 @@ import { basename } from "node:path";
 import { type Entry, keyOf } from "../client/ledger/history.ts";
 import { localBaseUrl } from "../connect/local.ts";
 
-/** The cost of a start, if its service has stated it; "-" if nothing can have been charged. */
+/** The cost of a start: "?" if its service has not stated it, "-" if nothing can have been charged. */
 export type ListedPrice = { credits?: number; usd?: number } | "free" | "?" | "-";
 
-/** A failed generation may have got its credits back. A provider of the local service is paid in USD. */
+/** The cost of a failed generation is "?", because its credits may have been returned. A provider of the local service is paid in USD. */
 export function findListedPrice(entry: Entry): ListedPrice {
   const { status, id, cost, credits, is_preview } = entry;
   if (cost !== undefined) return { usd: cost };
@@ -50,22 +50,22 @@ export function sumSpent(entries: readonly Entry[]): Spent {
 }
 
 /** What `list --sum` can group by. The label of a row of a batch is the name of its rows file, as at the service. */
-const keys = {
+const keyFunctions = {
   model: ({ request }) => request.model,
   day: ({ at }) => at.slice(0, 10),
   label: ({ rows_file, batch }) => basename(rows_file?.path ?? batch ?? "") || null,
   service: (entry) => (isLocal(entry) ? "local" : entry.base_url),
 } satisfies Record<string, (entry: Entry) => string | null>;
 
-export type SumKey = keyof typeof keys;
+export type SumKey = keyof typeof keyFunctions;
 
-export const sumKeys = Object.keys(keys) as SumKey[];
+export const sumKeys = Object.keys(keyFunctions) as SumKey[];
 
-/** The sums of each day, newest first, or of each model, label or service, the dearest first; `key` is `null` for what has none. */
+/** The sums of each day, newest first, or of each model, label or service, the most expensive first; `key` is `null` for starts without one. */
 export function sumBy(entries: readonly Entry[], by: SumKey): (Spent & { key: string | null })[] {
   const groups = new Map<string | null, Entry[]>();
   for (const entry of distinctStarts(entries)) {
-    const key = keys[by](entry);
+    const key = keyFunctions[by](entry);
     groups.set(key, [...(groups.get(key) ?? []), entry]);
   }
   const sums = [...groups]

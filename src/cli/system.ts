@@ -9,7 +9,7 @@ import { engineKeyNames, findKeys } from "../connect/settings.ts";
 import { asVidgenError, exits, VidgenError } from "../errors.ts";
 import { type Io, systemMachine } from "../io.ts";
 
-/** The real outside world: the only code that says `process`. */
+/** The real outside world. Only this file and `io.ts` use `process`. */
 export function systemIo(): Io {
   const unsettled = new Set<string>();
   const { signal, abandon, onHangUp } = catchSignals(unsettled);

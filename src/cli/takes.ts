@@ -12,7 +12,7 @@ import { asVidgenError, beforePaying, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import type { StartRequest } from "../protocol/schema.ts";
 import type { Context } from "./context.ts";
-import { type FollowedStart, printId, type Starting, start } from "./making.ts";
+import { type FollowedStart, printId, type StartContext, start } from "./making.ts";
 import { endAll, failedOutcome, followOne, type Outcome } from "./several.ts";
 import { askToStart, canAsk } from "./terminal/prompts.ts";
 import { nearPath } from "./terminal/result.ts";
@@ -21,9 +21,9 @@ import { nearPath } from "./terminal/result.ts";
 export type Takes = {
   session: Session;
   requests: readonly StartRequest[];
-  how: PaidStartOptions & { earlier: Earlier };
+  startOptions: PaidStartOptions & { earlier: Earlier };
   budget: Budget;
-  /** Whether the user has already said yes. */
+  /** Whether the user has already confirmed the start. */
   isConfirmed: boolean;
 };
 
@@ -41,50 +41,52 @@ type TakeResult = {
  * other is sent, unless the service refused only the request of one model. Prints each result when it is ready, or with `--json` one array at the
  * end. Throws the worst error.
  */
-export async function makeTakes(takes: Takes, context: Starting): Promise<void> {
-  const { session, requests, how } = takes;
+export async function makeTakes(takes: Takes, context: StartContext): Promise<void> {
+  const { session, requests, startOptions } = takes;
   const { reporter, options, defer, io, output } = context;
-  const stop = (error: unknown) => {
+  const throwUnsent = (error: unknown) => {
     throw beforePaying(error);
   };
-  const run = await openTakes(session.service, requests, how).catch(stop);
+  const run = await openTakes(session.service, requests, startOptions).catch(throwUnsent);
   const hasModels = requests.some(({ model }) => model !== requests[0]?.model);
   defer(run.release);
-  const news = requests.filter((_, index) => run.positions[index]?.attempt === undefined);
-  await confirmTakes(news, takes, context).catch(stop);
+  const newRequests = requests.filter((_, index) => run.positions[index]?.attempt === undefined);
+  await confirmTakes(newRequests, takes, context).catch(throwUnsent);
   const { openSpending } = await import("../client/batch/spending.ts");
   const limits = takes.budget;
   // What earlier processes spent in this run counts too.
-  const isOwn = (entry: Entry) => entry.run === run.name;
-  const spending = await openSpending(session.service, limits, { isOwn, signal: io.signal }).catch(stop);
+  const isOfThisRun = (entry: Entry) => entry.run === run.name;
+  const spending = await openSpending(session.service, limits, { isOwn: isOfThisRun, signal: io.signal }).catch(
+    throwUnsent,
+  );
   const follow = ({ attempt, document: extra, credits }: FollowedStart) =>
     followOne(
       attempt,
-      { outputPath: how.outputPath, extra, credits, output },
+      { outputPath: startOptions.outputPath, extra, credits, output },
       { session, reporter, io, resume: options },
     );
   const outcomes: TakeResult["outcome"][] = [];
   const makeTake = async (index: number, request: StartRequest): Promise<TakeResult> => {
-    const { position, attempt: made } = run.positions[index] ?? { position: index + 1 };
+    const { position, attempt: earlierAttempt } = run.positions[index] ?? { position: index + 1 };
     const take = { run: run.name, position, count: requests.length };
     const { model } = request;
     const sameModel = requests.slice(0, index).filter((each) => each.model === model);
     // The number for `{n}` is counted within each model whose name is part of the path.
-    const first = how.outputPath?.includes("{model}") ? sameModel.length + 1 : position;
+    const first = startOptions.outputPath?.includes("{model}") ? sameModel.length + 1 : position;
     let overrun: VidgenError | undefined;
     const check = () => {
       overrun ??= spending?.check(request);
       if (overrun) throw overrun;
     };
-    let id = made?.id;
+    let id = earlierAttempt?.id;
     try {
-      if (made && (await hasResult(made, options, io)))
-        return { outcome: await printEarlier(made, session.service, context) };
-      if (!made && (await spending?.mustWait(request))) {
+      if (earlierAttempt && (await hasResult(earlierAttempt, options, io)))
+        return { outcome: await printEarlier(earlierAttempt, session.service, context) };
+      if (!earlierAttempt && (await spending?.mustWait(request))) {
         await Promise.all(outcomes);
         if (await spending?.mustWait(request)) overrun = unpricedError(request);
       }
-      const started = await start({ session, request, how: { ...how, take, first, check } }, context);
+      const started = await start({ session, request, startOptions: { ...startOptions, take, first, check } }, context);
       id = started.attempt.id;
       if (started.accepted) spending?.started(request, started.accepted);
       return { outcome: options.wait ? follow(started) : await endWithId(started, session, context) };
@@ -105,51 +107,53 @@ export async function makeTakes(takes: Takes, context: Starting): Promise<void> 
   /** Models whose request the service refused. Other models may still be accepted. */
   const refusedModels = new Set<string>();
   let budgetError: VidgenError | undefined;
-  let left = 0;
+  let unstartedCount = 0;
   for (const [index, request] of requests.entries()) {
     const isNew = run.positions[index]?.attempt === undefined;
     if (isNew && (hasFailed || refusedModels.has(request.model))) {
-      left++;
+      unstartedCount++;
       continue;
     }
     const { outcome, failure, isOverBudget } = await makeTake(index, request);
     outcomes.push(outcome);
-    if (isNew && failure && isUnstarted(failure)) left++;
+    if (isNew && failure && isUnstarted(failure)) unstartedCount++;
     if (failure?.code === "rejected") refusedModels.add(request.model);
     else hasFailed ||= failure !== undefined;
     if (isOverBudget) budgetError ??= failure;
   }
-  if (left > 0) output.note(`${left} of ${requests.length} ${left === 1 ? "was" : "were"} not started.`);
+  if (unstartedCount > 0)
+    output.note(`${unstartedCount} of ${requests.length} ${unstartedCount === 1 ? "was" : "were"} not started.`);
   // The same command would stop at an unclear or lost attempt.
   const isStopped = ({ error: { code } }: { error: VidgenError }) => code === "unknown" || code === "not_found";
-  const ended = await Promise.all(outcomes);
+  const endedOutcomes = await Promise.all(outcomes);
   // The same command with --again would pay for all generations again. Without --again, it resumes this run, or an older run if this run has
   // started nothing.
-  const hasBegun = ended.some(({ id }) => id !== undefined);
-  const same = how.earlier === "again" && hasBegun ? "the same command without --again" : "the same command";
+  const hasStarted = endedOutcomes.some(({ id }) => id !== undefined);
+  const sameCommand =
+    startOptions.earlier === "again" && hasStarted ? "the same command without --again" : "the same command";
   const findNextSteps = (failed: readonly { error: VidgenError }[]) => {
     const stopped = failed.find(isStopped);
     if (stopped) return { next: stopped.error.next };
     if (budgetError?.hint !== undefined) return { next: [] };
-    if (budgetError) return { hint: `Raise ${flagsOf(limits)}, then run ${same} to get the rest.`, next: [] };
-    const hint = `Run ${same} to get the rest: what is running or finished is not paid for again.`;
+    if (budgetError) return { hint: `Raise ${flagsOf(limits)}, then run ${sameCommand} to get the rest.`, next: [] };
+    const hint = `Run ${sameCommand} to get the rest: what is running or finished is not paid for again.`;
     return { hint, next: output.sameLine() };
   };
-  await endAll(ended, output, findNextSteps);
+  await endAll(endedOutcomes, output, findNextSteps);
 }
 
 /** Asks one question for all starts. */
 async function confirmTakes(
-  news: readonly StartRequest[],
+  newRequests: readonly StartRequest[],
   { session, isConfirmed }: Takes,
   context: Context,
 ): Promise<void> {
   const { io } = context;
-  if (isConfirmed || news.length === 0 || !canAsk(context, io)) return;
-  await askToStart(news.length, await expectCost(session.service, news), io);
+  if (isConfirmed || newRequests.length === 0 || !canAsk(context, io)) return;
+  await askToStart(newRequests.length, await expectCost(session.service, newRequests), io);
 }
 
-/** The limits that were given, for a message. */
+/** The flags of the limits that are set, for a message. */
 function flagsOf({ maxCredits, maxCost }: Budget): string {
   const flags = { "--max-credits": maxCredits, "--max-cost": maxCost };
   return Object.entries(flags)
@@ -172,33 +176,37 @@ function isUnstarted({ id, code }: VidgenError): boolean {
 }
 
 /** Whether a take is done: its file still exists, or with --no-wait its id was printed. */
-async function hasResult(made: Entry, { wait }: { wait: boolean }, { disk }: Pick<Io, "disk">): Promise<boolean> {
-  if (!isTakeDone(made)) return false;
-  if (made.state === "running") return !wait;
-  const { file, content } = made;
+async function hasResult(
+  earlierAttempt: Entry,
+  { wait }: { wait: boolean },
+  { disk }: Pick<Io, "disk">,
+): Promise<boolean> {
+  if (!isTakeDone(earlierAttempt)) return false;
+  if (earlierAttempt.state === "running") return !wait;
+  const { file, content } = earlierAttempt;
   return file !== undefined && content !== undefined && hasContent(file, content, disk);
 }
 
 async function printEarlier(
-  made: Entry,
+  earlierAttempt: Entry,
   service: Service,
-  { output, reporter }: Pick<Starting, "output" | "reporter">,
+  { output, reporter }: Pick<StartContext, "output" | "reporter">,
 ) {
-  const { id = "", attempt, request, status, file } = made;
+  const { id = "", attempt, request, status, file } = earlierAttempt;
   reporter.tell({ event: "started", id, attempt, model: request.model, resumed: true });
-  const shown = file === undefined ? undefined : nearPath(file);
-  if (!output.json) await output.result(shown ?? id, undefined);
-  output.note(shown === undefined ? `Already started: ${id}` : `Already saved: ${shown}`);
+  const shownPath = file === undefined ? undefined : nearPath(file);
+  if (!output.json) await output.result(shownPath ?? id, undefined);
+  output.note(shownPath === undefined ? `Already started: ${id}` : `Already saved: ${shownPath}`);
   const { model } = request;
   const document = {
     id,
     status,
     model,
-    ...(file === undefined ? {} : { file: shown }),
-    charged: chargedOf(made, service),
+    ...(file === undefined ? {} : { file: shownPath }),
+    charged: chargedOf(earlierAttempt, service),
   };
   if (file !== undefined)
-    reporter.ended(id, { document, file: shown, videoUrl: "", durableUrl: undefined, isNew: false });
+    reporter.ended(id, { document, file: shownPath, videoUrl: "", durableUrl: undefined, isNew: false });
   return { id, document };
 }
 

@@ -47,27 +47,27 @@ export type TypedLine = {
  */
 export async function hashLine(words: TypedWords, command: CommandUnknownOpts, io: Io): Promise<string> {
   const { readImages } = await import("../client/request/images.ts");
-  const { texts: typed, images } = readFieldFlags(command);
-  const texts = { ...typed, model: typed.model && readModels({ texts: typed }).sort().join() };
+  const { texts: typedTexts, images } = readFieldFlags(command);
+  const texts = { ...typedTexts, model: typedTexts.model && readModels({ texts: typedTexts }).sort().join() };
   const values = fields.flatMap((field) => {
     const text = texts[field.name];
     return text === undefined ? [] : [[field.name, wireValue(field, text)]];
   });
-  const read: Record<string, readonly string[]> = {};
+  const imagesByField: Record<string, readonly string[]> = {};
   for (const [name, list = []] of Object.entries(images)) {
     const files = list.filter((image) => !isWord(image));
     // The start itself reports an image that cannot be read.
     const bytes = await readImages(files).catch(() => files);
-    read[name] = list.map((image) => (isWord(image) ? image : (bytes.shift() ?? image)));
+    imagesByField[name] = list.map((image) => (isWord(image) ? image : (bytes.shift() ?? image)));
   }
-  const set = new Map((words.set ?? []).map((each) => [each.split("=", 1)[0], each]));
+  const settingsByName = new Map((words.set ?? []).map((each) => [each.split("=", 1)[0], each]));
   const line = {
     ...words,
     generation: await contentName(words.generation, io),
     from: await contentName(words.from, io),
-    set: [...set.values()].sort(),
+    set: [...settingsByName.values()].sort(),
     fields: values,
-    images: read,
+    images: imagesByField,
   };
   return createHash("sha256").update(JSON.stringify(line)).digest("base64url");
 }

@@ -6,7 +6,7 @@ import { commandLine, quote, quoteText, type Shell, type ShellIo, shellOf } from
 import { flagWords, missingPrompt } from "./command.ts";
 import { dashHint } from "./dashes.ts";
 import { commandOf } from "./program.ts";
-import { last } from "./saved-file.ts";
+import { lastWord } from "./saved-file.ts";
 import { withoutCurlyQuotes } from "./terminal/prompts.ts";
 import { hintFor } from "./words.ts";
 
@@ -24,7 +24,13 @@ export async function explainUsage(error: unknown, { argv, program, io }: TypedC
   if (error instanceof CommanderError && program !== undefined) {
     const line = withTwoDashes(argv, program, shell);
     if (line !== undefined) return usage(sentenceOf(error).sentence, `Long flags have two dashes: ${line}`);
-    return explainParsing(error, { argv, program, io, dash: dashHint(argv, { code: error.code, name, shell }), help });
+    return explainParsing(error, {
+      argv,
+      program,
+      io,
+      dashAdvice: dashHint(argv, { code: error.code, name, shell }),
+      help,
+    });
   }
   const known = asVidgenError(error);
   if (known.hint !== undefined && known.message !== missingPrompt) return known;
@@ -40,12 +46,16 @@ function withTwoDashes(argv: readonly string[], program: CommandUnknownOpts, she
   return commandLine(["vidgen", ...argv.map((word) => (isShort(word) ? `-${word}` : word))], shell);
 }
 
-/** `dash` is what to type for an argument that begins with one. */
-type Parsing = Omit<TypedCommand, "program"> & { program: CommandUnknownOpts; dash: string | undefined; help: string };
+/** `dashAdvice` says what to type for an argument that begins with a dash. */
+type ParseContext = Omit<TypedCommand, "program"> & {
+  program: CommandUnknownOpts;
+  dashAdvice: string | undefined;
+  help: string;
+};
 
 /** commander's error as a usage error: its sentence, a guess, and what to type next. */
-async function explainParsing(error: CommanderError, parsing: Parsing): Promise<VidgenError> {
-  const { argv, program, io, dash, help } = parsing;
+async function explainParsing(error: CommanderError, parsing: ParseContext): Promise<VidgenError> {
+  const { argv, program, io, dashAdvice, help } = parsing;
   const { code } = error;
   const shell = shellOf(io);
   const command = findParsed(program);
@@ -54,13 +64,13 @@ async function explainParsing(error: CommanderError, parsing: Parsing): Promise<
   if (code === "commander.excessArguments" && isGroup(command)) return unknownSubcommand(command);
   const { sentence, similar } = sentenceOf(error);
   const words = code === "commander.unknownCommand" ? operandsOf(command.args) : [];
-  const isEarly = dash === undefined && code === "commander.unknownOption" && command === program;
-  const hint = isEarly ? await flagsAfterCommand(argv, program, io) : findHint(words, shell);
+  const isFlagBeforeCommand = dashAdvice === undefined && code === "commander.unknownOption" && command === program;
+  const hint = isFlagBeforeCommand ? await flagsAfterCommand(argv, program, io) : findHint(words, shell);
   if (hint !== undefined) return usage(sentence, hint);
-  const longer = findLonger(code, command);
-  const guess = longer.length === 0 ? similar : `Did you mean ${longer.join(" or ")}?`;
-  if (guess !== undefined) return usage(`${sentence} ${guess}`, dash ?? help);
-  if (!(await isPrompt(words, program, io))) return usage(sentence, dash ?? help);
+  const longerNames = findLongerNames(code, command);
+  const guess = longerNames.length === 0 ? similar : `Did you mean ${longerNames.join(" or ")}?`;
+  if (guess !== undefined) return usage(`${sentence} ${guess}`, dashAdvice ?? help);
+  if (!(await isPrompt(words, program, io))) return usage(sentence, dashAdvice ?? help);
   const line = lineOf("generate", { words, flags: command.args.slice(words.length) }, shell);
   return usage(sentence, `To generate a video from this prompt: ${line}`);
 }
@@ -99,7 +109,7 @@ async function isPrompt(
     // A command and its argument quoted as one, such as "wait df27", are not a prompt.
     return others.length > 0 && !(others.length === 1 && names.includes(first));
   }
-  if (words.some((word) => names.includes(word) || word === last || isLikeId(word))) return false;
+  if (words.some((word) => names.includes(word) || word === lastWord || isLikeId(word))) return false;
   const found = await Promise.all(
     words.map((word) =>
       disk.stat(word).then(
@@ -136,8 +146,8 @@ async function flagsAfterCommand(
     at++;
   }
   const rest = argv.slice(at);
-  const named = program.commands.find((each) => each.name() === rest[0]);
-  if (named) {
+  const typedCommand = program.commands.find((each) => each.name() === rest[0]);
+  if (typedCommand) {
     const [name = "", ...others] = rest;
     return `Flags come after \`${name}\`: ${commandLine(["vidgen", name, ...others, ...flags], shell)}`;
   }
@@ -238,7 +248,7 @@ function lineOf(name: string, { words, flags }: LineParts, shell: Shell): string
 }
 
 /** The flags that a shortened name may mean, such as --aspect for --aspect-ratio; commander finds only similar names. */
-function findLonger(code: string, command: CommandUnknownOpts): string[] {
+function findLongerNames(code: string, command: CommandUnknownOpts): string[] {
   const isFlag = code === "commander.unknownOption";
   if (!isFlag && code !== "commander.unknownCommand") return [];
   const [typed = ""] = command.args.filter((word) => word.startsWith("-") === isFlag);

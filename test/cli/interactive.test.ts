@@ -80,7 +80,7 @@ test("a model that fuses images is given them, two at the least and four at the 
     ["image 1?", `${one}${enter}`],
     ["image 2?", enter],
     ["Enter an http(s) URL", `${two}${enter}`],
-    ["image 3? (Enter: no more", enter],
+    ["image 3? (up to 4; press Enter", enter],
     ["Start it?", `y${enter}`],
   );
   const run = await world.vidgen("generate", "--no-color", "--no-wait");

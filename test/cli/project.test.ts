@@ -299,7 +299,7 @@ describe("a changed vidgen.json", () => {
     const world = await change(first, second, ...argv);
     const sent = paid(world);
     const dry = await world.vidgen(...argv, "--dry-run");
-    expect(dry.stdout).toContain("Would send nothing, and end with 2");
+    expect(dry.stdout).toContain("Would send nothing, and end with exit code 2");
     const run = await world.vidgen(...argv);
     expect(run).toMatchObject({ code: 2, stdout: "" });
     expect(run.stderr).toMatch(/has started generation [0-9a-f-]{36} at .*Nothing was sent now/);

@@ -9,8 +9,8 @@ import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { resolveLast, unknownError } from "../earlier.ts";
 import { findLast, locateGenerations } from "../generations.ts";
-import { takeFromProject } from "../project.ts";
-import { findByFile, isVideoFile, last } from "../saved-file.ts";
+import { readProjectInput } from "../project.ts";
+import { findByFile, isVideoFile, lastWord } from "../saved-file.ts";
 import { checkStdin } from "../stdin-image.ts";
 import { readPrompt } from "../terminal/prompts.ts";
 import { findOwnAttempt } from "../typed-line.ts";
@@ -18,7 +18,7 @@ import { noteUnsaved } from "../unsaved.ts";
 import { generate, readLine, withStartFlags } from "./generate.ts";
 
 export function addAgain(program: CommandUnknownOpts, context: Context): void {
-  const bare = program
+  const bareCommand = program
     .command("again")
     .helpGroup("Make videos:")
     .summary("start the same request again, with changes")
@@ -27,26 +27,30 @@ export function addAgain(program: CommandUnknownOpts, context: Context): void {
     )
     .argument("<generation>", 'an id, "last", or a video that vidgen has saved')
     .argument("[prompt]", "another prompt");
-  const command = withDetails(withStartFlags(bare), {
+  const command = withDetails(withStartFlags(bareCommand), {
     examples: [
       "vidgen again last -o fox-2.mp4",
       "vidgen again fox.mp4 --aspect-ratio 9:16 -o fox-portrait.mp4",
       'vidgen again <id> "the same fox, by night" -n 3 -o clips/',
     ],
   });
-  command.action(async (typed, typedPrompt, options) => {
+  command.action(async (typedGeneration, typedPrompt, options) => {
     const { io, output } = context;
-    const find = async () => {
+    const prepare = async () => {
       const journal = findJournal({ ...io, onNote: output.note });
-      const taken = await takeFromProject({ ...options, isRepeat: true }, { ...context, command });
+      const projectInput = await readProjectInput({ ...options, isRepeat: true }, { ...context, command });
       checkStdin(typedPrompt, { isPromptOptional: true }, { ...context, command });
-      const prompt = typedPrompt === undefined ? undefined : await readPrompt(typedPrompt, context, taken.references);
-      const words = { command: "again" as const, generation: typed, prompt };
-      const line = await readLine(words, { ...options, taken }, { ...context, command });
-      const own = typed === last ? await findOwnAttempt(line, journal, context) : undefined;
-      return { prompt, again: { line, taken, parent: await findParent(typed, own, journal, io) } };
+      const prompt =
+        typedPrompt === undefined ? undefined : await readPrompt(typedPrompt, context, projectInput.references);
+      const words = { command: "again" as const, generation: typedGeneration, prompt };
+      const line = await readLine(words, { ...options, projectInput }, { ...context, command });
+      const ownAttempt = typedGeneration === lastWord ? await findOwnAttempt(line, journal, context) : undefined;
+      return {
+        prompt,
+        again: { line, projectInput, parent: await findParent(typedGeneration, ownAttempt, journal, io) },
+      };
     };
-    const { prompt, again } = await find().catch((error) => {
+    const { prompt, again } = await prepare().catch((error) => {
       throw beforePaying(error);
     });
     await generate(prompt, options, { ...context, command }, again);
@@ -55,9 +59,14 @@ export function addAgain(program: CommandUnknownOpts, context: Context): void {
 }
 
 /** The generation whose request is repeated. Throws `not_found` if the journal does not have it, because nothing else records requests. */
-async function findParent(typed: string, own: Entry | undefined, journal: Journal, io: Io): Promise<StartedEntry> {
+async function findParent(
+  typed: string,
+  ownAttempt: Entry | undefined,
+  journal: Journal,
+  io: Io,
+): Promise<StartedEntry> {
   if (typed === "") throw usage("The id is empty.");
-  if (typed === last) return own ? resolveLast(own, own.parent, journal) : findLast(journal);
+  if (typed === lastWord) return ownAttempt ? resolveLast(ownAttempt, ownAttempt.parent, journal) : findLast(journal);
   if (await isVideoFile(typed, io))
     return (await findByFile(typed, journal, io)) ?? unknownError(`generation with the video ${typed}`);
   const open = () => Promise.reject(new Error("no service is needed"));

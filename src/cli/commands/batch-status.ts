@@ -28,8 +28,8 @@ export function addBatchStatus(batch: CommandUnknownOpts, { io, output }: Contex
       if (error) throw error;
     });
   // Otherwise the help of `batch status` shows the flags of `batch` as flags of every command.
-  const shared = batch.createHelp().visibleGlobalOptions(batch);
-  command.configureHelp({ ...batch.configureHelp(), visibleGlobalOptions: () => shared });
+  const globalFlags = batch.createHelp().visibleGlobalOptions(batch);
+  command.configureHelp({ ...batch.configureHelp(), visibleGlobalOptions: () => globalFlags });
   withDetails(command, {
     examples: ["vidgen batch status shots.csv", "vidgen batch status shots.csv.*.results.jsonl"],
   });
@@ -52,15 +52,18 @@ function describe({ rows, open, shards, double_rows, ...counts }: BatchStatus): 
   return [first, ...notes, ...lines].join("\n");
 }
 
-/** The status as one or two words. Of the rows that are not done, a finished video is not saved, and a start without an answer may be charged. */
+/**
+ * The status of a row that is not done, as one or two words. If its generation is completed, its video is not saved; if it is still starting, nobody knows
+ * whether the start was charged.
+ */
 function wordOf(status: BatchStatus["open"][number]["status"]): string {
   if (status === "completed") return "not saved";
   if (status === "starting") return "unknown";
   return status === "processing" ? "running" : status;
 }
 
-/** Whether a row was refused because of its own request: then no run starts it again by itself. */
-function isOwnFault(error: BatchStatus["open"][number]["error"]): boolean {
+/** Whether a row was refused because of its request, which must be corrected: no run starts it again by itself. */
+function isRequestRefused(error: BatchStatus["open"][number]["error"]): boolean {
   return error?.code === "rejected" || error?.code === "unknown";
 }
 
@@ -77,29 +80,31 @@ function endOf({
   shards,
   double_rows,
 }: BatchStatus): VidgenError | undefined {
-  const areShardsOdd = shards !== null && shards.missing.length + shards.double.length > 0;
-  const isOdd = double_rows.length > 0 || areShardsOdd;
-  if (done === rows && !isOdd) return undefined;
+  const areShardsIncomplete = shards !== null && shards.missing.length + shards.double.length > 0;
+  const isSetIncomplete = double_rows.length > 0 || areShardsIncomplete;
+  if (done === rows && !isSetIncomplete) return undefined;
   const codes: [CommandErrorCode, number][] = [
     ["unknown", unknown],
     ["not_found", lost],
     ["failed", failed],
-    ["pending", missing + running + Number(isOdd)],
+    ["pending", missing + running + Number(isSetIncomplete)],
   ];
   const code = codes.find(([, count]) => count > 0)?.[0] ?? "pending";
   const message = done === rows ? "The results files are not one complete set." : `${done} of ${countRows(rows)} done.`;
-  const same = "the same `vidgen batch` command";
-  const refused = open.filter(({ status, error }) => status === "refused" && isOwnFault(error)).map(({ line }) => line);
+  const sameCommand = "the same `vidgen batch` command";
+  const refused = open
+    .filter(({ status, error }) => status === "refused" && isRequestRefused(error))
+    .map(({ line }) => line);
   const hints = [
     ...(unknown + lost > 0
-      ? [`Check your account. Unknown and lost rows start again only if you add --retry-unknown to ${same}.`]
+      ? [`Check your account. Unknown and lost rows start again only if you add --retry-unknown to ${sameCommand}.`]
       : []),
-    ...(refused.length > 0 ? [correctHint(refused, same)] : []),
+    ...(refused.length > 0 ? [correctHint(refused, sameCommand)] : []),
     ...(failed > refused.length
-      ? [`To start failed rows again (each is charged again), add --retry-failed to ${same}.`]
+      ? [`To start failed rows again (each is charged again), add --retry-failed to ${sameCommand}.`]
       : []),
-    ...(missing + running > 0 ? [`To continue, run ${same}: no row is paid for twice.`] : []),
-    ...(areShardsOdd ? ["Name the results file of each shard exactly once."] : []),
+    ...(missing + running > 0 ? [`To continue, run ${sameCommand}: no row is paid for twice.`] : []),
+    ...(areShardsIncomplete ? ["Name the results file of each shard exactly once."] : []),
   ];
   return new VidgenError(code, message, { hint: hints.join("\n") });
 }

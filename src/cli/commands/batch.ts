@@ -34,7 +34,7 @@ import {
 } from "../command.ts";
 import type { Context } from "../context.ts";
 import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
-import { describeProject, findNamed, takeFromProject } from "../project.ts";
+import { describeProject, findNamedReferences, readProjectInput } from "../project.ts";
 import { createBatchProgress, describeCounts } from "../terminal/batch-progress.ts";
 import { createBatchError, describePlan } from "../terminal/batch-report.ts";
 import { addBatchStatus } from "./batch-status.ts";
@@ -47,7 +47,7 @@ export function addBatch(program: CommandUnknownOpts, context: Context): void {
 
 function declare(program: CommandUnknownOpts) {
   const format = new Option("--input-format <name>", "format of the file, whatever its extension").choices(formats);
-  const bare = program
+  const bareCommand = program
     .command("batch")
     .helpGroup("Make videos:")
     .summary("start a generation for each row of a file")
@@ -74,7 +74,7 @@ function declare(program: CommandUnknownOpts) {
     )
     .option("--shard <i/n>", "process shard i of n, for n machines")
     .optionsGroup("Request of each row:");
-  const command = withFieldFlags(bare)
+  const command = withFieldFlags(bareCommand)
     .addOption(presetOption())
     .addOption(setOption())
     .optionsGroup("Output:")
@@ -157,13 +157,13 @@ async function prepare(file: string, flags: BatchFlags, context: BatchContext): 
   const { checkRedoNames } = await import("../../client/batch/redo.ts");
   const { openServices } = await import("../../connect/services.ts");
   checkJoin(options);
-  const taken = await takeFromProject(options, context);
-  await findNamed(undefined, taken, context);
-  const outputPath = options.output ?? taken.output ?? (options.local ? "." : undefined);
+  const projectInput = await readProjectInput(options, context);
+  await findNamedReferences(undefined, projectInput, context);
+  const outputPath = options.output ?? projectInput.output ?? (options.local ? "." : undefined);
   if (options.writeInfoJson && outputPath === undefined)
     throw usage("--write-info-json needs -o: the file goes beside the video.");
   const { texts: typedTexts, images } = readFieldFlags(context.command);
-  const texts = { ...taken.texts, ...typedTexts };
+  const texts = { ...projectInput.texts, ...typedTexts };
   if (texts.model?.includes(","))
     throw usage(
       `--model takes one model in a batch, not "${texts.model}".`,
@@ -173,7 +173,7 @@ async function prepare(file: string, flags: BatchFlags, context: BatchContext): 
   const { set = [], each = [], inputFormat: format } = options;
   const ignoreColumns = options.ignoreColumns?.flatMap((names) => names.split(","));
   const isLocal = options.local ?? false;
-  const { style, references, untyped } = taken;
+  const { style, references, untyped } = projectInput;
   const { prompt, preset } = options;
   const typed = { texts: typedTexts, images, set, prompt, preset, style: options.style };
   const requestOptions = { ...options, isLocal, style, texts: { ...texts, model }, images, set };
@@ -183,37 +183,37 @@ async function prepare(file: string, flags: BatchFlags, context: BatchContext): 
     ? noteWait(readRows(file, rowOptions, io), "the rows", context)
     : readRows(file, rowOptions, io));
   for (const note of notes) output.note(note);
-  const keyed = keyRows(rows);
-  if (redo) checkRedoNames(redo, keyed);
-  const own = shard ? keyed.filter((row) => shardOf(row, shard.of) === shard.index) : keyed;
+  const keyedRows = keyRows(rows);
+  if (redo) checkRedoNames(redo, keyedRows);
+  const shardRows = shard ? keyedRows.filter((row) => shardOf(row, shard.of) === shard.index) : keyedRows;
   const services = await openServices({ ...options, isStarting: true, isDryRun: options.dryRun, output }, io);
   defer(services.close);
   const session = await services.open().catch((error) => {
     if (!options.dryRun) throw error;
     return openForPlan(error, { services, results }, context);
   });
-  const source = { file, total: keyed.length, shard: shard ? `${shard.index}/${shard.of}` : null };
-  const opened = await openBatch(
-    own,
-    { ...pickPlanning(options), redo, results, source, onNote: output.note },
+  const source = { file, total: keyedRows.length, shard: shard ? `${shard.index}/${shard.of}` : null };
+  const openedBatch = await openBatch(
+    shardRows,
+    { ...pickPlanOptions(options), redo, results, source, onNote: output.note },
     { service: session.service, io },
   );
-  defer(opened.close);
-  const needsFrames = opened.rows.some(({ source, state }) => source !== undefined && state.kind === "new");
+  defer(openedBatch.close);
+  const needsFrames = openedBatch.rows.some(({ source, state }) => source !== undefined && state.kind === "new");
   const keepFrame = needsFrames ? await prepareFrames(context) : undefined;
-  const film = options.join === undefined ? undefined : await prepareJoin(options.join, opened, options, context);
+  const film = options.join === undefined ? undefined : await prepareJoin(options.join, openedBatch, options, context);
   const { service } = session;
-  const cost = await expectCosts(opened, service);
-  const planned = describePlan(opened, { results, service, cost, budget: limits });
-  const text = film ? `${planned}\n${film.description}` : planned;
+  const cost = await expectCosts(openedBatch, service);
+  const planText = describePlan(openedBatch, { results, service, cost, budget: limits });
+  const text = film ? `${planText}\n${film.description}` : planText;
   if (options.dryRun) {
-    for (const line of taken.project ? describeProject(taken.project) : []) output.note(line);
-    await output.result(text, { ...opened.plan, results, unused_columns: unused });
+    for (const line of projectInput.project ? describeProject(projectInput.project) : []) output.note(line);
+    await output.result(text, { ...openedBatch.plan, results, unused_columns: unused });
     return undefined;
   }
   output.note(text);
-  await confirm(opened.plan, { yes: options.yes, cost }, context);
-  return { opened, limits: { ...limits, keepFrame }, film, results, file, unused, options, session };
+  await confirm(openedBatch.plan, { yes: options.yes, cost }, context);
+  return { openedBatch, limits: { ...limits, keepFrame }, film, results, file, unused, options, session };
 }
 
 /** The session for a plan when no base URL is set: the service of the results file, or a placeholder. Nothing is sent to it. */
@@ -255,22 +255,27 @@ function checkJoin({ join, shard, each = [] }: BatchFlags): void {
 }
 
 /** Checks the film before anything is paid. `make` joins the videos, given by the keys of their rows. */
-async function prepareJoin(filmPath: string, opened: Batch, { overwrite, dryRun }: BatchFlags, context: BatchContext) {
+async function prepareJoin(
+  filmPath: string,
+  openedBatch: Batch,
+  { overwrite, dryRun }: BatchFlags,
+  context: BatchContext,
+) {
   const { prepareFilm, makeFilm } = await import("../film.ts");
-  const plan = await prepareFilm(filmPath, opened, { overwrite, isDryRun: dryRun }, context);
+  const plan = await prepareFilm(filmPath, openedBatch, { overwrite, isDryRun: dryRun }, context);
   const isKept = plan.earlier !== undefined && !overwrite;
-  const { failed, unknown, lost, blocked } = opened.plan;
+  const { failed, unknown, lost, blocked } = openedBatch.plan;
   return {
     description:
       failed + unknown + lost + blocked > 0
         ? `${filmPath} is not joined yet: it needs the videos of all rows.`
         : `Then all videos are joined into ${filmPath}${isKept ? ", unless it is up to date" : ""}.`,
-    make: (files: ReadonlyMap<string, string>) => makeFilm(plan, files, opened, context),
+    make: (files: ReadonlyMap<string, string>) => makeFilm(plan, files, openedBatch, context),
   };
 }
 
 type PreparedBatch = {
-  opened: Batch;
+  openedBatch: Batch;
   limits: ReturnType<typeof readLimits> & { keepFrame: Awaited<ReturnType<typeof prepareFrames>> | undefined };
   film: Awaited<ReturnType<typeof prepareJoin>> | undefined;
   results: string;
@@ -281,17 +286,17 @@ type PreparedBatch = {
   session: Session;
 };
 
-async function run(running: PreparedBatch, { command, io, output }: BatchContext): Promise<void> {
-  const { opened, limits, film, results, file, unused, options, session } = running;
+async function run(prepared: PreparedBatch, { command, io, output }: BatchContext): Promise<void> {
+  const { openedBatch, limits, film, results, file, unused, options, session } = prepared;
   // Otherwise V8 lets garbage grow: 220 MB after ten thousand rows, instead of 110.
   io.optimizeForSize();
   const { countsCredits } = await import("../../client/generation/cost.ts");
-  const models = [...new Set(opened.rows.map(({ record }) => record.model))];
+  const models = [...new Set(openedBatch.rows.map(({ record }) => record.model))];
   const hasCredits = models.some((model) => countsCredits(session.service, model));
-  const progress = createBatchProgress(opened.plan, { output, hasCredits }, io);
+  const progress = createBatchProgress(openedBatch.plan, { output, hasCredits }, io);
   const generations: object[] = [];
   const files = new Map<string, string>();
-  for (const { key, state } of film ? opened.rows : [])
+  for (const { key, state } of film ? openedBatch.rows : [])
     if (state.kind === "done" && state.file !== undefined) files.set(key, state.file);
   const onEvent = (reported: GenerationEvent) => {
     const event =
@@ -315,25 +320,31 @@ async function run(running: PreparedBatch, { command, io, output }: BatchContext
     onNote: output.note,
     onEvent,
   };
-  const end = await opened.run(runOptions);
+  const end = await openedBatch.run(runOptions);
   output.clearProgress();
   const { counts } = progress;
   output.summarize(counts);
-  const joined = await film?.make(files).catch(asVidgenError);
-  const failure = joined instanceof VidgenError ? joined : undefined;
-  const made = joined instanceof VidgenError ? null : (joined ?? null);
+  const joinOutcome = await film?.make(files).catch(asVidgenError);
+  const filmError = joinOutcome instanceof VidgenError ? joinOutcome : undefined;
+  const madeFilm = joinOutcome instanceof VidgenError ? null : (joinOutcome ?? null);
   if (output.json)
-    await output.result("", { ...counts, results, unused_columns: unused, generations, ...(film && { film: made }) });
+    await output.result("", {
+      ...counts,
+      results,
+      unused_columns: unused,
+      generations,
+      ...(film && { film: madeFilm }),
+    });
   const isFree = models.every(session.service.isFree);
   const reportOptions = { results, hasCredits, isFree, flags: { ...options, file, command } };
-  const error = createBatchError(opened, { end, counts }, reportOptions, io);
-  if (error && failure) output.note(failure.message);
-  if (error ?? failure) throw error ?? failure;
+  const error = createBatchError(openedBatch, { end, counts }, reportOptions, io);
+  if (error && filmError) output.note(filmError.message);
+  if (error ?? filmError) throw error ?? filmError;
   output.note(`${describeCounts(counts, { hasCredits })}; ${results}`);
-  if (made) output.line(made.file);
+  if (madeFilm) output.line(madeFilm.file);
 }
 
-function pickPlanning({ overwrite, retryFailed, retryUnknown, dryRun }: BatchFlags) {
+function pickPlanOptions({ overwrite, retryFailed, retryUnknown, dryRun }: BatchFlags) {
   return { overwrite, retryFailed, retryUnknown, isDryRun: dryRun };
 }
 

@@ -29,8 +29,8 @@ function declare(program: CommandUnknownOpts) {
 type CancelFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Cancels each generation. Prints nothing on stdout without `--json`. Throws the worst error. */
-async function cancel(typed: string[], given: CancelFlags, { io, output, defer }: Context): Promise<void> {
-  const options = withEngineFlag(given);
+async function cancel(typed: string[], flags: CancelFlags, { io, output, defer }: Context): Promise<void> {
+  const options = withEngineFlag(flags);
   if (typed.includes("")) throw usage("An id is empty.");
   const { openServices } = await import("../../connect/services.ts");
   const { locateGenerations } = await import("../generations.ts");
@@ -51,10 +51,10 @@ async function cancel(typed: string[], given: CancelFlags, { io, output, defer }
       documents.push({ credits_returned: creditsReturned ?? null, ...generation });
       // A free video has no price to report.
       const isFree = each.entry?.credits === 0;
-      const back = isFree ? "" : ", and no credits were returned now";
+      const creditsNote = isFree ? "" : ", and no credits were returned now";
       output.note(
         wasOver
-          ? `${each.id} was already cancelled. Nothing was changed${back}.`
+          ? `${each.id} was already cancelled. Nothing was changed${creditsNote}.`
           : `Cancelled ${each.id}${isFree ? "" : creditsText(creditsReturned)}.`,
       );
     } catch (thrown) {

@@ -33,20 +33,20 @@ const maxNames = 30;
 /** The name to complete for an entry of the journal, by kind; `undefined` for an entry of another kind. */
 const completedName: Record<JournalNames, (entry: Entry) => string | undefined> = {
   ids: ({ id }) => id,
-  "open ids": ({ id, status, file }) =>
+  "unfinished ids": ({ id, status, file }) =>
     status === "processing" || (status === "completed" && file === undefined) ? id : undefined,
   "saved ids": ({ id, file }) => (file === undefined || file === "-" ? undefined : id),
   "unclear attempts": ({ attempt, state, dismissed }) => (stopsOthers(state) && !dismissed ? attempt : undefined),
 };
 
 /** The newest names in the journal, each with its status, model and prompt. Names that need quotes in a shell are left out. */
-async function readNames(wanted: JournalNames, io: Io): Promise<Suggestion[]> {
+async function readNames(kind: JournalNames, io: Io): Promise<Suggestion[]> {
   const { openJournal } = await import("../../client/ledger/journal.ts");
   const { readRecent } = await import("../../client/ledger/search.ts");
   const entries = await readRecent(openJournal(journalIn(storageFolder("state", io)), io));
   const words = entries.flatMap((entry): Suggestion[] => {
     const { status, request } = entry;
-    const name = completedName[wanted](entry) ?? "";
+    const name = completedName[kind](entry) ?? "";
     return /^\w[\w.-]{0,99}$/.test(name)
       ? [[name, `${status} ${shorten(plainLine(`${request.model} ${request.prompt}`))}`.trimEnd()]]
       : [];

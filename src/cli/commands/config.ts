@@ -87,11 +87,11 @@ function addUnset(config: CommandUnknownOpts, { io, output }: Context): void {
 async function set(name: SettingName, typed: string, { io, output }: Context): Promise<void> {
   const value = await checkers[name](typed, io);
   const saved = await readSaved(io);
-  const other = { engine: "base_url", base_url: "engine", model: undefined, output: undefined }[name];
-  if (other !== undefined && saved[other as SettingName] !== undefined)
+  const conflictingName = { engine: "base_url", base_url: "engine", model: undefined, output: undefined }[name];
+  if (conflictingName !== undefined && saved[conflictingName as SettingName] !== undefined)
     throw usage(
-      `${configPath(io)} already sets ${other}; ${name} cannot be saved beside it. Nothing was saved.`,
-      `Run \`vidgen config unset ${other}\` first.`,
+      `${configPath(io)} already sets ${conflictingName}; ${name} cannot be saved beside it. Nothing was saved.`,
+      `Run \`vidgen config unset ${conflictingName}\` first.`,
     );
   const path = await saveSetting(name, value, io);
   await output.result("", { ok: true, setting: name, value });
@@ -113,8 +113,8 @@ const checkers: Readonly<Record<SettingName, (value: string, io: Io) => string |
 };
 
 function noteVariable(name: SettingName, { io, output }: Pick<Context, "io" | "output">): void {
-  const overriding = [settingVariables[name], ...(name === "engine" ? ["VIDGEN_BASE_URL"] : [])];
-  for (const variable of overriding) if (io.env[variable]) output.note(`${variable} is set and overrides it.`);
+  const overridingVariables = [settingVariables[name], ...(name === "engine" ? ["VIDGEN_BASE_URL"] : [])];
+  for (const variable of overridingVariables) if (io.env[variable]) output.note(`${variable} is set and overrides it.`);
 }
 
 type ShownSetting = { setting: string; value: string | null; source: string | null };
@@ -123,11 +123,11 @@ type ShownSetting = { setting: string; value: string | null; source: string | nu
 async function findSettings(io: Io): Promise<ShownSetting[]> {
   const saved = await readSaved(io);
   const project = await findProject(io);
-  const ofProject = project ? listProjectValues(project) : [];
+  const projectValues = project ? listProjectValues(project) : [];
   const find = (setting: SettingName, byDefault?: string): ShownSetting => {
     const variable = settingVariables[setting];
     if (io.env[variable]) return { setting, value: io.env[variable], source: variable };
-    const [, value] = ofProject.find(([name]) => name === setting) ?? [];
+    const [, value] = projectValues.find(([name]) => name === setting) ?? [];
     if (project && value !== undefined) return { setting, value, source: project.file };
     if (saved[setting] !== undefined) return { setting, value: saved[setting], source: configPath(io) };
     return { setting, value: byDefault ?? null, source: byDefault === undefined ? null : "default" };
@@ -135,8 +135,8 @@ async function findSettings(io: Io): Promise<ShownSetting[]> {
   const baseUrl = find("base_url");
   const engine = find("engine");
   // A saved engine is not used if a variable names a service (see `findEngineSetting`).
-  const overriding = engine.source === configPath(io) && io.env.VIDGEN_BASE_URL;
-  const used = overriding
+  const isEngineOverridden = engine.source === configPath(io) && io.env.VIDGEN_BASE_URL;
+  const engineRow = isEngineOverridden
     ? { ...engine, value: null, source: `${engine.source}, overridden by VIDGEN_BASE_URL` }
     : engine;
   const allowed =
@@ -150,12 +150,12 @@ async function findSettings(io: Io): Promise<ShownSetting[]> {
     findKey(baseUrl.value, saved.keys, io),
     find("model", defaultModel),
     find("output"),
-    used,
-    ...(project ? ofProject.flatMap(([setting, value]) => showProjectValue(setting, value, project.file, io)) : []),
+    engineRow,
+    ...(project ? projectValues.flatMap(([setting, value]) => showProjectValue(setting, value, project.file, io)) : []),
   ];
 }
 
-/** A value of vidgen.json that is not among the settings above. */
+/** A value of vidgen.json that is not among the settings above; model and output are among them, unless a variable overrides them. */
 function showProjectValue(setting: string, value: string, file: string, { env }: Io): ShownSetting[] {
   const variable = setting === "model" || setting === "output" ? settingVariables[setting] : undefined;
   if (variable === undefined) return [{ setting, value, source: file }];

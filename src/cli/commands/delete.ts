@@ -33,12 +33,12 @@ function declare(program: CommandUnknownOpts) {
 type DeleteFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** `account` is the account of the generation, if it is not the user's. */
-type Found = Deletable & { session: Session; account: string | undefined };
+type FoundVideo = Deletable & { session: Session; account: string | undefined };
 
 /** Deletes each video. Prints nothing on stdout without `--json`. Throws the worst error. */
-async function deleteVideos(typed: string[], given: DeleteFlags, context: Context): Promise<void> {
+async function deleteVideos(typed: string[], flags: DeleteFlags, context: Context): Promise<void> {
   const { io, output, defer } = context;
-  const options = withEngineFlag(given);
+  const options = withEngineFlag(flags);
   if (typed.includes("")) throw usage("An id is empty.");
   const { openServices } = await import("../../connect/services.ts");
   const { locateGenerations } = await import("../generations.ts");
@@ -50,14 +50,14 @@ async function deleteVideos(typed: string[], given: DeleteFlags, context: Contex
   defer(services.close);
   const { findForChange } = await locateGenerations(options, services, io);
   const located = await Promise.all(typed.map(findForChange));
-  const found: Found[] = [];
+  const found: FoundVideo[] = [];
   // Nothing is deleted if one of them cannot be deleted.
   for (const { id, open } of new Map(located.map((each) => [each.id, each])).values()) {
     const session = await open();
     const find = (account: string | undefined) => findDeletable(forAccount(session.service, account), id, io);
     let { account } = options;
     const deletable = await find(account).catch(async (error) => {
-      // The question names the account. Where nobody is asked, --account does.
+      // Another account is only searched if the user is asked, since the question names it. In a script, --account must name it.
       const isAsked = account === undefined && !options.yes && canAsk(context, io);
       account = isAsked ? await findOtherAccount(session.service, id, io) : undefined;
       if (account === undefined) throw await session.explainNotFound(error, id);
@@ -89,8 +89,8 @@ async function deleteVideos(typed: string[], given: DeleteFlags, context: Contex
   if (worst) throw worst;
 }
 
-/** Throws `usage` if nobody can be asked, and `interrupted` for a no. */
-async function confirm(found: readonly Found[], { files }: DeleteFlags, context: Context): Promise<void> {
+/** Throws `usage` if nobody can be asked, and `interrupted` if the answer is not yes. */
+async function confirm(found: readonly FoundVideo[], { files }: DeleteFlags, context: Context): Promise<void> {
   const { io } = context;
   const { askWhether, canAsk } = await import("../terminal/prompts.ts");
   if (!canAsk(context, io))
@@ -100,16 +100,16 @@ async function confirm(found: readonly Found[], { files }: DeleteFlags, context:
   const unsaved = found.filter(
     ({ entry, file, isThere }) => isThere && entry?.state !== "failed" && file === undefined,
   );
-  const never = isOne
+  const unsavedNote = isOne
     ? " It was never saved to a file here."
     : ` Never saved to a file here: ${unsaved.map(({ id }) => id).join(", ")}.`;
   const what = isOne ? `the video of ${first?.id}` : `${found.length} videos`;
-  const question = `Delete ${what} at the service${accountsText(found)}${files ? ", and the saved file" : ""}?${unsaved.length > 0 ? never : ""}`;
+  const question = `Delete ${what} at the service${accountsText(found)}${files ? ", and the saved file" : ""}?${unsaved.length > 0 ? unsavedNote : ""}`;
   if (!(await askWhether(question, false, io))) throw new VidgenError("interrupted", "Nothing was deleted.");
 }
 
 /** Such as ", of the account guest" or ", 2 of the account guest". */
-function accountsText(found: readonly Found[]): string {
+function accountsText(found: readonly FoundVideo[]): string {
   const accounts = new Set(found.map(({ account }) => account).filter((account) => account !== undefined));
   const countOf = (name: string) => found.filter(({ account }) => account === name).length;
   const number = (name: string) => (found.length === countOf(name) ? "" : `${countOf(name)} `);

@@ -39,21 +39,25 @@ async function doctor(options: DoctorFlags, context: Context): Promise<void> {
   const checks = [node, await checkConfig(io), await checkJournal(io)];
   if (!options.local) checks.push(...(await checkRemote(options.baseUrl, context)));
   checks.push(...(await checkLocalService(io)), await checkFfmpeg(io), await checkDisk());
-  const failed = checks.filter(({ state }) => state === "fail");
-  const typed = (text: string) => asTyped(text, io.env);
-  const shown = checks.map(({ name, state, says, fix }) => ({
+  const failedChecks = checks.filter(({ state }) => state === "fail");
+  const withProgramName = (text: string) => asTyped(text, io.env);
+  const shownChecks = checks.map(({ name, state, says, fix }) => ({
     name,
     state,
-    says: typed(says),
-    fix: fix === undefined ? null : typed(fix),
+    says: withProgramName(says),
+    fix: fix === undefined ? null : withProgramName(fix),
   }));
-  await output.result(shown.map(formatCheck).join("\n"), { ok: failed.length === 0, checks: shown });
-  const [first] = failed;
+  await output.result(shownChecks.map(formatCheck).join("\n"), { ok: failedChecks.length === 0, checks: shownChecks });
+  const [first] = failedChecks;
   if (!first) return;
-  const count = `${failed.length} ${failed.length === 1 ? "check" : "checks"} failed`;
-  throw new VidgenError(first.code ?? "bug", `${count}: ${[...new Set(failed.map(({ name }) => name))].join(", ")}.`, {
-    hint: "See the fix below each failed check.",
-  });
+  const count = `${failedChecks.length} ${failedChecks.length === 1 ? "check" : "checks"} failed`;
+  throw new VidgenError(
+    first.code ?? "bug",
+    `${count}: ${[...new Set(failedChecks.map(({ name }) => name))].join(", ")}.`,
+    {
+      hint: "See the fix below each failed check.",
+    },
+  );
 }
 
 async function checkRemote(flag: string | undefined, { io, output }: Context): Promise<Check[]> {

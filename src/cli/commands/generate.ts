@@ -42,11 +42,11 @@ import {
 } from "../command.ts";
 import type { Context } from "../context.ts";
 import { checkDistinct, readFieldFlags, readModels, withFieldFlags } from "../field-flags.ts";
-import { printId, type Ready, type Starting, start } from "../making.ts";
+import { type PreparedStart, printId, type StartContext, start } from "../making.ts";
 import { withService } from "../onboarding.ts";
-import { findNamed, type Taken, takeFromProject, withProject } from "../project.ts";
+import { findNamedReferences, type ProjectInput, readProjectInput, withProject } from "../project.ts";
 import { waitCommand, withResumeHint } from "../resume.ts";
-import { last } from "../saved-file.ts";
+import { lastWord } from "../saved-file.ts";
 import { checkStdin, listStdinFields, withStdinImage } from "../stdin-image.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
 import { askWhether, canAsk, readPrompt } from "../terminal/prompts.ts";
@@ -87,10 +87,10 @@ export function addGenerate(program: CommandUnknownOpts, context: Context): void
 }
 
 /** Adds the flags of a command that starts generations. */
-export function withStartFlags<Words extends unknown[]>(bare: Command<Words>) {
+export function withStartFlags<Words extends unknown[]>(bareCommand: Command<Words>) {
   const model = `the model, or several with commas between them (default: VIDGEN_MODEL, else ${defaultModel})`;
   const imageUrl = "source image: a URL, a PNG, JPEG or WebP file, or - for stdin; may be repeated";
-  return withFieldFlags(bare.optionsGroup("Request:"), { model, imageUrl })
+  return withFieldFlags(bareCommand.optionsGroup("Request:"), { model, imageUrl })
     .addOption(styleOption())
     .addOption(presetOption())
     .addOption(setOption())
@@ -132,7 +132,7 @@ export function withStartFlags<Words extends unknown[]>(bare: Command<Words>) {
 
 type GenerateFlags = ReturnType<ReturnType<typeof withStartFlags>["opts"]>;
 
-type StartContext = Context & { command: CommandUnknownOpts };
+type CommandContext = Context & { command: CommandUnknownOpts };
 
 /**
  * Starts a generation, or several with `-n` or several models, waits for it, and saves it with `-o`. Prints the URL, the saved file, or with
@@ -141,26 +141,26 @@ type StartContext = Context & { command: CommandUnknownOpts };
 export async function generate(
   typed: string | undefined,
   flags: GenerateFlags,
-  context: StartContext,
+  context: CommandContext,
   again?: RepeatedLine,
 ): Promise<void> {
   const { io, output } = context;
-  const stop = (error: unknown) => {
+  const throwUnsent = (error: unknown) => {
     throw beforePaying(error);
   };
   const reporter = createReporter(createProgress(output, io), output, io);
   const parent = again?.parent;
   const options = await (parent ? withParent(flags, parent) : withEngine(flags, io))
     .then((chosen) => (parent ? chosen : withService(chosen, context)))
-    .catch(stop);
-  const prepared = await prepare(typed, { ...options, ...again }, context).catch(stop);
+    .catch(throwUnsent);
+  const prepared = await prepare(typed, { ...options, ...again }, context).catch(throwUnsent);
   if (!prepared) return;
-  const { session, requests, how } = prepared;
-  const starting = { ...context, options, reporter };
+  const { session, requests, startOptions } = prepared;
+  const startContext = { ...context, options, reporter };
   const [request] = requests;
-  if (requests.length === 1 && request) return followGeneration({ session, request, how }, starting);
+  if (requests.length === 1 && request) return followGeneration({ session, request, startOptions }, startContext);
   const { makeTakes } = await import("../takes.ts");
-  await ringAfter(options.bell ?? false, () => makeTakes(prepared, starting), io);
+  await ringAfter(options.bell ?? false, () => makeTakes(prepared, startContext), io);
 }
 
 /** The flags with the service of the generation that is repeated, unless they name another service. */
@@ -170,11 +170,14 @@ async function withParent(flags: GenerateFlags, { base_url, engine }: StartedEnt
   return checkEngineTimeout({ ...options, local: true, ...(engine === undefined ? {} : { engine: [...engine] }) });
 }
 
-async function followGeneration(ready: Ready, context: Starting & { options: GenerateFlags }): Promise<void> {
+async function followGeneration(
+  prepared: PreparedStart,
+  context: StartContext & { options: GenerateFlags },
+): Promise<void> {
   const { io, output, reporter, options } = context;
-  const { session } = ready;
+  const { session } = prepared;
   const startedAt = io.now();
-  const started = await start(ready, context);
+  const started = await start(prepared, context);
   const { attempt, document, credits, isResumed } = started;
   const { id, outputPath } = attempt;
   try {
@@ -190,7 +193,7 @@ async function followGeneration(ready: Ready, context: Starting & { options: Gen
 }
 
 /** Does everything that can fail before the paid request. `undefined` after a dry run. */
-async function prepare(typed: string | undefined, options: GenerateFlags & Repeating, context: StartContext) {
+async function prepare(typed: string | undefined, options: GenerateFlags & RepeatOptions, context: CommandContext) {
   const { io, output, defer } = context;
   const { parent, overwrite = false, local = false } = options;
   if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing is started.");
@@ -202,17 +205,25 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
   const starts = readStarts(options, context.command);
   const earlier = chooseEarlier(options);
   // The `again` command has already read the project, the prompt and the line.
-  const taken = options.taken ?? (await takeFromProject(options, context));
-  const typedOutput = await chooseOutputPath(options, taken, context);
+  const projectInput = options.projectInput ?? (await readProjectInput(options, context));
+  const configuredPath = await chooseOutputPath(options, projectInput, context);
   if (!parent) checkStdin(typed, {}, context);
-  const prompt = parent ? typed : await readPrompt(typed, context, taken.references);
-  const line = options.line ?? (await readLine({ command: "generate", prompt }, { ...options, taken }, context));
+  const prompt = parent ? typed : await readPrompt(typed, context, projectInput.references);
+  const line = options.line ?? (await readLine({ command: "generate", prompt }, { ...options, projectInput }, context));
   const frame = await findFrame(line, options, context);
-  const inputOptions = { ...options, taken, typedOutput, frame: frame?.path, starts };
-  const { input: bare, models, outputPath: chosen, isConfirmed } = await resolveInput(prompt, inputOptions, context);
-  const input = withProject(bare, taken, { isRepeated: parent !== undefined && prompt === undefined, isLocal: local });
+  const inputOptions = { ...options, projectInput, configuredPath, frame: frame?.path, starts };
+  const {
+    input: resolvedInput,
+    models,
+    outputPath: chosenPath,
+    isConfirmed,
+  } = await resolveInput(prompt, inputOptions, context);
+  const input = withProject(resolvedInput, projectInput, {
+    isRepeated: parent !== undefined && prompt === undefined,
+    isLocal: local,
+  });
   for (const note of input.notes) output.note(note);
-  const outputPath = await outputFor(starts, chosen, io);
+  const outputPath = await outputFor(starts, chosenPath, io);
   checkInfoPath(outputPath, options);
   const images = await readAllImages(input.images, { onNote: output.note });
   const requests = models.flatMap((model) => {
@@ -220,28 +231,37 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
     return Array.from({ length: starts.count }, (_, index) => withNextSeed(request, index));
   });
   checkDistinctNames(requests, outputPath);
-  // What an interactive start asked for is not in the typed line.
+  // The answers of an interactive start are not in the typed line, so `untyped` would be incomplete.
   const typedLine = isConfirmed ? { typed: line.hash } : { typed: line.hash, untyped: line.untyped };
   if (options.dryRun) {
     const { printDryRun } = await import("../dry-run.ts");
-    const at = parent?.base_url;
-    const dry = { ...options, at, outputPath, earlier, budget, parent: parent?.id, project: taken.project };
-    return printDryRun(requests, { ...dry, ...typedLine }, context);
+    const parentUrl = parent?.base_url;
+    const dryRunOptions = {
+      ...options,
+      parentUrl,
+      outputPath,
+      earlier,
+      budget,
+      parent: parent?.id,
+      project: projectInput.project,
+    };
+    return printDryRun(requests, { ...dryRunOptions, ...typedLine }, context);
   }
   const services = await openServices({ ...options, isStarting: true, output }, io);
   defer(services.close);
   const session = await services.open(parent?.base_url);
   // A name with a slash at its end is a folder, which may be missing.
-  if (requests.length > 1 && chosen !== undefined && /[/\\]$/.test(chosen)) await createFolder(chosen, chosen, io.disk);
-  const protectedPaths = [localImages(input.images), options.from ?? [], taken.project?.file ?? []].flat();
-  const saving = { outputPath, overwrite, protectedPaths, infoJson: options.writeInfoJson };
+  if (requests.length > 1 && chosenPath !== undefined && /[/\\]$/.test(chosenPath))
+    await createFolder(chosenPath, chosenPath, io.disk);
+  const protectedPaths = [localImages(input.images), options.from ?? [], projectInput.project?.file ?? []].flat();
+  const saveOptions = { outputPath, overwrite, protectedPaths, infoJson: options.writeInfoJson };
   const balance = session.isLocal ? undefined : () => findBalance(session.service);
   const { signal, abandon } = io;
-  const named = { parent: parent?.id, from: frame?.id, ...typedLine };
-  const sending = { earlier, ...named, noWait: !options.wait, balance, signal, abandon };
-  const how = { ...saving, ...times, ...sending };
+  const recordedOptions = { parent: parent?.id, from: frame?.id, ...typedLine };
+  const sendOptions = { earlier, ...recordedOptions, noWait: !options.wait, balance, signal, abandon };
+  const startOptions = { ...saveOptions, ...times, ...sendOptions };
   const check = requests.length === 1 ? await checkOf(requests[0] as StartRequest, budget, session, signal) : undefined;
-  return { session, requests, how: { ...how, check }, budget, isConfirmed };
+  return { session, requests, startOptions: { ...startOptions, check }, budget, isConfirmed };
 }
 
 /** The check of a single start against its limits. */
@@ -254,49 +274,49 @@ async function checkOf(request: StartRequest, budget: Budget, { service }: Sessi
   };
 }
 
-/** The generation that is repeated, the typed command line, and what it takes from vidgen.json. */
-type RepeatedLine = { parent: StartedEntry; line: TypedLine; taken: Taken };
+/** The generation that is repeated, the typed command line, and its values from vidgen.json. */
+type RepeatedLine = { parent: StartedEntry; line: TypedLine; projectInput: ProjectInput };
 
-type Repeating = Partial<{ [name in keyof RepeatedLine]: RepeatedLine[name] | undefined }>;
+type RepeatOptions = Partial<{ [name in keyof RepeatedLine]: RepeatedLine[name] | undefined }>;
 
 /** Reads a command line that starts generations, so that it is recognised when typed again. */
 export async function readLine(
   words: Pick<TypedWords, "command" | "generation" | "prompt">,
-  { taken, ...flags }: GenerateFlags & { taken: Taken },
-  { io, command }: StartContext,
+  { projectInput, ...flags }: GenerateFlags & { projectInput: ProjectInput },
+  { io, command }: CommandContext,
 ): Promise<TypedLine> {
   const options = withEngineFlag(flags);
   const starts = readStarts(options, command);
   const { local = false, baseUrl, from, set, preset, style, wait } = options;
-  const isNamed = words.command === "generate" || baseUrl !== undefined;
-  const remote = isNamed ? await findBaseUrl(baseUrl, io) : undefined;
-  const service = local ? "local" : remote && new URL(remote).origin;
+  const usesSettings = words.command === "generate" || baseUrl !== undefined;
+  const remoteUrl = usesSettings ? await findBaseUrl(baseUrl, io) : undefined;
+  const service = local ? "local" : remoteUrl && new URL(remoteUrl).origin;
   const outputAt = async ({ isLocal }: { isLocal: boolean }) =>
-    outputFor(starts, (await findOutput(options, taken, io)) ?? (isLocal && wait ? "." : undefined), io);
+    outputFor(starts, (await findOutput(options, projectInput, io)) ?? (isLocal && wait ? "." : undefined), io);
   const hash = await hashLine({ ...words, from, set, preset, style, count: starts.count, service }, command, io);
-  const named = await findNamed(words.prompt, taken, { io, command });
-  const references = named.length === 0 ? [] : ["prompt", "referenceUrls"];
-  const untyped = [...taken.untyped, ...references, ...listStdinFields(command)];
+  const namedReferences = await findNamedReferences(words.prompt, projectInput, { io, command });
+  const references = namedReferences.length === 0 ? [] : ["prompt", "referenceUrls"];
+  const untyped = [...projectInput.untyped, ...references, ...listStdinFields(command)];
   return { hash, untyped, earlier: chooseEarlier(options), outputAt };
 }
 
 /** The last frame that `--from` asks for. A repeated generation begins with the same frame again, unless other images are given. */
 async function findFrame(
   line: TypedLine,
-  { from: typed, parent, ...options }: GenerateFlags & Repeating,
-  context: StartContext,
+  { from: typed, parent, ...options }: GenerateFlags & RepeatOptions,
+  context: CommandContext,
 ): Promise<{ path: string; id: string | undefined } | undefined> {
   const { imageUrl: images = [] } = readFieldFlags(context.command).images;
   const { isSourceImage, readSetFields } = await import("../../protocol/request.ts");
-  const replacing = Object.keys(readSetFields(options.set ?? [])).find(isSourceImage);
-  const given = images.length > 0 ? "--image" : replacing && `--set ${replacing}=...`;
-  if (typed !== undefined && given) throw usage(`--from and ${given} cannot be combined.`);
-  const from = typed ?? (given ? undefined : parent?.from);
+  const imageSetting = Object.keys(readSetFields(options.set ?? [])).find(isSourceImage);
+  const imageFlag = images.length > 0 ? "--image" : imageSetting && `--set ${imageSetting}=...`;
+  if (typed !== undefined && imageFlag) throw usage(`--from and ${imageFlag} cannot be combined.`);
+  const from = typed ?? (imageFlag ? undefined : parent?.from);
   if (from === undefined) return undefined;
   const { takeFrame } = await import("../frame.ts");
   const journal = findJournal({ ...context.io, onNote: context.output.note });
-  const own = typed === last ? await findOwnAttempt(line, journal, context) : undefined;
-  return takeFrame(from, { ...readTimes(options), own, at: parent?.base_url, service: options }, context);
+  const ownAttempt = typed === lastWord ? await findOwnAttempt(line, journal, context) : undefined;
+  return takeFrame(from, { ...readTimes(options), ownAttempt, parentUrl: parent?.base_url, service: options }, context);
 }
 
 /** Starts `count` generations of each model; without typed models, of the model in the settings. */
@@ -373,8 +393,8 @@ function chooseEarlier({ again, reuse }: GenerateFlags): Earlier {
 /** The output path from the flag, vidgen.json or the setting; `undefined` without them. */
 async function chooseOutputPath(
   options: GenerateFlags,
-  taken: Taken,
-  { io, output, command }: StartContext,
+  projectInput: ProjectInput,
+  { io, output, command }: CommandContext,
 ): Promise<string | undefined> {
   const { wait, open = false } = options;
   const typed = outputFlag(options);
@@ -386,18 +406,18 @@ async function chooseOutputPath(
     throw usage("--no-wait cannot be combined with --timeout: wait later with `vidgen wait <id> --timeout ...`.");
   checkOutputPath(typed, { open, output }, io);
   await noteOutputPath(typed, output, io);
-  return findOutput(options, taken, io);
+  return findOutput(options, projectInput, io);
 }
 
 function outputFlag({ output, download }: GenerateFlags): string | undefined {
   return output ?? (download ? "." : undefined);
 }
 
-async function findOutput(options: GenerateFlags, taken: Taken, io: Io): Promise<string | undefined> {
-  return outputFlag(options) ?? taken.output ?? (options.wait ? findOutputSetting(io) : undefined);
+async function findOutput(options: GenerateFlags, projectInput: ProjectInput, io: Io): Promise<string | undefined> {
+  return outputFlag(options) ?? projectInput.output ?? (options.wait ? findOutputSetting(io) : undefined);
 }
 
-type ResolveOptions = { typedOutput: string | undefined; frame: string | undefined; starts: Starts };
+type ResolveOptions = { configuredPath: string | undefined; frame: string | undefined; starts: Starts };
 
 /**
  * The fields of the request and the output path: from the command line, the repeated generation and the settings, or asked for at a terminal. A
@@ -405,8 +425,8 @@ type ResolveOptions = { typedOutput: string | undefined; frame: string | undefin
  */
 async function resolveInput(
   prompt: string | undefined,
-  options: GenerateFlags & Repeating & { taken: Taken } & ResolveOptions,
-  context: StartContext,
+  options: GenerateFlags & RepeatOptions & { projectInput: ProjectInput } & ResolveOptions,
+  context: CommandContext,
 ): Promise<{
   input: RequestInput;
   models: readonly string[];
@@ -414,11 +434,11 @@ async function resolveInput(
   isConfirmed: boolean;
 }> {
   const { io } = context;
-  const { set = [], typedOutput, taken, frame, parent, starts } = options;
+  const { set = [], configuredPath, projectInput, frame, parent, starts } = options;
   const defaultPath = options.local && options.wait ? "." : undefined;
-  const { texts: typedTexts, images: named } = readFieldFlags(context.command);
-  const typedImages = await withStdinImage(named, context);
-  const texts = { ...taken.texts, ...typedTexts };
+  const { texts: typedTexts, images: namedImages } = readFieldFlags(context.command);
+  const typedImages = await withStdinImage(namedImages, context);
+  const texts = { ...projectInput.texts, ...typedTexts };
   const { findDroppedImages, readSetFields } = await import("../../protocol/request.ts");
   for (const note of findDroppedImages({ images: typedImages, extra: readSetFields(set) }, "--image"))
     context.output.note(note);
@@ -428,26 +448,27 @@ async function resolveInput(
     const models = await confirmModels(starts.models, options, context);
     const earlier = { ...parent, isLocal: parent.base_url === localBaseUrl };
     const input = repeatRequest(earlier, { texts: { ...texts, prompt, model: models[0] }, images, set });
-    const all = models.length > 0 ? models : [input.texts.model];
-    return { input, models: all, outputPath: typedOutput ?? defaultPath, isConfirmed: false };
+    const allModels = models.length > 0 ? models : [input.texts.model];
+    return { input, models: allModels, outputPath: configuredPath ?? defaultPath, isConfirmed: false };
   }
   const initialModel = texts.model ?? (await findModelSetting(io)) ?? defaultModel;
   if (prompt !== undefined) {
     const typed = starts.models.length > 0 ? starts.models : [initialModel];
     const models = await confirmModels(typed, options, context);
     const input = { texts: { ...texts, prompt, model: models[0] ?? initialModel }, images, set };
-    return { input, models, outputPath: typedOutput ?? defaultPath, isConfirmed: false };
+    return { input, models, outputPath: configuredPath ?? defaultPath, isConfirmed: false };
   }
   if (starts.models.length > 1 || !canAsk(context, io))
     throw usage(missingPrompt, 'Use vidgen generate "a prompt", - for stdin, or @path for a file.');
   const { askForInput } = await import("../interactive.ts");
-  const isSaved = options.wait && !options.dryRun;
-  const noImage = frame === undefined ? {} : { image: undefined };
-  const flags = (values: object) => flagWords(context.command, { ...options, ...values, ...noImage });
+  const waits = options.wait && !options.dryRun;
+  // The image of a frame comes from --from, so the equivalent command has no --image.
+  const withoutFrame = frame === undefined ? {} : { image: undefined };
+  const flags = (values: object) => flagWords(context.command, { ...options, ...values, ...withoutFrame });
   const known = { texts, images, set, initialModel };
   const answers = await askForInput(
     known,
-    { ...options, starts: starts.count, outputPath: typedOutput, defaultPath, isSaved, flags },
+    { ...options, starts: starts.count, outputPath: configuredPath, defaultPath, waits, flags },
     context,
   );
   return { ...answers, models: [answers.input.texts.model], isConfirmed: true };
@@ -457,7 +478,7 @@ async function resolveInput(
 async function confirmModels(
   models: readonly string[],
   { dryRun, engine }: GenerateFlags,
-  context: StartContext,
+  context: CommandContext,
 ): Promise<string[]> {
   const confirmed: string[] = [];
   for (const model of models) {

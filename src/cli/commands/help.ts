@@ -55,7 +55,7 @@ async function printHelp(words: readonly string[], program: CommandUnknownOpts, 
   const { output } = context;
   if (words.length === 0) return program.outputHelp();
   const typed = words.join("-");
-  const name = otherNames[typed] ?? typed;
+  const name = pageAliases[typed] ?? typed;
   const command = findCommand(words, program);
   if (name === "topics") return output.result(formatTopics(), readTopics());
   if (!listPages().includes(name)) return (command ?? (await throwUnknown(words, program))).outputHelp();
@@ -67,7 +67,7 @@ async function printHelp(words: readonly string[], program: CommandUnknownOpts, 
 }
 
 /** Words that people look for, and the page about each. */
-const otherNames: Readonly<Record<string, string>> = { price: "cost", prices: "cost", pricing: "cost", costs: "cost" };
+const pageAliases: Readonly<Record<string, string>> = { price: "cost", prices: "cost", pricing: "cost", costs: "cost" };
 
 /** The command that words name, such as `config set`. */
 function findCommand(words: readonly string[], program: CommandUnknownOpts): CommandUnknownOpts | undefined {
@@ -77,7 +77,7 @@ function findCommand(words: readonly string[], program: CommandUnknownOpts): Com
   );
 }
 
-/** Draws a page for the terminal and shows it in a pager. Not the page for agents: a pager would wait for a key. */
+/** Draws a page for the terminal and shows it in a pager. The page for agents gets no pager, which would wait for somebody to press a key. */
 async function showPage({ name, text }: Page, { io, output, input }: Context): Promise<void> {
   const { Chalk } = await import("chalk");
   const { drawPage } = await import("../help/drawing.ts");

@@ -16,8 +16,8 @@ import { isUuid } from "../../protocol/id.ts";
 import { models } from "../../protocol/models.ts";
 import { localOption, withDetails, withSuggestions } from "../command.ts";
 import type { Context } from "../context.ts";
-import { findLast, findNamed, isNamedBy, minTyped, namesOf, tooShortError } from "../generations.ts";
-import { findByFile, isSavedFile, last } from "../saved-file.ts";
+import { findLast, findNamed, isNamedBy, minTypedChars, namesOf, tooShortError } from "../generations.ts";
+import { findByFile, isSavedFile, lastWord } from "../saved-file.ts";
 import {
   distinctStarts,
   findListedPrice,
@@ -105,7 +105,7 @@ async function list(words: string[], options: ListFlags, { io, output }: Context
   if (yes && forget === undefined) throw usage("--yes works with --forget only.");
   const { findJournal } = await import("../../connect/services.ts");
   const journal = findJournal({ ...io, onNote: output.note });
-  if (open) return openSaved(typed ?? last, journal, { io, output });
+  if (open) return openSaved(typed ?? lastWord, journal, { io, output });
   if (dismiss !== undefined) return dismissAttempt(dismiss, journal, { io, output });
   if (forget !== undefined) return forgetEntry(forget, { yes, journal, io, output });
   if (!/^[1-9]\d{0,8}$/.test(limit)) throw usage(`--limit must be a whole number above 0, not "${limit}".`);
@@ -357,13 +357,13 @@ function lossError({ attempt, id, status }: Entry): VidgenError {
  * Throws `not_found`, and `usage` for fewer than eight characters of a longer id.
  */
 async function findEntry(typed: string, journal: Journal, io: Io): Promise<Entry> {
-  if (typed === last) return findLast(journal);
+  if (typed === lastWord) return findLast(journal);
   const entries = typed === "" ? [] : await readEntries(journal);
-  const [entry, other] = findNamed(typed, entries, { namesOf, least: minTyped });
+  const [entry, other] = findNamed(typed, entries, { namesOf, minChars: minTypedChars });
   if (other) throw usage(`More than one id begins with ${typed}: ${entry?.attempt}, ${other.attempt}.`);
   if (entry) return entry;
   const isFile = typed !== "" && (await isSavedFile(typed, io));
-  if (!isFile && typed.length < minTyped) throw tooShortError(typed);
+  if (!isFile && typed.length < minTypedChars) throw tooShortError(typed);
   const saved = isFile ? await findByFile(typed, journal, io) : undefined;
   if (saved) return saved;
   throw new VidgenError("not_found", `The journal has no attempt or generation ${typed}.`, {

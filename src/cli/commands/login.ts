@@ -64,12 +64,12 @@ export async function login(options: LoginFlags, context: Context): Promise<{ ba
       `Plain http is allowed for ${new URL(baseUrl).origin} while that is an address in a private network. The key is not encrypted on the way, and in another network, the machine with this address would receive it.`,
     );
   else if (options.allowHttp) output.note(`${baseUrl} needs no --allow-http, so nothing was allowed.`);
-  const { key, accepted, ...known } = await findGoodKey(options, baseUrl, context);
+  const { key, verdictNote, ...known } = await findGoodKey(options, baseUrl, context);
   const isHttpAllowed = options.allowHttp === true && isPlainHttp(baseUrl);
   const { path, engine } = await saveLogin(baseUrl, { key, isHttpAllowed }, io);
   // On Windows, vidgen does not set who can read the file.
   const isPrivate = io.platform !== "win32" && (await isPrivateFile(path));
-  output.note(`${accepted} Saved in plain text in ${path}${isPrivate ? ", which only you can read" : ""}.`);
+  output.note(`${verdictNote} Saved in plain text in ${path}${isPrivate ? ", which only you can read" : ""}.`);
   if (engine !== undefined)
     output.note(
       `Removed the saved engine (${engine}): commands now use ${baseUrl}. To use the engine again, add --engine ${engine}.`,
@@ -114,12 +114,12 @@ async function findGoodKey(options: LoginFlags, baseUrl: string, context: Contex
 const checkLimitMs = 30_000;
 const tryAgain = "Check the base URL and your network, then try again.";
 
-/** Checks a key with the service. `accepted` is the note to print; throws when the key must not be saved. */
+/** Checks a key with the service. `verdictNote` is the note to print; throws if the key must not be saved. */
 async function checkKey(baseUrl: string, apiKey: string, context: Context) {
   const { verdict, replyText, httpStatus, ...known } = await tryService(baseUrl, apiKey, context);
   if (verdict === "denied") throw notSaved("auth", `The service rejected this key: ${replyText}.`, { httpStatus });
   const unusual = `The service did not reject the key, but its response is unusual: ${replyText}. If the key does not work, check the base URL.`;
-  return { accepted: verdict === "accepted" ? "The service accepted the key." : unusual, ...known };
+  return { verdictNote: verdict === "accepted" ? "The service accepted the key." : unusual, ...known };
 }
 
 /** Sends one free request, with the key if there is one, to check that the address is a service. Throws if it is not, or if it cannot be used now. */
@@ -188,9 +188,9 @@ async function checkAnswer(text: string, source: string, { allowHttp }: LoginFla
   return checkBaseUrl(text, source, [new URL(text.trim()).origin]);
 }
 
-type Asking = { baseUrl: string; tries: number };
+type KeyQuestion = { baseUrl: string; tries: number };
 
-async function readKey({ withToken }: LoginFlags, { baseUrl, tries }: Asking, context: Context): Promise<string> {
+async function readKey({ withToken }: LoginFlags, { baseUrl, tries }: KeyQuestion, context: Context): Promise<string> {
   const { io, output } = context;
   if (withToken) return checkApiKey(await readStdinKey(context));
   if (!canAsk(context, io))

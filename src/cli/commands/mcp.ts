@@ -39,26 +39,26 @@ function declare(program: CommandUnknownOpts) {
 type McpFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Serves an AI agent until it closes stdin. Starts without a key: each tool reads it when needed. */
-async function mcp({ dir, ...given }: McpFlags, context: Context): Promise<void> {
+async function mcp({ dir, ...flags }: McpFlags, context: Context): Promise<void> {
   const { io, output, defer } = context;
-  const { local, baseUrl, engine, engineTimeout } = await withEngine(given, io);
+  const { local, baseUrl, engine, engineTimeout } = await withEngine(flags, io);
   if (local && baseUrl !== undefined) throw usage("--local and --base-url cannot be combined.");
   if (baseUrl !== undefined) await checkUsableUrl(baseUrl, "--base-url", io);
   const limit = io.env.VIDGEN_MCP_MAX_CREDITS;
-  const byDefault = limit ? readNumber(limit, "VIDGEN_MCP_MAX_CREDITS", { min: 1 }) : undefined;
-  const { maxCredits = byDefault, maxCost } = readBudget(given);
+  const defaultCredits = limit ? readNumber(limit, "VIDGEN_MCP_MAX_CREDITS", { min: 1 }) : undefined;
+  const { maxCredits = defaultCredits, maxCost } = readBudget(flags);
   const { openFolder } = await import("../../mcp/folder.ts");
   const { openServices } = await import("../../connect/services.ts");
   const { createStarts } = await import("../../mcp/starts.ts");
   const { createTools } = await import("../../mcp/tools.ts");
   const { serve } = await import("../../mcp/server.ts");
   const folder = await openFolder(dir, io);
-  const where = { ...(local && { local }), ...(baseUrl !== undefined && { baseUrl }) };
-  const how = { ...where, ...(engine && { engine }), engineTimeout, isStarting: true };
-  const services = await openServices({ ...how, output }, io);
+  const target = { ...(local && { local }), ...(baseUrl !== undefined && { baseUrl }) };
+  const serviceOptions = { ...target, ...(engine && { engine }), engineTimeout, isStarting: true };
+  const services = await openServices({ ...serviceOptions, output }, io);
   defer(services.close);
   const ending = new AbortController();
   const start = createStarts({ services, budget: { maxCredits, maxCost }, ending: ending.signal }, io);
-  const tools = createTools({ ...where, services, start, folder }, io);
+  const tools = createTools({ ...target, services, start, folder }, io);
   await serve({ tools, ending, redact: output.redact, onNote: output.note }, io);
 }

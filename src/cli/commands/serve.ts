@@ -16,7 +16,7 @@ import type { Context } from "../context.ts";
 import { readAddresses } from "../serve/addresses.ts";
 import { databaseError, findDatabase } from "../serve/database.ts";
 import { openEngines, startChecks } from "../serve/engines.ts";
-import { folderError, launchOwn, launchShared } from "../serve/launch.ts";
+import { folderError, launchOnThisMachine, launchShared } from "../serve/launch.ts";
 import { type AddressOptions, noteLimits, printAddress, printChecks } from "../serve/report.ts";
 import { jsonText, programName } from "../terminal/output.ts";
 
@@ -261,7 +261,7 @@ async function open(
   };
   const { database } = options;
   return database === undefined
-    ? launchOwn(settings, context)
+    ? launchOnThisMachine(settings, context)
     : launchShared({ ...settings, database, media: options.media }, context);
 }
 

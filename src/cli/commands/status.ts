@@ -44,8 +44,8 @@ function declare(program: CommandUnknownOpts) {
 type StatusFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Polls a generation once. Prints its id, its status, and its URL when there is one. */
-async function status(typed: string | undefined, given: StatusFlags, { io, output, defer }: Context): Promise<void> {
-  const options = withEngineFlag(given);
+async function status(typed: string | undefined, flags: StatusFlags, { io, output, defer }: Context): Promise<void> {
+  const options = withEngineFlag(flags);
   if (typed === "") throw usage("The id is empty.");
   const { openServices } = await import("../../connect/services.ts");
   const { locateGenerations } = await import("../generations.ts");
@@ -63,11 +63,11 @@ async function status(typed: string | undefined, given: StatusFlags, { io, outpu
     throw await session.explainNotFound(error, id);
   });
   const failure = generation.status === "failed" ? failedError(generation.id, generation) : undefined;
-  const isShown = !session.isInProcess();
+  const urlsOutliveCommand = !session.isInProcess();
   const videoUrl = session.durableUrl(readVideoUrl(generation));
   if (videoUrl !== undefined) checkVideoUrl(videoUrl, generation.id, output);
   const fields = [generation.id, generation.status, videoUrl].filter((field) => field !== undefined);
-  const document = isShown ? generation : { ...generation, video_url: null, thumbnail_url: null };
+  const document = urlsOutliveCommand ? generation : { ...generation, video_url: null, thumbnail_url: null };
   const { entry } = located;
   const file = await findFile(entry, io);
   const text = io.stdout.isTTY
@@ -79,13 +79,18 @@ async function status(typed: string | undefined, given: StatusFlags, { io, outpu
     const { recordDelivered } = await import("../../client/generation/attempt.ts");
     await recordDelivered(session.service, id);
   }
-  if (!isShown && generation.status === "completed" && !(io.stdout.isTTY && file !== undefined))
+  const isFilePrinted = io.stdout.isTTY && file !== undefined;
+  if (!urlsOutliveCommand && generation.status === "completed" && !isFilePrinted)
     output.note(file === undefined ? `Save it with: vidgen wait ${id} -o <file>` : `Already saved: ${file}`);
   if (failure) output.note(failureReason(generation) ?? "The service gave no reason.");
   if (!options.exitStatus || generation.status === "completed") return;
-  const waiting = readNotSubmitted(generation)?.replace(/^n/, "N") ?? "Still generating";
-  const error = withCharge(failure ?? new VidgenError("pending", `${waiting}.`), entry, session);
+  const progressText = capitalize(readNotSubmitted(generation) ?? "still generating");
+  const error = withCharge(failure ?? new VidgenError("pending", `${progressText}.`), entry, session);
   throw withResume(error, generation.id, { ...options, outputPath: undefined }, io);
+}
+
+function capitalize(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** The saved file, if it still exists. */

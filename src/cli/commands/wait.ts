@@ -78,9 +78,9 @@ type WaitFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 type WaitCommandOptions = Omit<WaitFlags, "output"> & { output: string | undefined };
 
 /** Follows existing generations concurrently, and saves them with `-o`. Throws the worst error. */
-async function wait(typed: string[], given: WaitFlags, context: Context): Promise<void> {
+async function wait(typed: string[], flags: WaitFlags, context: Context): Promise<void> {
   const { io, output, defer } = context;
-  const options = { ...withEngineFlag(given), output: given.output ?? (await findOutputSetting(io)) };
+  const options = { ...withEngineFlag(flags), output: flags.output ?? (await findOutputSetting(io)) };
   const { all, open = false } = options;
   if (all && typed.length > 0) throw usage("--all and ids cannot be combined.");
   if (typed.includes("")) throw usage("An id is empty.");
@@ -88,7 +88,7 @@ async function wait(typed: string[], given: WaitFlags, context: Context): Promis
   checkInfoPath(options.output, options);
   await noteOutputPath(options.output, output, io);
   readTimes(options);
-  if (options.engineTimeout !== undefined) await withEngine(given, io);
+  if (options.engineTimeout !== undefined) await withEngine(flags, io);
   const { openServices } = await import("../../connect/services.ts");
   const { locateGenerations } = await import("../generations.ts");
   const services = await openServices({ ...options, output }, io);
@@ -110,8 +110,8 @@ type WaitContext = Context & { options: WaitCommandOptions; reporter: Reporter }
 
 async function findNewest({ findRunning }: Generations, { note }: Pick<Output, "note">): Promise<LocatedGeneration> {
   const newest = await findRunning();
-  if (newest.others > 0)
-    note(`${newest.others === 1 ? "1 more is" : `${newest.others} more are`} running: vidgen wait --all`);
+  if (newest.otherCount > 0)
+    note(`${newest.otherCount === 1 ? "1 more is" : `${newest.otherCount} more are`} running: vidgen wait --all`);
   return newest;
 }
 
@@ -131,6 +131,7 @@ function chooseOutput(
   { output }: WaitCommandOptions,
 ): string | undefined {
   if (output !== undefined || !isLocal) return output;
+  // `place` is -o as typed, and `path` its absolute path.
   const { place, path = place } = entry ?? {};
   return path === undefined || place === "-" ? "." : nearPath(path) || ".";
 }
@@ -139,7 +140,7 @@ async function waitForOne(located: LocatedGeneration, waitContext: WaitContext):
   const { options, io, output, reporter } = waitContext;
   const { id, open } = located;
   const stop = (error: unknown) => {
-    throw reporter.stopped(id, charged(error, located));
+    throw reporter.stopped(id, withKnownCharge(error, located));
   };
   const session = await open().catch(stop);
   const outputPath = chooseOutput(located, session, options);
@@ -162,7 +163,7 @@ async function waitForOne(located: LocatedGeneration, waitContext: WaitContext):
 }
 
 /** The error with whether its generation was charged, as far as the journal knows. */
-function charged(thrown: unknown, { entry }: LocatedGeneration): VidgenError {
+function withKnownCharge(thrown: unknown, { entry }: LocatedGeneration): VidgenError {
   return withCharge(asVidgenError(thrown), entry, { isLocal: entry?.base_url === localBaseUrl });
 }
 
@@ -193,15 +194,15 @@ async function waitForAll(found: LocatedGeneration[], waitContext: WaitContext):
       defer(() => close(attempt));
       return await followOne(attempt, { ...attemptOutput, output }, { session, reporter, io, resume: options });
     } catch (error) {
-      const known = withResume(charged(error, located), id, { ...options, outputPath }, io);
+      const known = withResume(withKnownCharge(error, located), id, { ...options, outputPath }, io);
       return failedOutcome(reporter.stopped(id, known), { id }, output);
     }
   };
   const outcomes = await Promise.all(found.map(follow));
   await endAll(outcomes, output, (failed) => {
-    const left = failed.flatMap(({ id, error }) => (isOver(error) || id === undefined ? [] : id));
-    if (left.length === 0) return {};
-    const ids = options.all ? "--all" : left;
+    const resumableIds = failed.flatMap(({ id, error }) => (isOver(error) || id === undefined ? [] : id));
+    if (resumableIds.length === 0) return {};
+    const ids = options.all ? "--all" : resumableIds;
     const resume = { ...options, outputPath };
     return { hint: resumeHint(ids, resume, io), next: waitNext(ids, resume, io) };
   });

@@ -4,33 +4,37 @@ import { type Suggestion, suggestionsFor } from "../command.ts";
 /** The words to offer: known words, none if any value is possible, names from the journal, or files for `@path`. */
 export type Candidates = readonly Suggestion[] | JournalNames | "@files";
 
-/** Ids of all generations, of open ones, or of saved ones; or attempts that can be dismissed. */
-export type JournalNames = "ids" | "open ids" | "saved ids" | "unclear attempts";
+/** Ids of all generations, of unfinished ones, or of saved ones; or attempts that can be dismissed. */
+export type JournalNames = "ids" | "unfinished ids" | "saved ids" | "unclear attempts";
 
-/** The commands that take only some ids. */
-const idsFor: Readonly<Record<string, JournalNames>> = { wait: "open ids", cancel: "open ids", list: "saved ids" };
+/** The commands that take only some ids. An id after `list` is for `list --open`, which needs a saved file. */
+const idsFor: Readonly<Record<string, JournalNames>> = {
+  wait: "unfinished ids",
+  cancel: "unfinished ids",
+  list: "saved ids",
+};
 
 /** Makes the script complete file names itself; none of vidgen's own words begins with a colon. */
 const files: readonly Suggestion[] = [[":files", ""]];
 
 /** The words to offer after the words `typed`, without hidden commands. The caller keeps those that begin with `current`. */
 export function findCandidates(program: CommandUnknownOpts, typed: readonly string[], current: string): Candidates {
-  const isLiteral = typed.includes("--");
+  const isAfterDashes = typed.includes("--");
   const isOperand = (word: string, i: number) => !word.startsWith("-") && !findValueFlag(program, typed[i - 1]);
   const [command, first, second] = typed.filter(isOperand);
-  const lastFlag = isLiteral ? undefined : findValueFlag(program, typed.at(-1));
+  const lastFlag = isAfterDashes ? undefined : findValueFlag(program, typed.at(-1));
   if (lastFlag) return valuesOf(lastFlag);
   const [assigned] = /^--[^=]*=/.exec(current) ?? [];
-  if (assigned !== undefined && !isLiteral)
+  if (assigned !== undefined && !isAfterDashes)
     return withPrefix(assigned, valuesOf(findValueFlag(program, assigned.slice(0, -1))));
-  const top = program.commands.find((each) => each.name() === command);
-  const below = top?.commands.find((each) => each.name() === first);
-  if (current.startsWith("-") && !isLiteral) return flagsOf(program, below ?? top);
+  const topCommand = program.commands.find((each) => each.name() === command);
+  const subcommand = topCommand?.commands.find((each) => each.name() === first);
+  if (current.startsWith("-") && !isAfterDashes) return flagsOf(program, subcommand ?? topCommand);
   if (command === undefined) return commandsOf(program);
-  if (first === undefined && top?.registeredArguments.length === 0) return commandsOf(top);
-  const parameter = (below ?? top)?.registeredArguments[0];
-  const given = below ? second : first;
-  if (!parameter || (given !== undefined && !parameter.variadic)) return [];
+  if (first === undefined && topCommand?.registeredArguments.length === 0) return commandsOf(topCommand);
+  const parameter = (subcommand ?? topCommand)?.registeredArguments[0];
+  const typedOperand = subcommand ? second : first;
+  if (!parameter || (typedOperand !== undefined && !parameter.variadic)) return [];
   if (parameter.name() === "prompt" && current.startsWith("@")) return "@files";
   return idsFor[command] ?? valuesOf(parameter);
 }
@@ -64,9 +68,11 @@ function withPrefix(prefix: string, values: Candidates): Candidates {
 /** The flags of a command, then those of every command. */
 function flagsOf(program: CommandUnknownOpts, command: CommandUnknownOpts | undefined): Suggestion[] {
   const helper = program.createHelp();
-  const own = command ? helper.visibleOptions(command) : [];
-  const shared = helper.visibleOptions(program).filter(({ long }) => !command || long !== "--help");
-  return [...own, ...shared].flatMap(({ long, description }): Suggestion[] => (long ? [[long, description]] : []));
+  const ownFlags = command ? helper.visibleOptions(command) : [];
+  const sharedFlags = helper.visibleOptions(program).filter(({ long }) => !command || long !== "--help");
+  return [...ownFlags, ...sharedFlags].flatMap(({ long, description }): Suggestion[] =>
+    long ? [[long, description]] : [],
+  );
 }
 
 function commandsOf(program: CommandUnknownOpts): Suggestion[] {

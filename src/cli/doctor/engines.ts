@@ -8,8 +8,8 @@ const limitMs = 15_000;
 const fix =
   "Check that it runs, and the address in `vidgen serve --engine`. Generations for it wait until it can be used, and fail after --engine-timeout.";
 
-const retiredFix =
-  "Name the engine again in `vidgen serve`, with its key: its generations may be paid for, and wait. `vidgen cancel` ends one, and its credits are not returned.";
+const drainingFix =
+  "Name the engine again in `vidgen serve`, with its key: generations that it accepted, and that may be paid for, wait for it. `vidgen cancel` ends one, and its credits are not returned.";
 
 /** What a service of this version reports about an engine: since when (ISO 8601) and why it accepts no generations. */
 type EngineReport = EngineCheck & {
@@ -48,7 +48,7 @@ function checkReported(engine: EngineReport, all: readonly EngineCheck[]): Check
     const says = `no longer used: ${name}, with ${count}`;
     return error === null
       ? pass("engine", says)
-      : fail("engine", `${says}: ${error}`, { code: "network", fix: retiredFix });
+      : fail("engine", `${says}: ${error}`, { code: "network", fix: drainingFix });
   }
   const outage = engine.out_since ? `; unavailable since ${engine.out_since}: ${engine.out_reason}` : "";
   const says = `${describeEngine(engine, all)}${outage}`;

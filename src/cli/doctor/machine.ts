@@ -21,7 +21,7 @@ export async function checkConfig(io: Io): Promise<Check> {
     const reason = await findAccessError(dirname(path));
     if (reason !== undefined) return warn("config", `${path} cannot be written: ${reason}`, configHint);
     const says = (await stat(path).catch(() => undefined)) ? path : `none yet; \`vidgen login\` creates ${path}`;
-    return (await warnIfOpen("config", path, io)) ?? pass("config", says);
+    return (await warnIfShared("config", path, io)) ?? pass("config", says);
   } catch (error) {
     return failWith("config", error, configHint);
   }
@@ -38,14 +38,18 @@ export async function checkJournal(io: Io): Promise<Check> {
     const reason = (await findFileError(path)) ?? (await findWriteError(folder));
     if (reason !== undefined)
       return fail("journal", `${path} cannot be written: ${reason}`, { code: "output", fix: journalFix });
-    return (await warnIfOpen("journal", path, io)) ?? pass("journal", path);
+    return (await warnIfShared("journal", path, io)) ?? pass("journal", path);
   } catch (error) {
     return failWith("journal", error, journalFix);
   }
 }
 
 /** A warning about a file or a folder that other users can read or write. Windows has no such modes. */
-async function warnIfOpen(name: string, path: string, { platform }: Pick<Io, "platform">): Promise<Check | undefined> {
+async function warnIfShared(
+  name: string,
+  path: string,
+  { platform }: Pick<Io, "platform">,
+): Promise<Check | undefined> {
   const found = platform === "win32" ? undefined : await stat(path).catch(() => undefined);
   const mode = found && sharedModeOf(found);
   if (mode === undefined) return undefined;
@@ -72,12 +76,12 @@ export async function checkLocalService(io: Io): Promise<Check[]> {
   try {
     const folder = findServiceFolder(io);
     const running = await findRunning(io);
-    const runs = running ? `running at ${running.baseUrl}` : "not running; --local starts it when needed";
-    const says = `${runs}; its data is in ${folder}`;
+    const runningText = running ? `running at ${running.baseUrl}` : "not running; --local starts it when needed";
+    const says = `${runningText}; its data is in ${folder}`;
     const reason = await findWriteError(folder);
     const check =
       reason === undefined
-        ? ((await warnIfOpen("local service", folder, io)) ?? pass("local service", says))
+        ? ((await warnIfShared("local service", folder, io)) ?? pass("local service", says))
         : fail("local service", `${says}, which cannot be written: ${reason}`, { code: "output", fix: serviceFix });
     return [check, ...checkKeys(io), ...(running ? await checkEngines(running, io) : [])];
   } catch (error) {

@@ -18,7 +18,7 @@ export async function checkSettings(flag: string | undefined, io: Io): Promise<C
   let apiKey: string | undefined;
   try {
     baseUrl = await findBaseUrl(flag, io);
-    if (baseUrl === undefined) return { checks: [judgeMissing(io)], baseUrl, apiKey };
+    if (baseUrl === undefined) return { checks: [judgeMissingUrl(io)], baseUrl, apiKey };
     const source = flag === undefined ? sourceOf("VIDGEN_BASE_URL", io) : "--base-url";
     checks.push(pass("base URL", `${baseUrl}, from ${source}`));
     const allowed = isPlainHttp(baseUrl) ? await findAllowedHttp(baseUrl, io) : undefined;
@@ -30,18 +30,21 @@ export async function checkSettings(flag: string | undefined, io: Io): Promise<C
   }
   try {
     ({ apiKey } = await resolveApiKey(baseUrl, io));
-    const end = endOfKey(apiKey);
+    const keyEnd = endOfKey(apiKey);
     // The last four characters are enough to recognise a key.
-    checks.push(pass("key", `${end.length < 4 ? "set" : `ends in ${end}`}, from ${sourceOf("VIDGEN_API_KEY", io)}`));
+    checks.push(
+      pass("key", `${keyEnd.length < 4 ? "set" : `ends in ${keyEnd}`}, from ${sourceOf("VIDGEN_API_KEY", io)}`),
+    );
   } catch (error) {
     checks.push(failWith("key", error, "Correct VIDGEN_API_KEY, or save the key again with `vidgen login`."));
   }
   return { checks, baseUrl, apiKey };
 }
 
-/** With --local alone no base URL is needed; a key without a base URL is a mistake. */
-function judgeMissing({ env }: Io): Check {
-  const [says, fix] = ["none is set", "Run `vidgen login`, or set VIDGEN_BASE_URL; --local needs none."];
+/** Only a warning, because --local needs no base URL; but a key without one is a mistake. */
+function judgeMissingUrl({ env }: Io): Check {
+  const says = "none is set";
+  const fix = "Run `vidgen login`, or set VIDGEN_BASE_URL; --local needs none.";
   return env.VIDGEN_API_KEY ? fail("base URL", says, { code: "usage", fix }) : warn("base URL", says, fix);
 }
 
@@ -115,19 +118,19 @@ const loopbackFix = "Nothing accepts connections there. `vidgen serve` starts th
 /** The check that failed, after the checks that must have passed before it. */
 function judgeFailure(error: unknown, url: URL, proxy: HttpProxy | undefined): Check[] {
   const code = systemCode(error) ?? "";
-  const failed = (name: string, fix: string) => fail(name, describeFailure(error), { code: "network", fix });
+  const failAt = (name: string, fix: string) => fail(name, describeFailure(error), { code: "network", fix });
   if (/^(ENOTFOUND|EAI_)/.test(code)) {
     const fix = code === "ENOTFOUND" ? "Check the spelling of the base URL, and your network." : nameServerFix;
-    return [failed("dns", proxy === undefined ? fix : proxyFix(proxy))];
+    return [failAt("dns", proxy === undefined ? fix : proxyFix(proxy))];
   }
   const dns = passDns(url, proxy);
-  if (code.startsWith("ERR_SSL_")) return [dns, failed("connection", tlsFix)];
+  if (code.startsWith("ERR_SSL_")) return [dns, failAt("connection", tlsFix)];
   if (/^(ERR_TLS|CERT_|UNABLE_TO_|DEPTH_ZERO|SELF_SIGNED|EPROTO)/.test(code))
-    return [dns, failed("connection", certificateFix)];
-  if (code === "") return [dns, failed("service", "Check the base URL and your network, then try again.")];
-  if (code === "ERR_NOT_PRIVATE") return [dns, failed("connection", privateFix)];
+    return [dns, failAt("connection", certificateFix)];
+  if (code === "") return [dns, failAt("service", "Check the base URL and your network, then try again.")];
+  if (code === "ERR_NOT_PRIVATE") return [dns, failAt("connection", privateFix)];
   const directFix = isLoopback(url.hostname) ? loopbackFix : firewallFix;
-  return [dns, failed("connection", proxy === undefined ? directFix : proxyFix(proxy))];
+  return [dns, failAt("connection", proxy === undefined ? directFix : proxyFix(proxy))];
 }
 
 function judgeKeyCheck({ verdict, replyText }: KeyCheck, { baseUrl, apiKey }: CheckedService, ms: number): Check {

@@ -4,35 +4,39 @@ import { type Block, joinLines, readBlocks, readCells, readItems, readSpans, typ
 import { padEnd, widthOf } from "../terminal/table.ts";
 
 /** The terminal to draw a page for. */
-export type Paper = { columns: number; color: ChalkInstance; isAscii: boolean };
+export type PageTerminal = { columns: number; color: ChalkInstance; isAscii: boolean };
 
 /**
  * A page for a terminal: headings at the margin, and below them text, lists and tables that are wrapped at its width. Lines of code are never
- * broken, so that they can be copied; if one is too long, the comments behind them go above them.
+ * broken, so that they can be copied. If one of a block is too long, each comment at the end of a line moves to a line above it.
  */
-export function drawPage(text: string, paper: Paper): string {
+export function drawPage(text: string, terminal: PageTerminal): string {
   const blocks = readBlocks(text).filter(({ kind }) => kind !== "image");
   const gaps = blocks.map((_, index) => (blocks[index - 1]?.kind === "heading" ? "\n" : "\n\n"));
-  const drawn = blocks.map((block, index) => `${index === 0 ? "" : gaps[index]}${drawBlock(block, paper).join("\n")}`);
+  const drawn = blocks.map(
+    (block, index) => `${index === 0 ? "" : gaps[index]}${drawBlock(block, terminal).join("\n")}`,
+  );
   return `${drawn.join("")}\n`;
 }
 
 const margin = "  ";
 
-function drawBlock({ kind, lines }: Block, paper: Paper): string[] {
-  if (kind === "heading") return lines.map((line) => drawHeading(line, paper));
-  if (kind === "code") return drawCode(lines, paper).map((line) => `${margin}${margin}${line}`.trimEnd());
-  if (kind === "table") return drawTable(lines, paper).map((line) => `${margin}${line}`.trimEnd());
-  if (kind === "list") return readItems(lines).flatMap((item) => drawItem(item, paper));
-  return wrap(drawSpans(joinLines(lines), paper), paper.columns - margin.length).map((line) => `${margin}${line}`);
+function drawBlock({ kind, lines }: Block, terminal: PageTerminal): string[] {
+  if (kind === "heading") return lines.map((line) => drawHeading(line, terminal));
+  if (kind === "code") return drawCode(lines, terminal).map((line) => `${margin}${margin}${line}`.trimEnd());
+  if (kind === "table") return drawTable(lines, terminal).map((line) => `${margin}${line}`.trimEnd());
+  if (kind === "list") return readItems(lines).flatMap((item) => drawItem(item, terminal));
+  return wrap(drawSpans(joinLines(lines), terminal), terminal.columns - margin.length).map(
+    (line) => `${margin}${line}`,
+  );
 }
 
-function drawHeading(line: string, { color }: Paper): string {
+function drawHeading(line: string, { color }: PageTerminal): string {
   const title = line.replace(/^#+ /, "");
   return line.startsWith("# ") ? color.bold.underline(title) : color.bold(title);
 }
 
-function drawCode(lines: readonly string[], { columns, color }: Paper): string[] {
+function drawCode(lines: readonly string[], { columns, color }: PageTerminal): string[] {
   const width = columns - 2 * margin.length;
   const hasRoom = lines.every((line) => line.length <= width);
   return lines.flatMap((line) => {
@@ -43,20 +47,20 @@ function drawCode(lines: readonly string[], { columns, color }: Paper): string[]
   });
 }
 
-function drawItem(item: string, paper: Paper): string[] {
-  const lines = wrap(drawSpans(item, paper), paper.columns - 2 * margin.length);
-  const bullet = paper.isAscii ? "- " : "• ";
+function drawItem(item: string, terminal: PageTerminal): string[] {
+  const lines = wrap(drawSpans(item, terminal), terminal.columns - 2 * margin.length);
+  const bullet = terminal.isAscii ? "- " : "• ";
   return lines.map((line, index) => `${margin}${index === 0 ? bullet : margin}${line}`);
 }
 
 /** Without colours, code keeps its backticks. Its spaces do not break, so that a command stays on one line. */
-function drawSpans(text: string, paper: Paper): string {
+function drawSpans(text: string, terminal: PageTerminal): string {
   return readSpans(text)
-    .map((span) => drawSpan(span, paper))
+    .map((span) => drawSpan(span, terminal))
     .join("");
 }
 
-function drawSpan({ kind, text, href = "" }: Span, { color }: Paper): string {
+function drawSpan({ kind, text, href = "" }: Span, { color }: PageTerminal): string {
   const code = (words: string) => (color.level === 0 ? `\`${unbroken(words)}\`` : color.cyan(unbroken(words)));
   if (kind === "code") return code(text);
   if (kind === "bold") return color.bold(text);
@@ -77,11 +81,11 @@ function wrap(text: string, width: number): string[] {
 const gap = "  ";
 
 /** Draws the columns side by side. If they do not fit, the last cell of each row, which explains the others, goes below. */
-function drawTable(lines: readonly string[], paper: Paper): string[] {
-  const { columns, color, isAscii } = paper;
+function drawTable(lines: readonly string[], terminal: PageTerminal): string[] {
+  const { columns, color, isAscii } = terminal;
   const width = columns - margin.length;
-  const [headers = [], , ...rows] = lines.map(readCells);
-  const cells = rows.map((row) => row.map((cell) => drawSpans(cell, paper)));
+  const [headers = [], _rule, ...rows] = lines.map(readCells);
+  const cells = rows.map((row) => row.map((cell) => drawSpans(cell, terminal)));
   const widths = findWidths([headers, ...cells], width);
   if (widths === undefined) return cells.flatMap((row) => drawEntry(row, width));
   const rules = widths.map((each) => color.dim((isAscii ? "-" : "─").repeat(each)));
@@ -111,16 +115,16 @@ const minColumns = 16;
  */
 function findWidths(rows: readonly (readonly string[])[], width: number): number[] | undefined {
   const columns = (rows[0] ?? []).map((_, index) => rows.map((row) => row[index] ?? ""));
-  const wanted = columns.map(widthOf);
-  const least = columns.map((cells, index) =>
-    Math.max(Math.min(minColumns, wanted[index] ?? 0), widthOf(cells.flatMap((cell) => cell.split(" ")))),
+  const fullWidths = columns.map(widthOf);
+  const minWidths = columns.map((cells, index) =>
+    Math.max(Math.min(minColumns, fullWidths[index] ?? 0), widthOf(cells.flatMap((cell) => cell.split(" ")))),
   );
   let left = width - gap.length * (columns.length - 1);
   const widths: number[] = [];
-  const narrowestFirst = [...wanted.keys()].sort((a, b) => (wanted[a] ?? 0) - (wanted[b] ?? 0));
-  for (const [taken, index] of narrowestFirst.entries()) {
-    const share = Math.floor(left / (columns.length - taken));
-    widths[index] = Math.max(least[index] ?? 0, Math.min(wanted[index] ?? 0, share));
+  const narrowestFirst = [...fullWidths.keys()].sort((a, b) => (fullWidths[a] ?? 0) - (fullWidths[b] ?? 0));
+  for (const [fixedColumns, index] of narrowestFirst.entries()) {
+    const share = Math.floor(left / (columns.length - fixedColumns));
+    widths[index] = Math.max(minWidths[index] ?? 0, Math.min(fullWidths[index] ?? 0, share));
     left -= widths[index];
   }
   return left < 0 ? undefined : widths;

@@ -33,17 +33,17 @@ function formatTopicNames(helper: Help): string {
   return ["Topics, for vidgen help <topic>:", ...rows].join("\n");
 }
 
-/** Printed by `vidgen` alone: the commands that most people need, on one screen. */
+/** Printed by `vidgen` without a command: the commands that most people need, on one screen. */
 export function formatOverview(program: CommandUnknownOpts, helper: Help): string {
   const find = (name: string) => program.commands.find((each) => each.name() === name) ?? [];
-  const shown = Object.entries(overview).map(([heading, names]) => ({ heading, commands: names.flatMap(find) }));
-  const termWidth = Math.max(...shown.flatMap(({ commands }) => commands.map((each) => termOf(each).length)));
-  const groups = shown.map(({ heading, commands }) =>
+  const shownGroups = Object.entries(overview).map(([heading, names]) => ({ heading, commands: names.flatMap(find) }));
+  const termWidth = Math.max(...shownGroups.flatMap(({ commands }) => commands.map((each) => termOf(each).length)));
+  const groups = shownGroups.map(({ heading, commands }) =>
     [heading, ...commands.map((each) => formatItem(termOf(each), termWidth, each.summary(), helper))].join("\n"),
   );
-  const known = Object.values(overview).flat();
-  const others = helper.visibleCommands(program).map((each) => each.name());
-  const more = `More commands: ${others.filter((name) => !known.includes(name)).join(", ")}`;
+  const shownNames = Object.values(overview).flat();
+  const allNames = helper.visibleCommands(program).map((each) => each.name());
+  const more = `More commands: ${allNames.filter((name) => !shownNames.includes(name)).join(", ")}`;
   const parts = [
     `Makes a video from a prompt. To try it, with a preview that costs nothing:\n  $ ${detailsOf(program).examples[0]}`,
     ...groups,

@@ -6,14 +6,23 @@ export function formatManual(program: CommandTree, pages: readonly Page[], versi
   const { name, description, commands = [], examples, flags } = program;
   const lines = [
     `.TH ${name.toUpperCase()} 1 "" ${quote(`${name} ${version}`)}`,
-    ...[".nh", ".ad l"],
-    ...[".SH NAME", `${text(name)} \\- ${text(firstPart(description))}`],
-    ...[".SH SYNOPSIS", `.B ${text(name)}`, "[command] [flags]"],
-    ...[".SH DESCRIPTION", paragraph(description)],
-    ...[".SH COMMANDS", ...commands.flatMap((command) => formatCommand(command))],
-    ...[".SH FLAGS OF EVERY COMMAND", ...flags.flatMap(formatFlag)],
+    // No hyphenation, and a ragged right margin.
+    ".nh",
+    ".ad l",
+    ".SH NAME",
+    `${text(name)} \\- ${text(firstPart(description))}`,
+    ".SH SYNOPSIS",
+    `.B ${text(name)}`,
+    "[command] [flags]",
+    ".SH DESCRIPTION",
+    paragraph(description),
+    ".SH COMMANDS",
+    ...commands.flatMap(formatCommand),
+    ".SH FLAGS OF EVERY COMMAND",
+    ...flags.flatMap(formatFlag),
     ...pages.flatMap(formatPage),
-    ...[".SH EXAMPLES", ...formatExamples(examples)],
+    ".SH EXAMPLES",
+    ...formatExamples(examples),
   ];
   return lines.join("\n");
 }
@@ -30,10 +39,10 @@ function formatCommand(command: CommandTree): string[] {
   ];
 }
 
-function formatFlag({ usage, description, default: preset, choices }: Flag): string[] {
+function formatFlag({ usage, description, default: defaultValue, choices }: Flag): string[] {
   const notes = [
     ...(choices === null ? [] : [`one of ${choices.join(", ")}`]),
-    ...(preset === null || preset === false ? [] : [`default: ${preset}`]),
+    ...(defaultValue === null || defaultValue === false ? [] : [`default: ${defaultValue}`]),
   ];
   return formatRow([usage, notes.length === 0 ? description : `${description} (${notes.join("; ")})`]);
 }
@@ -73,7 +82,7 @@ function paragraph(words: string): string {
   return guard(spans.join(""));
 }
 
-/** The description up to its first colon, as the NAME section wants it. */
+/** The description up to its first colon, beginning with a small letter, as is usual in the section NAME. */
 function firstPart(description: string): string {
   const [first = ""] = description.split(":");
   return first.charAt(0).toLowerCase() + first.slice(1);

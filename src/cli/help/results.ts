@@ -17,7 +17,7 @@ const object = z.looseObject;
 const text = z.string();
 const textOrNull = text.nullable();
 const number = z.number();
-const whole = z.number().int().min(0);
+const count = z.number().int().min(0);
 
 const generation = {
   id: text,
@@ -33,14 +33,14 @@ const generation = {
 /** Whether a generation was charged, if that was stated. */
 const charged = z.enum(["yes", "no"]).optional();
 
-/** One line of `--events`. */
 const at = z.string().meta({ format: "date-time" });
+/** One line of `--events`. */
 export const eventSchema = z.union(
   [...generationEvent.options, ...filmEvent.options, summaryEvent].map((event: z.ZodObject) => event.extend({ at })),
 );
 
-const waited = object({ ...generation, status: textOrNull.optional(), file: text.optional(), charged });
-const startedOne = {
+const waitResult = object({ ...generation, status: textOrNull.optional(), file: text.optional(), charged });
+const startedGeneration = {
   ...generation,
   credits_charged: number.optional(),
   remaining_credits: number.optional(),
@@ -48,16 +48,16 @@ const startedOne = {
   charged,
 };
 /** With `-n` an array, which also contains the generations that were not started. */
-const started = z.union([
-  object(startedOne),
-  z.array(object({ ...startedOne, id: textOrNull.optional(), status: textOrNull })),
+const startResult = z.union([
+  object(startedGeneration),
+  z.array(object({ ...startedGeneration, id: textOrNull.optional(), status: textOrNull })),
 ]);
-const cancelled = object({
+const cancelResult = object({
   ...generation,
   status: text.optional(),
   credits_returned: number.nullable().optional(),
 });
-const deleted = object({ id: text, deleted: z.literal(true), was_there: z.boolean(), file_deleted: textOrNull });
+const deleteResult = object({ id: text, deleted: z.literal(true), was_there: z.boolean(), file_deleted: textOrNull });
 const attempt = object({
   attempt: text,
   at: text,
@@ -76,19 +76,19 @@ const attempt = object({
   size: number.optional(),
   sha256: text.optional(),
 });
-const spent = { generations: whole, credits: number.nullable(), cost: number.nullable(), unknown: whole };
+const spentSums = { generations: count, credits: number.nullable(), cost: number.nullable(), unknown: count };
 const statedPrice = object({ base_url: text, ...price, at: text });
-const row = object({ row: text, line: whole, ...end, error: errorFields.nullable().optional() });
-const openRow = object({ row: text, line: whole, attempt: text, id: textOrNull, status: text, file: textOrNull });
-const shards = object({ of: whole, missing: z.array(whole), double: z.array(whole) });
+const row = object({ row: text, line: count, ...end, error: errorFields.nullable().optional() });
+const openRow = object({ row: text, line: count, attempt: text, id: textOrNull, status: text, file: textOrNull });
+const shards = object({ of: count, missing: z.array(count), double: z.array(count) });
 const engine = object({ engine: text, models: z.array(text), kind: textOrNull, error: textOrNull });
 const { accounts } = accountReplies.list.shape;
 const settings = z.array(object({ setting: text, value: textOrNull, source: textOrNull }));
 const check = object({ name: text, state: z.enum(["pass", "warn", "fail"]), says: text, fix: textOrNull });
 
 /** The lines of `listen`: the address first, then one per callback. */
-const listening = object({ event: z.literal("listening"), callback_url: text });
-const received = object({
+const listeningLine = object({ event: z.literal("listening"), callback_url: text });
+const callbackLine = object({
   event: z.literal("callback"),
   id: textOrNull,
   status: textOrNull,
@@ -97,15 +97,15 @@ const received = object({
   verified: z.boolean(),
   duplicate: z.boolean(),
   error: textOrNull,
-  http_status: whole,
-  took_ms: whole,
+  http_status: count,
+  took_ms: count,
   at: text,
 });
 
 /** What each command prints with `--json`, unless a flag such as --dry-run asks for something else. */
 export const results: Readonly<Record<string, z.core.$ZodType>> = {
-  generate: started,
-  again: started,
+  generate: startResult,
+  again: startResult,
   batch: object({
     ...batchCounts.shape,
     results: text,
@@ -113,20 +113,20 @@ export const results: Readonly<Record<string, z.core.$ZodType>> = {
     film: object(film).nullable().optional(),
   }),
   "batch status": object({
-    rows: whole,
+    rows: count,
     ...eventCounts.pick({ done: true, running: true, failed: true, unknown: true, lost: true }).shape,
-    missing: whole,
+    missing: count,
     open: z.array(openRow).optional(),
     shards: shards.nullable().optional(),
     double_rows: z.array(text).optional(),
   }),
   status: object(generation),
-  wait: z.union([waited, z.array(waited)]),
-  cancel: z.union([cancelled, z.array(cancelled)]),
-  delete: z.union([deleted, z.array(deleted)]),
+  wait: z.union([waitResult, z.array(waitResult)]),
+  cancel: z.union([cancelResult, z.array(cancelResult)]),
+  delete: z.union([deleteResult, z.array(deleteResult)]),
   list: z.union([
     z.array(attempt),
-    object({ by: text, rows: z.array(object({ key: textOrNull, ...spent })), total: object(spent) }),
+    object({ by: text, rows: z.array(object({ key: textOrNull, ...spentSums })), total: object(spentSums) }),
   ]),
   models: z.array(
     z.union([
@@ -181,7 +181,7 @@ export const results: Readonly<Record<string, z.core.$ZodType>> = {
   "accounts disable": accountReplies.disable,
   "accounts enable": accountReplies.enable,
   "accounts delete": accountReplies.delete,
-  listen: z.union([listening, received]),
+  listen: z.union([listeningLine, callbackLine]),
   doctor: object({ ok: z.boolean(), checks: z.array(check) }),
   completion: object({ shell: text, script: text }),
 };

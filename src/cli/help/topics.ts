@@ -21,7 +21,8 @@ const documents: Readonly<Record<string, (tables: TableRow[][], text: string) =>
 
 /** The schema at the end of a page, for an editor. */
 function readSchema(_: unknown, page: string): unknown {
-  return JSON.parse(page.slice(page.lastIndexOf("```json") + 7, page.lastIndexOf("```")));
+  const fence = "```json";
+  return JSON.parse(page.slice(page.lastIndexOf(fence) + fence.length, page.lastIndexOf("```")));
 }
 
 /** The topics of `vidgen help <topic>`, by who reads them. */

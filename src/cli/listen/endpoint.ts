@@ -32,9 +32,9 @@ export async function openEndpoint(port: number, answer: (incoming: Incoming) =>
   await once(server, "listening");
   // Accepting a connection can fail, such as with too many open files; the next one may succeed.
   server.on("error", () => {});
-  const { port: own } = server.address() as AddressInfo;
+  const { port: actualPort } = server.address() as AddressInfo;
   return {
-    url: `http://127.0.0.1:${own}/`,
+    url: `http://127.0.0.1:${actualPort}/`,
     async close() {
       const closed = once(server, "close");
       server.close();
@@ -52,7 +52,7 @@ async function reply(
   const { method = "", headers } = request;
   try {
     const status = await answer({ method, headers, body: await readBody(request) });
-    // Node would announce the end of the connection by itself, because of its limit, but then leave it open.
+    // Because of maxRequestsPerSocket, Node would announce the end of the connection itself, but then leave it open.
     response.writeHead(status, { Connection: "close" }).end();
   } catch {
     // The sender has closed the connection or timed out, so nobody reads an answer.

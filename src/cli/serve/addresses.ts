@@ -18,8 +18,8 @@ type AddressFlags = {
 /** The addresses the service listens on, and the URLs by which others reach it. Throws `usage`. */
 export function readAddresses({ host, name, allowRemote, ...flags }: AddressFlags) {
   if (host === "") throw usage("--host is empty.");
-  const isOwn = isLoopback(inUrl(host));
-  if (!isOwn && !allowRemote)
+  const isLoopbackHost = isLoopback(hostInUrl(host));
+  if (!isLoopbackHost && !allowRemote)
     throw usage(
       `On ${host}, other machines on the network could reach the service.`,
       "Add --allow-remote to allow that: anyone with a key can use it, and anyone with a link can see the videos.",
@@ -37,16 +37,16 @@ export function readAddresses({ host, name, allowRemote, ...flags }: AddressFlag
     api: readNumber(flags.port, "--port", { max: 65_535 }),
     media: readNumber(flags.mediaPort, "--media-port", { max: 65_535 }),
   };
-  const names = [...(name === undefined ? [] : [inUrl(name)]), ...hostsOf(publicUrls)];
+  const names = [...(name === undefined ? [] : [hostInUrl(name)]), ...hostsOf(publicUrls)];
   // With a public name, such as of a tunnel or a proxy, others reach even a service on loopback, which must not send requests to this machine for them.
-  return { host, name, ports, metricsAt, publicUrls, isLoopback: isOwn && names.every(isLoopback) };
+  return { host, name, ports, metricsAt, publicUrls, isLoopback: isLoopbackHost && names.every(isLoopback) };
 }
 
 /** `[host:]port`: only this machine can read the metrics unless a host is named. */
 function readMetricsPort(text: string, allowRemote: true | undefined): { host: string; port: number } {
-  const [, named = "127.0.0.1", digits = ""] = /^(?:(.+):)?(.*)$/s.exec(text) ?? [];
-  const host = named.replace(/^\[(.*)\]$/, "$1");
-  if (!isLoopback(inUrl(host)) && !allowRemote)
+  const [, typedHost = "127.0.0.1", digits = ""] = /^(?:(.+):)?(.*)$/s.exec(text) ?? [];
+  const host = typedHost.replace(/^\[(.*)\]$/, "$1");
+  if (!isLoopback(hostInUrl(host)) && !allowRemote)
     throw usage(
       `On ${host}, other machines on the network could read the metrics without a key.`,
       "Add --allow-remote to allow that, or let Prometheus read /metrics at the API's address with the owner's key.",
@@ -81,12 +81,12 @@ function hostsOf({ api, media }: ReturnType<typeof readPublicUrls>): string[] {
   return [api, media].flatMap((url) => (url === undefined ? [] : [new URL(url).hostname]));
 }
 
-function inUrl(host: string): string {
+function hostInUrl(host: string): string {
   return host.includes(":") ? `[${host}]` : host;
 }
 
 /** Whether the host means all addresses of this machine, in any notation, such as "0". */
 function isEveryAddress(host: string): boolean {
-  const url = `http://${inUrl(host)}`;
+  const url = `http://${hostInUrl(host)}`;
   return URL.canParse(url) && ["0.0.0.0", "[::]"].includes(new URL(url).hostname);
 }

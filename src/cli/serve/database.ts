@@ -43,7 +43,7 @@ export function databaseError(error: unknown): VidgenError {
   // Does not use `systemReason`, because a file that "does not exist" is a socket or a certificate, not the database.
   const reason = error instanceof Error ? error.message : String(error);
   // The driver's message for a missing password.
-  if (/client password must be a string/.test(reason)) return usage("The database requires a password.", hint);
+  if (/client password must be a string/.test(reason)) return usage("The database requires a password.", addressHint);
   // SQLSTATE: the statement was cancelled, most often by a time limit.
   if (code === "57014")
     return new VidgenError("output", `The database did not finish a statement in time: ${reason}.`, {
@@ -52,13 +52,16 @@ export function databaseError(error: unknown): VidgenError {
     });
   const isUnavailable = error instanceof Error && "isUnavailable" in error && error.isUnavailable === true;
   if (isUnavailable)
-    return new VidgenError("network", `The database cannot be reached: ${reason}.`, { hint, cause: error });
+    return new VidgenError("network", `The database cannot be reached: ${reason}.`, {
+      hint: addressHint,
+      cause: error,
+    });
   // SQLSTATE: the user or the password was refused, or there is no such database.
-  if (/^(28|3D)/.test(code)) return usage(`The database refused the connection: ${reason}.`, hint);
-  return new VidgenError("output", `Cannot use the database: ${reason}.`, { hint, cause: error });
+  if (/^(28|3D)/.test(code)) return usage(`The database refused the connection: ${reason}.`, addressHint);
+  return new VidgenError("output", `Cannot use the database: ${reason}.`, { hint: addressHint, cause: error });
 }
 
-const hint = "Its address is in VIDGEN_DATABASE_URL or --database: postgres://user:password@host:5432/name.";
+const addressHint = "Its address is in VIDGEN_DATABASE_URL or --database: postgres://user:password@host:5432/name.";
 
 /** The command that installs the package where this program, at `url`, finds it. */
 export function installHint(url = import.meta.url): string {

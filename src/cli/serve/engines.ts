@@ -16,10 +16,10 @@ type ServeEngineOptions = Parameters<typeof readEngineSettings>[0] & {
   isTyped(flag: string): boolean;
 };
 
-type EngineFactory = Awaited<ReturnType<typeof prepare>>;
+type EngineFactory = Awaited<ReturnType<typeof createEngineFactory>>;
 
 /** Returns the functions that create the engines of a `serve` at its start and when its file is read again, and those of earlier processes. */
-async function prepare(options: ServeEngineOptions, { io, output }: Context) {
+async function createEngineFactory(options: ServeEngineOptions, { io, output }: Context) {
   const { createEngines } = await import("../../server/engines/engines.ts");
   const { readOrigin } = await import("../../server/config.ts");
   const settings = readEngineSettings(options, io, { minJobs: options.database === undefined ? 1 : 0 });
@@ -27,6 +27,7 @@ async function prepare(options: ServeEngineOptions, { io, output }: Context) {
   return {
     create: (config: ServeConfig | undefined) =>
       createEngines({ ...common, engines: config?.engines ?? settings.engines }, io),
+    /** Throws why it cannot, as a phrase that continues the engine's name. */
     reopen(origin: Parameters<typeof readOrigin>[0], { isShared }: { isShared: boolean }) {
       const { key_env, key_file } = origin;
       // Whoever can write to a database elsewhere must not be able to send this machine's keys to a server of theirs.
@@ -44,48 +45,54 @@ async function prepare(options: ServeEngineOptions, { io, output }: Context) {
 
 /** Also hides keys that come from a file, because only those of the environment are hidden so far. */
 function hideKeys(settings: ReturnType<typeof readEngineSettings>, { hide }: Context["output"]) {
-  const hidden = <Key extends string | undefined>(key: Key) => {
+  const hideKey = <Key extends string | undefined>(key: Key) => {
     if (key !== undefined) hide(key);
     return key;
   };
   return {
     ...settings,
-    readKey: (name: string) => hidden(settings.readKey(name)),
-    readKeyFile: (path: string, label: string) => hidden(settings.readKeyFile(path, label)),
+    readKey: (name: string) => hideKey(settings.readKey(name)),
+    readKeyFile: (path: string, label: string) => hideKey(settings.readKeyFile(path, label)),
   };
 }
 
 /** Opens the engines of a `serve`. Throws `usage` and `auth`, as `createEngines` does. */
 export async function openEngines(options: ServeEngineOptions, context: Context) {
-  const settings = await prepare(options, context);
-  const engines = settings.create(options.config);
-  const { reopen } = settings;
+  const factory = await createEngineFactory(options, context);
+  const engines = factory.create(options.config);
+  const { reopen } = factory;
   if (!options.config) return { engines, reopen, reload: undefined, attach() {} };
-  return { engines, reopen, ...createReload({ ...options, config: options.config }, { settings, engines }, context) };
+  return {
+    engines,
+    reopen,
+    ...createReload({ ...options, config: options.config }, { factory, engines }, context),
+  };
 }
 
 type Reload = NonNullable<ServiceFolderOptions["reload"]>;
 
 /** Returns a function that reads the file again, once a service is attached, and the function that attaches the service. */
 function createReload(
-  { config: first, isTyped, ...options }: ServeEngineOptions & { config: ServeConfig },
-  { settings, engines }: { settings: EngineFactory; engines: readonly Engine[] },
+  { config: startConfig, isTyped, ...options }: ServeEngineOptions & { config: ServeConfig },
+  { factory, engines }: { factory: EngineFactory; engines: readonly Engine[] },
   context: Context,
 ) {
   const { io, output } = context;
   const oneAtATime = createMutex();
-  let used = engines;
+  let currentEngines = engines;
   let attach: (service: Pick<RunningService, "updateEngines">) => void = () => {};
-  const attached = new Promise<Pick<RunningService, "updateEngines">>((resolve) => {
+  const attachedService = new Promise<Pick<RunningService, "updateEngines">>((resolve) => {
     attach = resolve;
   });
-  const read = async () => {
+  const readAgain = async () => {
     const { readConfig } = await import("../../server/config.ts");
-    const config = readConfig(first.file);
+    const config = readConfig(startConfig.file);
     try {
-      const read = settings.create(config);
+      const created = factory.create(config);
       // An unchanged engine keeps what it has learned about its server.
-      const next = read.map((engine) => used.find(({ identity }) => identity === engine.identity) ?? engine);
+      const next = created.map(
+        (engine) => currentEngines.find(({ identity }) => identity === engine.identity) ?? engine,
+      );
       const prices = isTyped("creditsPer") ? options.creditsPer : config.options.creditsPer;
       return { config, next, creditsPer: readCreditsPer(prices ?? [], next) };
     } catch (error) {
@@ -95,17 +102,17 @@ function createReload(
   };
   const reload: Reload = () =>
     oneAtATime(async () => {
-      const { config, next, creditsPer } = await read();
-      const before = used;
-      used = next;
-      await (await attached).updateEngines({ engines: next, creditsPer });
+      const { config, next, creditsPer } = await readAgain();
+      const before = currentEngines;
+      currentEngines = next;
+      await (await attachedService).updateEngines({ engines: next, creditsPer });
       const reloaded = {
         engines: next.map(({ name }) => name),
         added: namesOnlyIn(next, before),
         draining: namesOnlyIn(before, next),
-        restart: changedFields(first, config),
+        restart: changedFields(startConfig, config),
       };
-      output.note(reloadLine(first.file, reloaded));
+      output.note(reloadLine(startConfig.file, reloaded));
       void noteChecks(
         next.filter((engine) => !before.includes(engine)),
         next,
@@ -122,9 +129,9 @@ function createReload(
   return { reload, attach };
 }
 
-function namesOnlyIn(some: readonly Engine[], others: readonly Engine[]): string[] {
-  const names = new Set(some.filter(({ isSimulation }) => !isSimulation).map(({ name }) => name));
-  for (const { name } of others) names.delete(name);
+function namesOnlyIn(engines: readonly Engine[], otherEngines: readonly Engine[]): string[] {
+  const names = new Set(engines.filter(({ isSimulation }) => !isSimulation).map(({ name }) => name));
+  for (const { name } of otherEngines) names.delete(name);
   return [...names];
 }
 

@@ -8,7 +8,7 @@ import { databaseError } from "./database.ts";
 type LaunchSettings = Omit<ServiceFolderOptions, "folder" | "resume">;
 
 /** Opens the service of this machine's folder. */
-export async function launchOwn(settings: LaunchSettings, { io }: Context): Promise<RunningService> {
+export async function launchOnThisMachine(settings: LaunchSettings, { io }: Context): Promise<RunningService> {
   const { openService } = await import("../../server/serve.ts");
   const folder = findServiceFolder(io);
   const opened = await openService({ ...settings, folder, resume: "all" }, io).catch((error) => {
@@ -26,8 +26,8 @@ export async function launchShared(
   const { openSharedService } = await import("../../server/serve.ts");
   const { openMedia } = await import("../../server/media/open.ts");
   for (const name of ["AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]) output.hide(io.env[name] ?? "");
-  const place = settings.media ?? join(findServiceFolder(io), "videos");
-  const openVideos = (mark: string) => openMedia(place, mark, io);
+  const mediaPlace = settings.media ?? join(findServiceFolder(io), "videos");
+  const openVideos = (mark: string) => openMedia(mediaPlace, mark, io);
   const opened = await openSharedService({ ...settings, openVideos }, io).catch((error) => {
     throw listenError(error, settings.host) ?? databaseError(error);
   });

@@ -8,7 +8,7 @@ import { checkLine } from "./engines.ts";
 /** The fields of engines that are reported. */
 type Engines = readonly { name: string; models: readonly string[]; isSimulation: boolean }[];
 
-/** The fields of the service that are reported; `key` is `null` if an earlier process has shown it. */
+/** The fields of the service that are reported; `api_key` is `null` if an earlier process has shown it. */
 type ReportedService = {
   address: { base_url: string; media_url: string; api_key: string | null; webhook_secret: string };
   pageUrl: string | undefined;

@@ -73,8 +73,8 @@ export async function askWhether(message: string, initial: boolean, io: Io): Pro
 }
 
 /** Asks for a yes; Enter alone is a no unless `isUsual`. Throws `interrupted` for a no. */
-export async function askYes(message: string, io: Io, { isUsual }: { isUsual: boolean }): Promise<void> {
-  if (!(await askWhether(message, isUsual, io))) throw new VidgenError("interrupted", "Not started.");
+export async function askYes(message: string, io: Io, { isDefaultYes }: { isDefaultYes: boolean }): Promise<void> {
+  if (!(await askWhether(message, isDefaultYes, io))) throw new VidgenError("interrupted", "Not started.");
 }
 
 /** Asks whether to start a number of generations, with their cost if known. Throws `interrupted` for a no. */
@@ -82,7 +82,7 @@ export async function askToStart(count: number, cost: ExpectedCost, io: Io): Pro
   const isFree = cost.kind === "free";
   const price = isFree ? undefined : formatExpected(cost);
   const what = `${count} ${isFree ? "free preview" : "generation"}${count === 1 ? "" : "s"}`;
-  await askYes(`Start ${what}${price === undefined ? "" : ` for ${price}`}?`, io, { isUsual: isFree });
+  await askYes(`Start ${what}${price === undefined ? "" : ` for ${price}`}?`, io, { isDefaultYes: isFree });
 }
 
 /** The symbols of a question in ASCII, if the locale is ASCII. */

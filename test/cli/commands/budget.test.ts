@@ -47,7 +47,7 @@ test.each([
   const dry = await world.vidgen(...generate, "-d", "8", flag, limit, "--dry-run");
   expect(dry).toMatchObject({
     code: 0,
-    stdout: expect.stringMatching(/Would send nothing, and end with 7: The price/),
+    stdout: expect.stringMatching(/Would send nothing, and end with exit code 7: The price/),
   });
 });
 

@@ -125,7 +125,7 @@ test.each([0, 40])(
     expect([run.code, run.stdout, error.id]).toEqual([2, "", id]);
     expect(error.hint).toMatch(new RegExp(`vidgen wait ${id}.*--again`));
     expect(error.next.every(({ pays }: { pays: boolean }) => !pays)).toBe(true);
-    expect((await world.vidgen(...line, "--dry-run")).stdout).toContain("Would send nothing, and end with 2");
+    expect((await world.vidgen(...line, "--dry-run")).stdout).toContain("Would send nothing, and end with exit code 2");
     expect(starts(world)).toHaveLength(1);
     world.stdin = Buffer.from(png);
     expect(await world.vidgen(...line)).toMatchObject({ code: 0, stderr: expect.stringContaining(`Resuming ${id}`) });
@@ -175,7 +175,7 @@ test.each([
     `another imageUrl (from vidgen.json or stdin), and has 1 of its 2 generations: ${id}`,
   );
   expect(error.next.every(({ pays }: { pays: boolean }) => !pays)).toBe(true);
-  expect((await world.vidgen(...line, "--dry-run")).stdout).toContain("Would send nothing, and end with 2");
+  expect((await world.vidgen(...line, "--dry-run")).stdout).toContain("Would send nothing, and end with exit code 2");
   expect(starts(world)).toHaveLength(2);
   world.stdin = Buffer.from(png);
   expect(await world.vidgen(...line)).toMatchObject({ code: 0 });

@@ -527,7 +527,7 @@ describe("the same run again", () => {
     expect(await dry("a fox")).toMatchObject({ code: 0, stdout: expect.stringContaining(`Would resume ${id}`) });
     expect(await dry("an owl")).toMatchObject({
       code: 0,
-      stdout: expect.stringContaining("Would send nothing, and end with 6"),
+      stdout: expect.stringContaining("Would send nothing, and end with exit code 6"),
     });
     for (const argv of [["a fox", "--again"], ["a fox", "-o", "x.mp4"], ["a cat"]])
       expect(await dry(...argv)).toMatchObject({ code: 0, stdout: expect.stringContaining("POST") });

@@ -2,12 +2,12 @@ import { stripVTControlCharacters } from "node:util";
 import { Chalk } from "chalk";
 import stringWidth from "string-width";
 import { describe, expect, test } from "vitest";
-import { drawPage, type Paper } from "../../../src/cli/help/drawing.ts";
+import { drawPage, type PageTerminal } from "../../../src/cli/help/drawing.ts";
 import { joinLines, listPages, readBlocks, readCells, readItems, readPage, readSpans } from "../../../src/docs.ts";
 
 const plain = new Chalk({ level: 0 });
 
-function draw(text: string, { columns = 80, color = plain, isAscii = false }: Partial<Paper> = {}): string {
+function draw(text: string, { columns = 80, color = plain, isAscii = false }: Partial<PageTerminal> = {}): string {
   return drawPage(text, { columns, color, isAscii });
 }
 
