@@ -199,7 +199,7 @@ describe("a hostile vidgen.json", () => {
     ["no object", "[]", /must be an object/],
     ["no JSON", "{", /it is not JSON/],
     ["10 MB", `{"model":"${"a".repeat(10_000_000)}"}`, /larger than 1 MB/],
-    ["400,000 brackets", `{"model":${deep}}`, /model must be a text/],
+    ["400,000 brackets", `{"model":${deep}}`, /model must be a non-empty text/],
     ["no text", "ab\u0000", /it is not text/],
   ])("with %s changes nothing but an error with exit 2", async (_, project, says) => {
     await expectRefused(await createWorld(), project, says);

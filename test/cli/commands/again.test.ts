@@ -84,7 +84,7 @@ describe("again", () => {
   test("of an id that was not started here says so, and sends nothing", async () => {
     const world = await createWorld();
     for (const [name, words] of [
-      ["unheard-of", "only the journal"],
+      ["unheard-of", "so vidgen does not know what to repeat"],
       ["last", "No generation was started here yet"],
     ] as const)
       expect(await world.vidgen("again", name)).toMatchObject({ code: 10, stderr: expect.stringContaining(words) });
