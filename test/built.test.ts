@@ -23,6 +23,7 @@ import { spawnProcess } from "./faults/spawned.ts";
 import { hasJq, lacks } from "./needs.ts";
 import { cookieOf, useLink } from "./server/page/sign-in.ts";
 import { aPng } from "./server/queue/pictures.ts";
+import { slowness } from "./slowness.ts";
 
 // The program as it is installed: bin/vidgen.js over dist/, in processes of their own, over real sockets on loopback.
 
@@ -98,7 +99,7 @@ test("--verbose shows where a defect is, in the files of src", async () => {
   const { code, stderr } = await vidgen(["models", "--verbose"], { NODE_OPTIONS: `--require=${defect}` });
   expect([code, stderr]).toEqual([
     1,
-    expect.stringMatching(/on purpose[\s\S]*\/src\/cli\/commands\/models\.ts:\d+:\d+/),
+    expect.stringMatching(/on purpose[\s\S]*[\\/]src[\\/]cli[\\/]commands[\\/]models\.ts:\d+:\d+/),
   ]);
 });
 
@@ -176,7 +177,10 @@ test("many ids in one wait are followed side by side, with no word from Node its
   await once(busy, "listening");
   const VIDGEN_BASE_URL = `http://127.0.0.1:${(busy.address() as AddressInfo).port}`;
   const ids = Array.from({ length: 20 }, (_, i) => `id-${i}`);
-  const { code, stderr } = await vidgen(["wait", ...ids, "--timeout", "1s"], { ...remote(), VIDGEN_BASE_URL });
+  const { code, stderr } = await vidgen(["wait", ...ids, "--timeout", `${Math.ceil(slowness)}s`], {
+    ...remote(),
+    VIDGEN_BASE_URL,
+  });
   busy.close();
   expect(stderr).not.toContain("node:");
   expect([code, stderr.match(/vidgen wait id-/g)?.length]).toEqual([5, 1]);

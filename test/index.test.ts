@@ -21,6 +21,7 @@ import { expect, expectTypeOf, onTestFinished, test, vi } from "vitest";
 import { accountOf } from "../src/client/ledger/history.ts";
 import { makeFolder } from "./folder.ts";
 import { tinyMp4 } from "./mp4.ts";
+import { lacks } from "./needs.ts";
 
 // The library as others import it, by the package's own name, over real sockets on loopback.
 
@@ -450,7 +451,7 @@ test("an error has its hint, in the words of a program", async () => {
     model: await hintOf(client.start({ ...request, model: " " })),
   }).toEqual({
     exists: "Pass overwrite: true to replace it, or choose another name for the output.",
-    folder: `Create it first (mkdir -p ${folder}/no), or end the output path with / to have it created.`,
+    folder: `Create it first (${lacks("sh") ? "mkdir" : "mkdir -p"} ${join(folder, "no")}), or end the output path with / to have it created.`,
     failed: "Try another prompt or model; each attempt is charged.",
     unclear: expect.stringMatching(/; onExisting: "new" starts another one, which is charged too\.$/),
     credits: expect.stringContaining("Add credits to your account"),

@@ -40,7 +40,8 @@ async function runNode(args, cwd) {
   const out = openSync(log, "a");
   const child = spawn(wine, ["C:\\node.exe", ...args], {
     cwd,
-    env: { ...env, NODE_OPTIONS: "--require C:/wine-setup.cjs" },
+    // Wine's files and sockets are slow, which test/slowness.ts does not measure.
+    env: { TEST_SLOWNESS: "10", ...env, NODE_OPTIONS: "--require C:/wine-setup.cjs" },
     stdio: ["ignore", out, out],
   });
   const ended = once(child, "close");
