@@ -14,9 +14,10 @@ export function createVirtualClock(): Clock & { doze: Clock["sleep"] } {
   let isStepping = false;
 
   const add = (ms: number, isSleep: boolean, fire: () => void) => {
-    const timer = { at: now + Math.ceil(ms), isSleep, fire };
+    // Nothing waits for the end of a sleep that has none.
+    const timer = { at: now + Math.ceil(ms), isSleep: isSleep && ms < Number.POSITIVE_INFINITY, fire };
     timers.add(timer);
-    if (isSleep) void step();
+    if (timer.isSleep) void step();
     return timer;
   };
   async function step() {
