@@ -8,6 +8,8 @@ export type Killing = {
   laterMs: number;
   /** Runs a process on a disk on which it dies; `kill` must stop the rest of it. Resolves when it has ended or was killed. */
   run(start: (disk: Disk) => Promise<unknown>, kill: () => void): Promise<void>;
+  /** A process of its own was killed there. */
+  onKilled(): void;
 };
 
 /** Calls `walk` for a kill before each `step`-th change of a file, until the process ends without being killed. */
@@ -26,7 +28,10 @@ export async function walkKills(step: number, walk: (killing: Killing) => Promis
         });
         start(disk).then(() => resolve(), reject);
       });
-    await walk({ changes, laterMs, run });
+    const onKilled = () => {
+      wasKilled = true;
+    };
+    await walk({ changes, laterMs, run, onKilled });
   }
 }
 

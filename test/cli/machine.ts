@@ -29,7 +29,7 @@ export async function createMachine() {
     const ended = { stdout: "", stderr: "" };
     child.stdout.on("data", (chunk) => (ended.stdout += chunk));
     child.stderr.on("data", (chunk) => (ended.stderr += chunk));
-    child.stdin.end();
+    child.stdin.end(machine.stdin);
     const closed = once(child, "close").then(([code, signal]) => ({ code, signal, ...ended }));
     const said = async (text: string) => {
       while (!(ended.stdout + ended.stderr).includes(text)) {
@@ -41,7 +41,15 @@ export async function createMachine() {
     return { child, said, ended: closed };
   };
   const run = (...argv: string[]) => runNode(bin, ...argv);
-  return { folder, runNode, run, vidgen: (...argv: string[]) => run(...argv).ended };
+  const machine = {
+    folder,
+    runNode,
+    run,
+    vidgen: (...argv: string[]) => run(...argv).ended,
+    /** What is piped into each process. */
+    stdin: undefined as Uint8Array | undefined,
+  };
+  return machine;
 }
 
 /** Runs a `serve` on any ports, and what it says of itself. */
