@@ -72,7 +72,7 @@ test("an image that cannot be sent is a usage error, and nothing is sent", async
 const [enter, up] = ["\r", "\u001b[A"];
 
 test("the form takes files too, also below ~, and asks again if there is no such file", async () => {
-  const { world, image } = await createStudio();
+  const { world } = await createStudio();
   world.isTerminal = true;
   world.answers = [
     ["What should", `a fox${enter}`],
@@ -87,7 +87,9 @@ test("the form takes files too, also below ~, and asks again if there is no such
   ];
   const run = await world.vidgen("generate", "--no-color", "--no-wait");
   expect(run.code).toBe(0);
-  expect(run.stderr).toContain(`--image ${quote(image, "posix")} --image https://x.example/b.png --no-wait\n`);
+  expect(run.stderr).toContain(
+    `--image ${quote(`${world.io.home}/fox.png`, "posix")} --image https://x.example/b.png --no-wait\n`,
+  );
   expect(starts(world)).toMatchObject([{ imageUrls: [dataUrl, "https://x.example/b.png"] }]);
 });
 

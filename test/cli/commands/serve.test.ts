@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { lacks } from "../../needs.ts";
 import { createVllmOmni } from "../../server/engines/videos/fakes/vllm-omni.ts";
 import { createWorld, type World } from "../../vidgen.ts";
 
@@ -250,7 +251,7 @@ test("a fault of the file that only its flag knows is one of the field", async (
   });
 });
 
-test("of the preview alone neither serve nor doctor says anything", async () => {
+test.skipIf(lacks("file modes"))("of the preview alone neither serve nor doctor says anything", async () => {
   const { world, printed, stop } = await createServing();
   await expect.poll(() => printed.stderr).toContain("Ctrl-C");
   const doctor = await world.vidgen("doctor", "--local");
