@@ -28,12 +28,12 @@ function cancelTool(options: ToolOptions, io: Io): Tool {
     hints: { destructive: true, idempotent: true, openWorld: true },
     async run({ id }, call) {
       const service = await openOwn(id, "cancelled", options, io);
-      const { generation, creditsReturned, wasOver } = await cancelGeneration(service, id, call);
+      const { generation, creditsReturned, hadEnded } = await cancelGeneration(service, id, call);
       return {
         id,
         status: generation.status,
         credits_returned: creditsReturned ?? null,
-        note: wasOver ? "It was already cancelled: nothing was changed." : "It was cancelled.",
+        note: hadEnded ? "It was already cancelled: nothing was changed." : "It was cancelled.",
       };
     },
   });
@@ -58,7 +58,7 @@ function deleteTool(options: ToolOptions, io: Io): Tool {
       const service = await openOwn(id, "deleted", options, io);
       const found = await findDeletable(service, id, call);
       await deleteGeneration(service, found, call);
-      const { file = null, isThere: was_there } = found;
+      const { file = null, isAtService: was_there } = found;
       const what = was_there ? "The video was deleted at the service" : "The service no longer had the video";
       const saved = file === null ? "It was never saved to a file." : "The saved file was left alone.";
       return { id, deleted: true, was_there, file, note: `${what}. ${saved}` };

@@ -69,13 +69,13 @@ async function deleteVideos(typed: string[], flags: DeleteFlags, context: Contex
   const documents: object[] = [];
   const errors: VidgenError[] = [];
   for (const each of found) {
-    const { id, isThere, session, account } = each;
+    const { id, isAtService, session, account } = each;
     try {
       await deleteGeneration(forAccount(session.service, account), each, io);
-      output.note(isThere ? `Deleted the video of ${id}.` : `The service no longer had a video of ${id}.`);
+      output.note(isAtService ? `Deleted the video of ${id}.` : `The service no longer had a video of ${id}.`);
       const file = options.files ? await deleteFile(each, io.disk) : undefined;
       if (options.files) output.note(fileNote(each, file));
-      documents.push({ id, deleted: true, was_there: isThere, file_deleted: file ?? null });
+      documents.push({ id, deleted: true, was_there: isAtService, file_deleted: file ?? null });
     } catch (thrown) {
       io.signal.throwIfAborted();
       const error = asVidgenError(thrown);
@@ -98,7 +98,7 @@ async function confirm(found: readonly FoundVideo[], { files }: DeleteFlags, con
   const [first] = found;
   const isOne = found.length === 1;
   const unsaved = found.filter(
-    ({ entry, file, isThere }) => isThere && entry?.state !== "failed" && file === undefined,
+    ({ entry, file, isAtService }) => isAtService && entry?.state !== "failed" && file === undefined,
   );
   const unsavedNote = isOne
     ? " It was never saved to a file here."

@@ -4,7 +4,7 @@ import type { Budget, Costs } from "../../client/batch/costs.ts";
 import type { PlannedRow } from "../../client/batch/row-state.ts";
 import type { RunEnd } from "../../client/batch/run.ts";
 import { countsCredits, type ExpectedCost } from "../../client/generation/cost.ts";
-import { type BatchCounts, isGeneral } from "../../client/generation/events.ts";
+import { type BatchCounts, isGeneralRefusal } from "../../client/generation/events.ts";
 import type { Service } from "../../client/generation/service.ts";
 import type { Entry } from "../../client/ledger/history.ts";
 import { countCredits, countRows, formatExpected, formatNumber, nameLines } from "../../connect/format.ts";
@@ -197,7 +197,7 @@ function findRefused(rows: readonly PlannedRow[], { failures }: RunEnd): number[
     state.kind === "failed" && state.attempt.state === "refused" ? line : [],
   );
   const now = failures.flatMap(({ row, ended }) =>
-    ended.status === "refused" && !isGeneral(ended.error?.code) ? row.line : [],
+    ended.status === "refused" && !isGeneralRefusal(ended.error?.code) ? row.line : [],
   );
   return [...new Set([...before, ...now])].sort((a, b) => a - b);
 }

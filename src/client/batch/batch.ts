@@ -362,7 +362,7 @@ async function addInfos(
       const { state } = row;
       if (state.kind !== "done" || state.file === undefined || signal.aborted) continue;
       try {
-        const answers = await addInfo(service, state.id, state.file, { signal, asks: isAnswering });
+        const answers = await addInfo(service, state.id, state.file, { signal, asksService: isAnswering });
         isAnswering &&= answers;
       } catch (error) {
         failures.push({ row, ended: { status: "completed", error: asVidgenError(error) } });

@@ -1,6 +1,6 @@
 import type { CommandErrorCode } from "../../errors.ts";
 import { type HolderIo, readHolder } from "../../lease.ts";
-import { isGeneral } from "../generation/events.ts";
+import { isGeneralRefusal } from "../generation/events.ts";
 import { type AttemptState, type Status, statusOf, stopsOthers } from "../ledger/attempt.ts";
 import { type Entry, foldEntry, type RunLine } from "../ledger/history.ts";
 import { mergeAttempts } from "./ledger.ts";
@@ -122,7 +122,8 @@ const kinds: Readonly<Record<AttemptState, keyof RowCounts>> = {
 export function kindOfRow({ state, id, code, removed }: Entry): keyof RowCounts {
   if (removed && kinds[state] === "running") return "lost";
   // A refusal with an id may have been charged. A failure has a code only if nothing was charged.
-  const isFree = state === "refused" ? id === undefined && isGeneral(code) : state === "failed" && code !== undefined;
+  const isFree =
+    state === "refused" ? id === undefined && isGeneralRefusal(code) : state === "failed" && code !== undefined;
   return isFree ? "missing" : kinds[state];
 }
 

@@ -58,9 +58,8 @@ export type Finished = { of: Attempt } & (
   | { kind: "found"; file: string }
 );
 
-export function createAttempt(service: Service, known: Pick<Attempt, "id" | "options"> & Partial<Attempt>): Attempt {
-  const { attempt, at, outputPath, file, target, release = releaseOf(target) } = known;
-  const { id, options } = known;
+export function createAttempt(service: Service, fields: Pick<Attempt, "id" | "options"> & Partial<Attempt>): Attempt {
+  const { id, options, attempt, at, outputPath, file, target, release = releaseOf(target) } = fields;
   return { service, id, attempt, at, outputPath, file, target, options, release };
 }
 
@@ -110,19 +109,20 @@ export async function finish(attempt: Attempt, listeners: Listeners = {}): Promi
   }
 }
 
-/** Calls listeners, and keeps the first error. */
+/** Calls listeners, and keeps the first error: it must not end the download of a paid video. */
 function guard() {
-  let fault: { error: unknown } | undefined;
+  /** An object, because a listener may throw `undefined`. */
+  let firstFault: { error: unknown } | undefined;
   return {
     notify<Args extends unknown[]>(listener: ((...args: Args) => void) | undefined, ...args: Args): void {
       try {
         listener?.(...args);
       } catch (error) {
-        fault ??= { error };
+        firstFault ??= { error };
       }
     },
     check(): void {
-      if (fault) throw fault.error;
+      if (firstFault) throw firstFault.error;
     },
   };
 }
@@ -137,19 +137,20 @@ async function followAndRecord(
   const isNew = unfollowed.has(id);
   const entry = await findEntry(service, id);
   const isKnown = entry !== undefined && !entry.removed && isPaidBy(account, entry);
-  let isWatched = isNew;
+  /** Otherwise the generation may have ended long before this process asked, and its duration is unknown. */
+  let wasSeenRunning = isNew;
   let failed: WireGeneration | undefined;
   const onState = (status: string, percent?: number, node?: string) => {
-    if (!isWatched) void recordFound(service, id, entry);
-    isWatched = true;
+    if (!wasSeenRunning) void recordFound(service, id, entry);
+    wasSeenRunning = true;
     listeners.state?.(status, percent, node);
   };
   const onFailed = (generation: WireGeneration) => {
     failed = generation;
   };
   const onOutage = (reason: string) => listeners.outage?.(reason);
-  const watching = { isNew, isKnown, signal, onState, onOutage, onFailed, onNote: note };
-  const completed = await follow(api, id, { ...times, ...watching }, io)
+  const pollOptions = { isNew, isKnown, signal, onState, onOutage, onFailed, onNote: note };
+  const completed = await follow(api, id, { ...times, ...pollOptions }, io)
     .catch(async (thrown) => {
       const error = explainKey(service, asVidgenError(thrown));
       if (error.ended) await record(service, failureLine(id, error, failed));
@@ -160,8 +161,10 @@ async function followAndRecord(
     .finally(() => unfollowed.delete(id));
   listeners.state?.("completed");
   const cost = readCost(completed.generation);
-  const paused = !isNew && service.isInProcess();
-  await record(service, { kind: "completed", id, watched: isWatched || undefined, paused: paused || undefined, cost });
+  // A local service inside the command stops with it, and its generations wait for the next command.
+  const maybePaused = !isNew && service.isInProcess();
+  const marks = { watched: wasSeenRunning || undefined, paused: maybePaused || undefined };
+  await record(service, { kind: "completed", id, ...marks, cost });
   return completed;
 }
 
@@ -179,15 +182,15 @@ async function followAndSave(attempt: Attempt, target: Target, listeners: Listen
   const onWhole = (content: Content) => record(service, { kind: "downloaded", id, ...content });
   const timeoutMs = Math.max(times.timeoutMs - (io.now() - begin), 0);
   const onProgress = (received: number, total: number | undefined) => listeners.progress?.(received, total);
-  const saving = { target, entry, timeoutMs, signal, onWhole, renewUrl, onProgress, onNote: note };
-  const { file, content } = await save(completed, saving, io);
+  const saveOptions = { target, entry, timeoutMs, signal, onWhole, renewUrl, onProgress, onNote: note };
+  const { file, content } = await save(completed, saveOptions, io);
   const saved = { ...completed, file, content };
   if (target.outputPath === "-") return saved;
   await record(service, { kind: "delivered", id, file: resolve(file), ...content });
   if (entry) await clear(entry, service);
   if (options.infoJson) {
-    const known = { id, ...(await findInfo(service, id, entry)), generation: completed.generation };
-    await writeInfo(file, known, { overwrite: options.overwrite, redact: service.redact }, io);
+    const infoFields = { id, ...(await findInfo(service, id, entry)), generation: completed.generation };
+    await writeInfo(file, infoFields, { overwrite: options.overwrite, redact: service.redact }, io);
   }
   return saved;
 }

@@ -44,8 +44,8 @@ export async function askToCancel(
   const generation = await poll();
   if (isCancelled(generation)) {
     // If the reply was lost, a second request still states the returned credits.
-    const next = kind === "no answer" ? (await ask()).reply : undefined;
-    return (next && readCancelled(next, id)) ?? { generation, creditsReturned: undefined };
+    const secondReply = kind === "no answer" ? (await ask()).reply : undefined;
+    return (secondReply && readCancelled(secondReply, id)) ?? { generation, creditsReturned: undefined };
   }
   if (generation.status === "failed") throw failedError(id, generation);
   const message =

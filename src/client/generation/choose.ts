@@ -42,9 +42,9 @@ export async function wantedOf(chooser: Chooser, request: StartRequest, options:
   const { name, isPreview, redact, io } = chooser;
   const place = await recordOutput(outputPath, redact, io.disk);
   const recorded = recordedRequest(chooser, request);
-  const kind = isPreview(request.model);
-  const line = { parent, take, typed, untyped };
-  return { service: name, request: recorded, ...place, earlier, key, mcp, isPreview: kind, ...line };
+  const isPreviewModel = isPreview(request.model);
+  const origin = { mcp, parent, take, typed, untyped };
+  return { service: name, request: recorded, ...place, earlier, key, isPreview: isPreviewModel, ...origin };
 }
 
 /**
@@ -64,8 +64,11 @@ export async function chooseTakes(
   options: ChooseOptions & { earlier: Earlier },
 ): Promise<RunChoice> {
   const wanted = await wantedOf(chooser, requests[0] as StartRequest, options);
-  const records = requests.map((request) => recordedRequest(chooser, request));
-  return chooseRun({ ...wanted, earlier: options.earlier, requests: records, now: chooser.io.date() }, chooser.journal);
+  const recordedRequests = requests.map((request) => recordedRequest(chooser, request));
+  return chooseRun(
+    { ...wanted, earlier: options.earlier, requests: recordedRequests, now: chooser.io.date() },
+    chooser.journal,
+  );
 }
 
 /** What the starts of one command would do now. Changes nothing. */

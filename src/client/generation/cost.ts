@@ -13,16 +13,16 @@ export type ExpectedCost =
  * Sends nothing, and never rejects.
  */
 export async function expectCost(service: Service, requests: readonly StartRequest[]): Promise<ExpectedCost> {
-  const paid = requests.filter(({ model }) => !service.isFree(model));
-  if (paid.length === 0) return { kind: "free" };
+  const costlyRequests = requests.filter(({ model }) => !service.isFree(model));
+  if (costlyRequests.length === 0) return { kind: "free" };
   const entries = await listRecent(service);
   const prices = readPrices(entries, service.account);
-  const credits = sumOf(paid, "credits", (request) =>
+  const credits = sumOf(costlyRequests, "credits", (request) =>
     countsCredits(service, request.model) ? prices.get(kindOfRequest(request))?.credits : undefined,
   );
   if (credits.kind !== "unknown") return credits;
-  const bills = readUsdPrices(entries, service);
-  return sumOf(paid, "usd", (request) => bills.get(kindOfRequest(request)));
+  const usdPrices = readUsdPrices(entries, service);
+  return sumOf(costlyRequests, "usd", (request) => usdPrices.get(kindOfRequest(request)));
 }
 
 function sumOf(
@@ -31,14 +31,14 @@ function sumOf(
   priceOf: (request: StartRequest) => number | undefined,
 ): ExpectedCost {
   const priced = requests.map((request) => ({ model: request.model, price: priceOf(request) }));
-  const known = priced.flatMap(({ price }) => price ?? []);
-  if (known.length === 0) return { kind: "unknown" };
-  const amount = known.reduce((sum, price) => sum + price, 0);
+  const prices = priced.flatMap(({ price }) => price ?? []);
+  if (prices.length === 0) return { kind: "unknown" };
+  const amount = prices.reduce((sum, price) => sum + price, 0);
   const unpriced = new Set(priced.flatMap(({ model, price }) => (price === undefined ? model : [])));
   return unpriced.size === 0 ? { kind, amount } : { kind, amount, unpriced: [...unpriced] };
 }
 
-/** Whether a start costs credits. At the local service only previews do, unless they are free. */
+/** Whether a start costs credits. At the local service only previews do, unless they are free: other engines charge US dollars, or nothing. */
 export function countsCredits({ isLocal, isFree, isPreview }: Service, model: string): boolean {
   return !isLocal || (isPreview(model) === true && !isFree(model));
 }

@@ -1,4 +1,4 @@
-import { type BatchCounts, type GenerationEvent, isGeneral } from "./events.ts";
+import { type BatchCounts, type GenerationEvent, isGeneralRefusal } from "./events.ts";
 
 /**
  * Counts the generations of a command by their events. A batch starts with its planned counts; for other commands the events also determine
@@ -6,8 +6,8 @@ import { type BatchCounts, type GenerationEvent, isGeneral } from "./events.ts";
  */
 export function createCounts(planned?: BatchCounts): { counts: BatchCounts; take(event: GenerationEvent): void } {
   const isPlanned = planned !== undefined;
-  const none = { total: 0, done: 0, running: 0, failed: 0, refused: 0, unsent: 0, unknown: 0, lost: 0 };
-  const counts = { ...none, to_start: 0, remaining_credits: null, cost: null, ...planned };
+  const zeros = { total: 0, done: 0, running: 0, failed: 0, refused: 0, unsent: 0, unknown: 0, lost: 0 };
+  const counts = { ...zeros, to_start: 0, remaining_credits: null, cost: null, ...planned };
   /** The keys of rows, or ids, that have started and not ended. */
   const started = new Set<string>();
 
@@ -25,7 +25,7 @@ export function createCounts(planned?: BatchCounts): { counts: BatchCounts; take
   function end({ row, id, status, error, cost }: GenerationEvent & { event: "ended" }) {
     if (cost !== undefined) counts.cost = (counts.cost ?? 0) + cost;
     // The row stays in `to_start`, because the next run of the batch starts it.
-    if (isPlanned && status === "refused" && id === null && isGeneral(error?.code)) return;
+    if (isPlanned && status === "refused" && id === null && isGeneralRefusal(error?.code)) return;
     if (started.delete(row ?? id ?? "")) counts.running--;
     else if (isPlanned) counts.to_start--;
     else counts.total++;

@@ -10,56 +10,57 @@ import { readOtherAccount } from "./poll.ts";
 import { findEntry, record, type Service } from "./service.ts";
 import { readStatus } from "./status.ts";
 
-type Signalled = { signal: AbortSignal };
+type WithSignal = { signal: AbortSignal };
 
-/** A generation that may be deleted. */
+/** A generation whose video may be deleted. */
 export type Deletable = {
   id: string;
   /** The generation's entry in the journal. */
   entry: Entry | undefined;
   /** Where the video was saved; the file may have been changed or deleted since. */
   file: string | undefined;
-  /** Whether the service still has the generation. */
-  isThere: boolean;
+  /** Whether the service still has the generation; if not, only the journal and the file need a change. */
+  isAtService: boolean;
 };
 
 /**
  * Checks whether a generation may be deleted. Throws `usage` if it is running (deleting it would cancel it), if it may have been
  * charged and is not dismissed, or if a live process is saving its video. Also throws as `readStatus` does. Deletes nothing.
  */
-export async function findDeletable(service: Service, id: string, { signal }: Signalled): Promise<Deletable> {
-  const before = await findEntry(service, id);
+export async function findDeletable(service: Service, id: string, { signal }: WithSignal): Promise<Deletable> {
+  const knownEntry = await findEntry(service, id);
   const generation = await readStatus(service, id, { signal }).catch((thrown) => {
     const error = asVidgenError(thrown);
-    if (error.code === "not_found" && before && hasEnded(before) && isPaidBy(service.account, before)) return undefined;
+    if (error.code === "not_found" && knownEntry && hasEnded(knownEntry) && isPaidBy(service.account, knownEntry))
+      return undefined;
     throw error;
   });
   if (generation && generation.status !== "completed" && generation.status !== "failed")
     throw usage(`${id} is still running. Nothing was deleted.`, `\`vidgen cancel ${id}\` stops it.`);
   const entry = await findEntry(service, id);
-  const isUnclear =
+  const isChargeUnknown =
     entry?.state === "unknown" || (generation?.status === "failed" && failedError(id, generation).ended === "unknown");
-  if (isUnclear && !entry?.dismissed)
+  if (isChargeUnknown && !entry?.dismissed)
     throw usage(
       `It is unknown whether ${id} was charged, so it stays on record. Nothing was deleted.`,
       entry && `\`vidgen list --dismiss ${entry.attempt}\` closes the attempt once you have checked the account.`,
     );
   if (entry && (await isInUse(entry, service))) throw inUseError(id);
   const file = entry?.file === "-" ? undefined : entry?.file;
-  return { id, entry, file, isThere: generation !== undefined };
+  return { id, entry, file, isAtService: generation !== undefined };
 }
 
-/** The account of a generation, if it is another account than that of the asking owner of the service. Does not retry, and never rejects. */
+/** The account that a generation belongs to, if it is not that of the key: a service says so only to its owner. Does not retry, and never rejects. */
 export async function findOtherAccount(
   { api }: Service,
   id: string,
-  { signal }: Signalled,
+  { signal }: WithSignal,
 ): Promise<string | undefined> {
   const reply = await api.status(id, signal).catch(() => undefined);
   return reply && readOtherAccount(reply);
 }
 
-/** The service for an owner who changes generations of this account; without an account, of their own. */
+/** The service, with requests that the owner of the service sends for this account; without an account, the service unchanged. */
 export function forAccount(service: Service, account: string | undefined): Service {
   return account === undefined ? service : { ...service, api: service.api.forAccount(account) };
 }
@@ -70,13 +71,13 @@ export function forAccount(service: Service, account: string | undefined): Servi
  */
 export async function deleteGeneration(
   service: Service,
-  { id, entry, isThere }: Deletable,
-  { signal }: Signalled,
+  { id, entry, isAtService }: Deletable,
+  { signal }: WithSignal,
 ): Promise<void> {
   const lease = entry && (await service.journal.acquire(entry.attempt));
   if (entry && !lease) throw inUseError(id);
   try {
-    if (isThere) await askToDelete(service, id, { signal });
+    if (isAtService) await askToDelete(service, id, { signal });
     if (entry && !entry.removed) await record(service, { kind: "removed", id });
   } finally {
     await lease?.release();
@@ -86,7 +87,7 @@ export async function deleteGeneration(
 }
 
 /** Asks the service to delete a video, which is safe to repeat, since the generation has ended. A missing video counts as deleted. */
-async function askToDelete(service: Service, id: string, { signal }: Signalled): Promise<void> {
+async function askToDelete(service: Service, id: string, { signal }: WithSignal): Promise<void> {
   const { api, io } = service;
   const { kind, reply } = await askPatiently((signal) => api.remove(id, signal), { baseUrl: api.baseUrl, signal }, io);
   if (reply && reply.status < 300 && isRecord(reply.json) && reply.json.deleted === true) return;
@@ -103,7 +104,7 @@ async function askToDelete(service: Service, id: string, { signal }: Signalled):
     const message = `${id} was not deleted: the service did not answer the request.`;
     throw new VidgenError("network", message, { id, hint: doctorHint });
   }
-  const message = `This service cannot delete videos: that of ${id} stays at ${new URL(api.baseUrl).host}. Nothing was deleted.`;
+  const message = `This service cannot delete videos, so the video of ${id} stays at ${new URL(api.baseUrl).host}. Nothing was deleted.`;
   throw new VidgenError("rejected", message, { id, httpStatus: reply?.status });
 }
 
@@ -116,6 +117,6 @@ async function isInUse(entry: Entry, { journal, targets }: Service): Promise<boo
 }
 
 function inUseError(id: string): VidgenError {
-  const hint = "Try again when it has ended.";
+  const hint = "Try again when that process has ended.";
   return usage(`Another process is saving the video of ${id}. Nothing was deleted.`, hint);
 }

@@ -7,7 +7,7 @@ import { statuses } from "../ledger/attempt.ts";
 const text = z.string();
 const textOrNull = text.nullable();
 const number = z.number();
-const whole = z.number().int().min(0);
+const wholeNumber = z.number().int().min(0);
 const codes = Object.keys(exits).filter((name) => name !== "ok") as CommandErrorCode[];
 
 /** A command that continues after an error; `pays` is true where it can start a generation. */
@@ -39,7 +39,7 @@ const charged = z.enum(["yes", "no"]).optional();
 export const end = { id: textOrNull, status: endStatus, file: textOrNull, video_url: textOrNull, ...price, charged };
 
 /** Set for the rows of a batch. */
-const ofRow = { row: text.optional(), line: whole.optional() };
+const ofRow = { row: text.optional(), line: wholeNumber.optional() };
 
 /** The events of generations in `--events` and the library's `batch`. */
 export const generationEvent = z.union([
@@ -63,7 +63,7 @@ export const generationEvent = z.union([
   z.object({
     event: z.literal("progress"),
     id: text,
-    received: whole,
+    received: wholeNumber,
     total: z.number().int().nullable(),
     ...ofRow,
   }),
@@ -74,34 +74,34 @@ export const generationEvent = z.union([
 ]);
 
 /** The film of `batch --join`; `up_to_date` if it already existed, joined from the same videos. */
-export const film = { file: text, copied: z.boolean(), frames: whole, seconds: number, up_to_date: z.boolean() };
+export const film = { file: text, copied: z.boolean(), frames: wholeNumber, seconds: number, up_to_date: z.boolean() };
 
 /** The events of a batch's film in `--events`. */
 export const filmEvent = z.union([
-  z.object({ event: z.literal("joining"), file: text, percent: whole }),
+  z.object({ event: z.literal("joining"), file: text, percent: wholeNumber }),
   z.object({ event: z.literal("joined"), ...film }),
 ]);
 
 /** The number of generations, or rows of a batch, in each state; together with `to_start` they add up to `total`. */
 export const eventCounts = z.object({
-  total: whole,
+  total: wholeNumber,
   /** Completed, and saved if requested. */
-  done: whole,
+  done: wholeNumber,
   /** Still running, or not saved yet. */
-  running: whole,
-  failed: whole,
-  refused: whole,
-  unsent: whole,
+  running: wholeNumber,
+  failed: wholeNumber,
+  refused: wholeNumber,
+  unsent: wholeNumber,
   /** May have been charged. */
-  unknown: whole,
+  unknown: wholeNumber,
   /** Charged, and the service no longer knows the generation. */
-  lost: whole,
+  lost: wholeNumber,
 });
 
 export const batchCounts = z.object({
   ...eventCounts.shape,
   /** Not started in this run, or not yet. */
-  to_start: whole,
+  to_start: wholeNumber,
   remaining_credits: number.nullable(),
   /** The cost of this run's videos in USD; null if the service states none. */
   cost: number.nullable(),
@@ -110,7 +110,7 @@ export const batchCounts = z.object({
 /** The last event of a command; a batch counts its rows, and adds counts of its own. */
 export const summaryEvent = z.object({
   event: z.literal("summary"),
-  exit_code: whole,
+  exit_code: wholeNumber,
   ...batchCounts.partial().shape,
   ...eventCounts.shape,
 });

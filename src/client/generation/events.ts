@@ -16,7 +16,7 @@ export function endStatusOf(error: VidgenError, status: string | undefined): End
   return error.ended ?? (status === "completed" ? "completed" : "processing");
 }
 
-const progressMs = 1_000;
+const progressIntervalMs = 1_000;
 
 /**
  * Returns a function that says whether an event should be reported: a state if it differs from the generation's last one, progress once a second for
@@ -36,7 +36,7 @@ export function createEventFilter(now: () => number): (event: GenerationEvent) =
       return true;
     }
     const isComplete = event.received === event.total;
-    const isDue = last.progressAt === undefined || now() - last.progressAt >= progressMs;
+    const isDue = last.progressAt === undefined || now() - last.progressAt >= progressIntervalMs;
     if (isComplete ? event.received === last.received : !isDue) return false;
     Object.assign(last, { progressAt: now(), received: event.received });
     return true;
@@ -46,11 +46,20 @@ export function createEventFilter(now: () => number): (event: GenerationEvent) =
 /** The fields of an error in JSON. */
 export function errorFieldsOf(error: VidgenError): ErrorFields {
   const { code, message, hint = null, id = null, attempt = null, charged, httpStatus = null, next } = error;
-  const stated = charged === undefined ? {} : { charged };
-  return { code, message, hint, id, attempt, ...stated, http_status: httpStatus, ...(next && { next: [...next] }) };
+  const chargedField = charged === undefined ? {} : { charged };
+  return {
+    code,
+    message,
+    hint,
+    id,
+    attempt,
+    ...chargedField,
+    http_status: httpStatus,
+    ...(next && { next: [...next] }),
+  };
 }
 
 /** Whether a start was refused for a reason that does not concern its request, such as the key or the credits, so that the next run tries again. */
-export function isGeneral(code: CommandErrorCode | undefined): boolean {
+export function isGeneralRefusal(code: CommandErrorCode | undefined): boolean {
   return code !== undefined && code !== "rejected";
 }

@@ -34,14 +34,15 @@ export type PollOptions = {
   onOutage?(reason: string): void;
   /** Called when the generation has failed, before the error is thrown. */
   onFailed?(generation: WireGeneration): void;
-  /** Called with news for the user, such as a state that the interface does not have. */
+  /** Called with a note for the user, such as about a state that the interface does not have. */
   onNote(text: string): void;
 };
 
 /** How long a 404 for a known id, or `completed` without a video, counts as a delay inside the service. */
 const toleranceMs = 60_000;
-/** How many consecutive polls must return another refusal, or another word for an end, before it counts; and the maximum interval between refusals. */
+/** How many consecutive polls must return any other refusal, or a word for an end that the interface does not have, before it counts. */
 const maxRefusals = 3;
+/** The maximum interval to the next poll after a refusal. */
 const refusedIntervalMs = 5_000;
 
 /** Falls from 9.5 s to 5 s over the first minute, because the interface recommends 5 to 10 s, and a generation takes 1 to 3 minutes. */
@@ -68,27 +69,27 @@ export function readTimes({ timeoutMs = defaultTimeoutMs, intervalMs }: Times, b
 
 /**
  * Polls a generation until it has completed, and returns it. Network errors, 429 and 5xx are retried until the timeout, and so is a refusal between good
- * answers until it repeats. Throws as `failedError` says, `pending` (the timeout), `network` (the timeout, when no poll had an answer), `not_found`,
- * `auth`, `credits`, `rejected` (also when it has completed and names no video), or the signal's reason.
+ * answers until it repeats. Throws the error of `failedError`; `pending` at the timeout, or `network` if no poll had an answer by then; `not_found`,
+ * `auth`, `credits`, `rejected` (also if the completed generation has no video URL), or the signal's reason.
  */
 export async function follow(api: Api, id: string, options: PollOptions, clock: RetryIo): Promise<CompletedGeneration> {
   const start = clock.now();
-  const over = (how: string) =>
+  const timedOut = (how: string) =>
     new VidgenError("pending", `Timed out after ${formatLimit(options.timeoutMs)}; ${how}.`, { id });
-  const timeout = over("still generating");
-  const limit = clock.limit(options.timeoutMs, options.signal, timeout);
+  const timeoutError = timedOut("still generating");
+  const limit = clock.limit(options.timeoutMs, options.signal, timeoutError);
   const pollState = createPollState(id, options, clock);
   try {
     if (options.isNew) await clock.sleep(options.intervalMs(0), limit.signal);
     for (;;) {
       const askedAt = clock.now();
       const result = await poll(api, id, clock, limit.signal);
-      const completed = pollState.completed(result, askedAt);
+      const completed = pollState.findCompleted(result, askedAt);
       if (completed) return completed;
       await clock.sleep(pollState.waitMs(result, options.intervalMs(askedAt - start)), limit.signal);
     }
   } catch (error) {
-    throw error === timeout ? pollState.timeoutError(over) : error;
+    throw error === timeoutError ? pollState.timeoutError(timedOut) : error;
   } finally {
     limit.clear();
   }
@@ -99,9 +100,9 @@ function formatLimit(ms: number): string {
   return ms % 60_000 === 0 ? `${ms / 60_000}m` : `${ms / 1000}s`;
 }
 
-/** Interprets each poll in the light of the earlier ones. */
+/** Interprets each poll by what the earlier polls returned. */
 function createPollState(id: string, options: PollOptions, clock: RetryIo) {
-  const statuses = new Set<string>(states);
+  const notedStatuses = new Set<string>(states);
   let failures = 0;
   let lastFailure = "no response";
   /** Whether the service complained about missing credits. The generation may still be running. */
@@ -112,13 +113,13 @@ function createPollState(id: string, options: PollOptions, clock: RetryIo) {
   let missingSince: number | undefined;
   let completedSince: number | undefined;
   let notSubmitted: string | undefined;
-  let lastReport = "";
+  let previousReport = "";
   let repeats = 0;
   /** Translates another service's word for the end after three consecutive polls; a success only with a video URL. */
   const interpret = (generation: WireGeneration): WireGeneration => {
-    const now = `${generation.status} ${generation.video_url ?? ""}`;
-    repeats = now === lastReport ? repeats + 1 : 1;
-    lastReport = now;
+    const report = `${generation.status} ${generation.video_url ?? ""}`;
+    repeats = report === previousReport ? repeats + 1 : 1;
+    previousReport = report;
     const meaning = meaningOf(generation);
     if (meaning === undefined || repeats < maxRefusals) return generation;
     if (meaning === "completed" && readVideoUrl(generation) === undefined) return generation;
@@ -129,16 +130,20 @@ function createPollState(id: string, options: PollOptions, clock: RetryIo) {
       error: failureReason(generation) ?? `its state is "${generation.status}"`,
     };
   };
-  const isBelieved = ({ code }: VidgenError, forMs: number) => {
-    if (code === "not_found" && options.isKnown) return forMs >= toleranceMs;
+  /**
+   * Whether a refusal ends the wait: a 404 for a known id after a minute, any other 404 once it repeats. Other refusals, such as a rejected key, end it
+   * at once, or once they repeat if an earlier poll returned the generation.
+   */
+  const isFinalRefusal = ({ code }: VidgenError, missingMs: number) => {
+    if (code === "not_found" && options.isKnown) return missingMs >= toleranceMs;
     return refusals >= (code === "not_found" || wasSeen ? maxRefusals : 1);
   };
-  let otherState: string | undefined;
+  let unlistedState: string | undefined;
   const stillGenerating = () => {
     if (failures > 0) return `still generating, and the last poll failed: ${lastFailure}`;
-    return otherState === undefined
+    return unlistedState === undefined
       ? "still generating"
-      : `still generating; the service's last state was ${otherState}`;
+      : `still generating; the service's last state was ${unlistedState}`;
   };
   const unreachedError = () =>
     new VidgenError("network", `No usable response from the service: ${lastFailure}.`, { id, hint: doctorHint });
@@ -149,7 +154,7 @@ function createPollState(id: string, options: PollOptions, clock: RetryIo) {
       return wasReached() ? over(notSubmitted ?? stillGenerating()) : unreachedError();
     },
     /** `askedAt` is when the request was sent, because a suspension of this process before it read the reply does not count. */
-    completed(result: PollResult, askedAt: number): CompletedGeneration | undefined {
+    findCompleted(result: PollResult, askedAt: number): CompletedGeneration | undefined {
       failures = result.kind === "no answer" ? failures + 1 : 0;
       if (result.kind === "no answer") {
         lastFailure = result.reason;
@@ -163,7 +168,7 @@ function createPollState(id: string, options: PollOptions, clock: RetryIo) {
         refusals++;
         // Other refusals, such as a rejected key, say nothing about the generation.
         missingSince = result.error.code === "not_found" ? (missingSince ?? clock.now()) : undefined;
-        if (isBelieved(result.error, askedAt - (missingSince ?? askedAt))) throw result.error;
+        if (isFinalRefusal(result.error, askedAt - (missingSince ?? askedAt))) throw result.error;
         return undefined;
       }
       wasSeen = true;
@@ -186,10 +191,11 @@ function createPollState(id: string, options: PollOptions, clock: RetryIo) {
       const status = errorText(generation.status) ?? "";
       options.onState?.(status, readPercent(generation), errorText(generation.progress_node));
       const url = readVideoUrl(generation);
-      const isOther = !(states as readonly string[]).includes(status);
-      otherState = isOther ? `"${status}"${url === undefined ? "" : `, with the address ${url}`}` : undefined;
-      if (!statuses.has(status)) options.onNote(`The service reports the state "${status}"; treated as still running.`);
-      statuses.add(status);
+      const isUnlisted = !(states as readonly string[]).includes(status);
+      unlistedState = isUnlisted ? `"${status}"${url === undefined ? "" : `, with the address ${url}`}` : undefined;
+      if (!notedStatuses.has(status))
+        options.onNote(`The service reports the state "${status}"; treated as still running.`);
+      notedStatuses.add(status);
       return undefined;
     },
     waitMs(result: PollResult, intervalMs: number): number {
@@ -245,7 +251,7 @@ export function failedError(id: string, generation: WireGeneration): VidgenError
 
 type FailureKind = Pick<VidgenError, "code"> & { message(reason: string): string; hint?: string; charged?: "no" };
 
-const notCharged = (reason: string) => `The generation failed: ${reason}. Nothing was charged.`;
+const notChargedMessage = (reason: string) => `The generation failed: ${reason}. Nothing was charged.`;
 
 const failures: Readonly<Record<FailureCode, FailureKind>> = {
   credits: { code: "credits", message: (reason) => `The generation failed: ${reason}` },
@@ -256,13 +262,13 @@ const failures: Readonly<Record<FailureCode, FailureKind>> = {
   },
   not_submitted: {
     code: "network",
-    message: notCharged,
+    message: notChargedMessage,
     charged: "no",
     hint: "Start the engine or choose another one, then run the same command: it starts a new generation.",
   },
   auth: {
     code: "auth",
-    message: notCharged,
+    message: notChargedMessage,
     charged: "no",
     hint: "`vidgen doctor` shows which variables with engine keys are set.",
   },

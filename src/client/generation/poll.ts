@@ -46,7 +46,7 @@ export async function pollUntilAnswered(
   throw new VidgenError("network", message, { id, httpStatus, headers, hint: doctorHint });
 }
 
-/** The account that a generation belongs to, where a `vidgen serve` says that to its owner. */
+/** The account that a generation belongs to, if it is not that of the key. Only `vidgen serve` says so, and only to its owner. */
 export function readOtherAccount({ status, json }: Pick<Reply, "status" | "json">): string | undefined {
   const error = isRecord(json) && isRecord(json.error) ? json.error : {};
   const isOther = status === 404 && error.code === "other_account";
@@ -79,9 +79,9 @@ function readPoll(reply: Reply, { id, baseUrl }: { id: string; baseUrl: string }
   if (status === 404 || isByGateway(reply)) return noAnswerOf(reply, clock);
   const generation = status < 300 && reply.cut === undefined ? readGeneration(reply.json, id) : undefined;
   if (generation) return { kind: "generation", generation: normalizeGeneration(generation, baseUrl) };
-  const saysWhy = saysNo(reply.json) && errorText(reply.json) !== undefined;
+  const isReasonedNo = saysNo(reply.json) && errorText(reply.json) !== undefined;
   // A poll is free, and a paid generation continues without credits, so an answer about credits counts as an outage.
-  if ((status >= 300 || saysWhy) && lacksCredits(reply)) return noAnswerOf(reply, clock);
-  if (status >= 300 || saysWhy) return { kind: "refused", error: refusal(reply).with({ id }) };
+  if ((status >= 300 || isReasonedNo) && lacksCredits(reply)) return noAnswerOf(reply, clock);
+  if (status >= 300 || isReasonedNo) return { kind: "refused", error: refusal(reply).with({ id }) };
   return { kind: "no answer", reason: `an unusable response (HTTP ${status})`, reply };
 }

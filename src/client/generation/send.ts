@@ -51,22 +51,22 @@ export type SendOptions = {
 };
 
 type AcceptedOutcome = { kind: "accepted"; started: AcceptedStart };
-type Final = { kind: "refused" | "unknown"; error: VidgenError };
+type FinalOutcome = { kind: "refused" | "unknown"; error: VidgenError };
 /** `notNow` has the wait of Retry-After if the last answer was "not now" and is not retried. */
-type Refused = { kind: "refused"; error: VidgenError; notNow?: { waitMs: number | undefined } };
+type RefusedOutcome = { kind: "refused"; error: VidgenError; notNow?: { waitMs: number | undefined } };
 
 /** How a start ended, with the journal's kinds. */
-export type SendOutcome = AcceptedOutcome | Refused | { kind: "unknown" | "unsent"; error: VidgenError };
+export type SendOutcome = AcceptedOutcome | RefusedOutcome | { kind: "unknown" | "unsent"; error: VidgenError };
 
 /** The outcomes that may be retried. */
-type Unsent = { kind: "unsent"; reason: string; isFinal: boolean };
-type NotNow = { kind: "not now"; reason: string; httpStatus: number; waitMs: number | undefined };
+type UnsentOutcome = { kind: "unsent"; reason: string; isFinal: boolean };
+type NotNowOutcome = { kind: "not now"; reason: string; httpStatus: number; waitMs: number | undefined };
 
 /** Nothing more is sent, because another process has, or may have, taken over the attempt. */
-type Stopped = { kind: "stopped"; error: VidgenError };
+type StoppedOutcome = { kind: "stopped"; error: VidgenError };
 
 /** The outcome of one request. */
-type PostOutcome = AcceptedOutcome | Final | Unsent | NotNow | Stopped;
+type PostOutcome = AcceptedOutcome | FinalOutcome | UnsentOutcome | NotNowOutcome | StoppedOutcome;
 
 /** The time limit of each step: the connection, the upload without progress, and the service's answer. */
 const stepLimitMs = 120_000;
@@ -81,11 +81,12 @@ const interruptLimitMs = 10_000;
 /** How often a start without a usable response is sent again with its key. */
 const maxResends = 1;
 const maxNamedResends = 4;
-/** How long to ask an unresponsive service whether it remembers the key, because it may be restarting behind a proxy. */
+/** How long an unresponsive service is asked whether it remembers the key, because it may be restarting behind a proxy. */
 const resendLimitMs = 10_000;
 /** How long the service's answer about a key is valid, because this process may be suspended before it sends. */
-const answerMs = 60_000;
-const questionLimitMs = 10_000;
+const keyAnswerValidMs = 60_000;
+/** How long to wait for the answer to one question about a key, or about a refused start. */
+const answerLimitMs = 10_000;
 
 export const resendNote =
   "The request got no usable response. The service recognizes its key, so it is sent again: it cannot be charged twice.";
@@ -106,28 +107,28 @@ export async function sendPaid(
   const maxSends = intent.hasCallerKey ? maxNamedResends : maxResends;
   const { firstSentAt = intent.at } = intent;
   for (let failures = 0; outcome.kind === "unknown" && failures < maxSends; failures++) {
-    if (!(await untilKeyIsKept(service, firstSentAt, { ...options, failures }))) break;
+    if (!(await waitForKeptKey(service, firstSentAt, { ...options, failures }))) break;
     service.note(resendNote);
     outcome = await sendAndRecord(service, request, { ...intent, firstSentAt }, options);
   }
   return outcome;
 }
 
-/** Asks the service, until it answers, whether it remembers the key of an unanswered request. */
-async function untilKeyIsKept(
+/** Asks the service, until it answers, whether it remembers the key of an unanswered request. Returns `false` if there is no answer in time. */
+async function waitForKeptKey(
   service: Service,
   firstSentAt: string,
-  { signal, failures: before }: Pick<SendOptions, "signal"> & { failures: number },
+  { signal, failures: earlierFailures }: Pick<SendOptions, "signal"> & { failures: number },
 ): Promise<boolean> {
   const { io, note } = service;
   const end = io.now() + resendLimitMs;
-  for (let failures = before; ; failures++) {
+  for (let failures = earlierFailures; ; failures++) {
     const waitMs = Math.min(backoffMs(failures, io.random()), Math.max(0, end - io.now()));
     await io.sleep(waitMs, signal).catch(() => {});
     if (signal.aborted) return false;
     const answer = await askForKey(service, firstSentAt, signal);
     if (answer !== "no answer" || io.now() >= end) return answer === "kept";
-    if (failures === before) note("No usable response; asking the service whether it has the request.");
+    if (failures === earlierFailures) note("No usable response; asking the service whether it has the request.");
   }
 }
 
@@ -151,7 +152,7 @@ export async function askForKey(
   firstSentAt: string,
   signal: AbortSignal,
 ): Promise<"kept" | "not kept" | "no answer"> {
-  const limit = io.limit(questionLimitMs, signal, new Error("no answer"));
+  const limit = io.limit(answerLimitMs, signal, new Error("no answer"));
   const reply = await api.probe(limit.signal).then(
     (answered) => answered,
     () => undefined,
@@ -173,10 +174,10 @@ async function sendAndRecord(
 ): Promise<SendOutcome> {
   const { attempt, at } = intent;
   const posted = await postUntilAnswered(service, request, intent, options);
-  const own = await rejectForeignId(service, posted, intent);
-  const outcome = withBalanceDrop(unlessCharged(own, intent), options);
+  const checked = await rejectForeignId(service, posted, intent);
+  const outcome = withBalanceDrop(unknownAfterResend(checked, intent), options);
   const recorded = await recordOutcome(service, outcome, attempt);
-  // With an unknown outcome the process always exits with 6.
+  // An unknown outcome stays there, so that the process exits with 6 even if it crashes later.
   if (outcome.kind !== "unknown") service.io.unsettled.delete(attempt);
   const settled =
     recorded.kind === "refused" ? await settleRefused(service, recorded, { attempt, ...options }) : recorded;
@@ -201,13 +202,13 @@ async function sendAndRecord(
 async function rejectForeignId(service: Service, outcome: SendOutcome, { attempt, key }: Intent): Promise<SendOutcome> {
   const id = outcome.kind === "accepted" ? outcome.started.generation.id : outcome.error.id;
   if (id === undefined || outcome.kind === "unknown") return outcome;
-  const known = await entriesOf(service, id).catch(() => []);
-  if (!known.some((entry) => keyOf(entry) !== key)) return outcome;
+  const entriesWithId = await entriesOf(service, id).catch(() => []);
+  if (!entriesWithId.some((entry) => keyOf(entry) !== key)) return outcome;
   return unknownOutcome(`its reply named generation ${id}, which another request started`, attempt);
 }
 
-/** After a resend, only an accepted reply settles what happened to the first request. */
-function unlessCharged(outcome: SendOutcome, { attempt, firstSentAt }: Intent): SendOutcome {
+/** After a resend, a refused or unsent request leaves open what happened to the first one: the outcome is unknown unless the service accepted it. */
+function unknownAfterResend(outcome: SendOutcome, { attempt, firstSentAt }: Intent): SendOutcome {
   if (firstSentAt === undefined || outcome.kind === "accepted" || outcome.kind === "unknown") return outcome;
   const { kind, error } = outcome;
   const reason = kind === "unsent" ? "it could not be sent again with its key" : `it was sent again: ${error.message}`;
@@ -231,8 +232,8 @@ async function recordOutcome(service: Service, outcome: SendOutcome, attempt: st
   await service.journal.append(outcomeLine(outcome, attempt)).catch((error) => {
     const { message } = asVidgenError(error);
     const id = outcome.kind === "accepted" ? outcome.started.generation.id : outcome.error.id;
-    const stops = `${message} This start could not be recorded: the same command may stop with exit 6.`;
-    service.note(id === undefined ? stops : `${stops} \`vidgen wait ${id}\` continues generation ${id}.`);
+    const warning = `${message} This start could not be recorded: the same command may stop with exit 6.`;
+    service.note(id === undefined ? warning : `${warning} \`vidgen wait ${id}\` continues generation ${id}.`);
   });
   return outcome;
 }
@@ -255,7 +256,7 @@ async function settleRefused(
   const { api, io } = service;
   const { id } = refused.error;
   if (id === undefined) return refused;
-  const limit = io.limit(questionLimitMs, abandon ?? new AbortController().signal, new Error("no answer"));
+  const limit = io.limit(answerLimitMs, abandon ?? new AbortController().signal, new Error("no answer"));
   const answer = await poll(api, id, io, limit.signal).catch(asVidgenError).finally(limit.clear);
   let reason = `it was refused, and the service did not say whether generation ${id} exists`;
   if ("generation" in answer && answer.generation.status === "failed") {
@@ -282,7 +283,7 @@ async function postUntilAnswered(
   const { io } = service;
   const begin = io.now();
   /** Set after a "not now" answer, from which on no message may say that nothing was sent. */
-  let notNow: NotNow | undefined;
+  let notNow: NotNowOutcome | undefined;
   for (let failures = 0; ; failures++) {
     if (options.signal.aborted) return stoppedBetweenRequests(asVidgenError(options.signal.reason), notNow);
     const answer = await postOnce(service, request, intent, options);
@@ -296,8 +297,8 @@ async function postUntilAnswered(
     if (notNow && options.retriesNotNow === false) return { ...notAccepted(answer, notNow), notNow };
     if (isOver || (answer.kind === "unsent" && answer.isFinal))
       return notNow ? notAccepted(answer, notNow) : unreachable(answer);
-    const what = notNow ? "Not accepted yet" : "Nothing was sent";
-    service.note(`${what} (${answer.reason}); retrying in ${Math.ceil(waitMs / 1000)} s.`);
+    const state = notNow ? "Not accepted yet" : "Nothing was sent";
+    service.note(`${state} (${answer.reason}); retrying in ${Math.ceil(waitMs / 1000)} s.`);
     await io.sleep(waitMs, options.signal).catch(() => {});
   }
 }
@@ -327,7 +328,7 @@ async function postOnce(
     );
   const assertFresh = () => {
     intent.assertFresh();
-    if (firstSentAt !== undefined && io.date().getTime() - askedAt >= answerMs)
+    if (firstSentAt !== undefined && io.date().getTime() - askedAt >= keyAnswerValidMs)
       throw new VidgenError("network", "This process was suspended for over a minute.");
   };
   const answer = await post(service, request, { ...intent, assertFresh }, options);
@@ -346,6 +347,7 @@ async function post(
   const limit = createStepLimit(service, options);
   let isStale = false;
   const beforeSend = () => {
+    // Stays true if `assertFresh` throws: then nothing was sent, and another process may have taken over.
     isStale = true;
     assertFresh();
     isStale = false;
@@ -379,7 +381,7 @@ async function post(
 
 /**
  * A signal that aborts two minutes after the last step began, at the second Ctrl-C, or ten seconds after the first. `restart` begins a step;
- * its argument is the error at its time limit.
+ * its argument is the message of the error at the time limit of this step.
  */
 function createStepLimit({ io, note }: Service, options: SendOptions) {
   const tooLong = new Error("no response within 120 s");
@@ -422,6 +424,7 @@ export function classify(reply: Reply, attempt: string, now: Date): PostOutcome 
   const reason = describeReply(reply);
   if (isNotNow(status) && id === undefined && !lacksCredits(reply))
     return { kind: "not now", reason, httpStatus: status, waitMs: retryAfterMs(reply.retryAfter, now) };
+  // "Not now" with an id contradicts itself, so that case is unknown.
   if (isRefusal(status) && !(isNotNow(status) && started)) return refusedOutcome(reply, id);
   if (id !== undefined)
     return unknownOutcome(`${reason}, but the reply contains an id`, attempt, { httpStatus: status, headers, id });
@@ -434,7 +437,7 @@ export function classify(reply: Reply, attempt: string, now: Date): PostOutcome 
   return unknownOutcome(`a response without an id: ${describeValues(reply)}`, attempt, { httpStatus: status, headers });
 }
 
-function refusedOutcome(reply: Reply, id?: string): Final {
+function refusedOutcome(reply: Reply, id?: string): FinalOutcome {
   const error = refusal(reply);
   const hint = "See `vidgen generate --help` for the flags and `vidgen models` for the models.";
   const explained = error.hint === undefined ? error.with({ hint }) : error;
@@ -445,7 +448,10 @@ function refusedOutcome(reply: Reply, id?: string): Final {
     headers,
     id,
   });
-  return { kind: "refused", error: named.with({ hint: `\`vidgen status ${id}\` shows whether there is one.` }) };
+  return {
+    kind: "refused",
+    error: named.with({ hint: `\`vidgen status ${id}\` shows whether that generation exists.` }),
+  };
 }
 
 /** Whether a byte of the request was written; true if `fetch` does not say, since a retry could charge twice. */
@@ -456,22 +462,22 @@ function wasSent(error: unknown): boolean {
 type UnknownDetails = { httpStatus?: number; headers?: Reply["headers"]; id?: string };
 
 /** The outcome of a start that may have been charged. `id` is set if the reply named a generation without accepting the start. */
-export function unknownOutcome(reason: string, attempt: string, details: UnknownDetails = {}): Final {
+export function unknownOutcome(reason: string, attempt: string, details: UnknownDetails = {}): FinalOutcome {
   const { httpStatus, headers, id } = details;
-  const named = id === undefined ? "" : ` The reply named generation ${id}.`;
-  const message = `The request was sent, but got no usable response: ${reason}. It may have been charged (attempt ${attempt}).${named}`;
-  const fetches = id === undefined ? "`vidgen wait <id>` fetches it" : `\`vidgen wait ${id}\` fetches it`;
-  const hint = `Check your account for it before retrying; ${fetches}. \`vidgen list --status unknown\` shows the attempt, which was not sent again.`;
+  const namedText = id === undefined ? "" : ` The reply named generation ${id}.`;
+  const message = `The request was sent, but got no usable response: ${reason}. It may have been charged (attempt ${attempt}).${namedText}`;
+  const fetchAdvice = id === undefined ? "`vidgen wait <id>` fetches it" : `\`vidgen wait ${id}\` fetches it`;
+  const hint = `Check your account for it before retrying; ${fetchAdvice}. \`vidgen list --status unknown\` shows the attempt, which was not sent again.`;
   return { kind: "unknown", error: new VidgenError("unknown", message, { httpStatus, headers, id, hint, attempt }) };
 }
 
-function stopped(error: unknown): Stopped {
+function stopped(error: unknown): StoppedOutcome {
   const hint = "Run the same command again: what another process has started meanwhile is not paid for again.";
   return { kind: "stopped", error: asVidgenError(error).with({ hint }) };
 }
 
 /** The outcome of a start that stops between two requests. An earlier request was answered with "not now", if any was sent. */
-function stoppedBetweenRequests({ code, message, hint }: VidgenError, notNow: NotNow | undefined): SendOutcome {
+function stoppedBetweenRequests({ code, message, hint }: VidgenError, notNow: NotNowOutcome | undefined): SendOutcome {
   if (notNow) {
     const { httpStatus } = notNow;
     const error = new VidgenError(code, `${message} No generation was started.`, { httpStatus, hint });
@@ -483,13 +489,13 @@ function stoppedBetweenRequests({ code, message, hint }: VidgenError, notNow: No
   };
 }
 
-function unreachable({ reason }: Pick<Unsent, "reason">): SendOutcome {
+function unreachable({ reason }: Pick<UnsentOutcome, "reason">): SendOutcome {
   const message = `Could not reach the service: ${reason}. Nothing was sent, nothing was charged.`;
   return { kind: "unsent", error: new VidgenError("network", message, { hint: doctorHint, charged: "no" }) };
 }
 
-function notAccepted(last: Unsent | NotNow, notNow: NotNow): Refused {
-  const then = last.kind === "unsent" ? `; then it could not be reached: ${last.reason}` : "";
-  const message = `The service did not accept the request: ${notNow.reason}${then}. Try again later.`;
+function notAccepted(last: UnsentOutcome | NotNowOutcome, notNow: NotNowOutcome): RefusedOutcome {
+  const laterOutage = last.kind === "unsent" ? `; then it could not be reached: ${last.reason}` : "";
+  const message = `The service did not accept the request: ${notNow.reason}${laterOutage}. Try again later.`;
   return { kind: "refused", error: new VidgenError("network", message, { httpStatus: notNow.httpStatus }) };
 }

@@ -71,9 +71,9 @@ export type Service = {
   redact(text: string): string;
   note(text: string): void;
   io: ServiceIo;
-  /** Generations that were started here and have not been followed to their end. A part of the service may not know them yet. */
+  /** Generations that were started here and have not been followed to their end. Another process of the service may not know them yet. */
   unfollowed: Map<string, Entry>;
-  /** The warnings that were shown, because each is shown only once. */
+  /** The warnings that were shown, because each is shown only once. A map, so that `remember` can limit it. */
   warned: Map<string, true>;
   /** The options that the service was opened with. */
   options: ServiceOptions;
@@ -83,10 +83,10 @@ export type Service = {
 export function openService(options: ServiceOptions, io: ServiceIo): Service {
   const { baseUrl } = options;
   const apiKey = checkApiKey(options.apiKey);
-  const { redact: redactOthers = (text) => text } = options;
-  const own = createRedaction();
-  own.hide(apiKey);
-  const redact = (text: string) => redactOthers(own.redact(text));
+  const { redact: redactOtherKeys = (text) => text } = options;
+  const apiKeyRedaction = createRedaction();
+  apiKeyRedaction.hide(apiKey);
+  const redact = (text: string) => redactOtherKeys(apiKeyRedaction.redact(text));
   const journal = withoutSecrets(options.journal ?? noJournal, redact);
   return {
     baseUrl,
@@ -137,8 +137,8 @@ export async function listRecent({ name, journal }: Service): Promise<Entry[]> {
 
 /** The attempts that have a generation of this id, newest first. */
 export async function entriesOf({ name, journal, recall }: Service, id: string): Promise<Entry[]> {
-  const known = recall(id);
-  return known ? [known] : (await findById(journal, id)).filter(({ base_url }) => base_url === name);
+  const recalled = recall(id);
+  return recalled ? [recalled] : (await findById(journal, id)).filter(({ base_url }) => base_url === name);
 }
 
 /** The attempts with an Idempotency-Key, newest first. */
@@ -169,6 +169,7 @@ export async function findBalance(service: Service): Promise<number | undefined>
 
 /** Says in the error for a rejected key where that key is from. */
 export function explainKey({ keyHint }: Service, error: VidgenError): VidgenError {
+  // The hint of a failed generation is the service's own: it may be about the key of an engine.
   if (error.hint !== invalidKeyHint || error.ended !== undefined || keyHint === undefined) return error;
   return new VidgenError(error.code, error.message, { ...error, hint: keyHint, cause: error.cause });
 }

@@ -142,14 +142,14 @@ async function beforeRequest(service: Service, { attempt }: Intent, { onSending,
   }
 }
 
-type Prepared = { kind: "new"; intent: Intent; target: Target | undefined; release(): Promise<void> };
+type PreparedStart = { kind: "new"; intent: Intent; target: Target | undefined; release(): Promise<void> };
 
 /** Starts a new attempt by claiming its file and writing its intent, or takes over an earlier one. */
 async function prepare(
   service: Service,
   request: StartRequest,
   options: PaidStartOptions,
-): Promise<Prepared | (StartedAttempt & { kind: "resumed" })> {
+): Promise<PreparedStart | (StartedAttempt & { kind: "resumed" })> {
   const wanted = await wantedOf(service, request, options);
   let chosen = await chooseAndWrite(service, wanted, options);
   // The service is asked without the journal's lock, because its answer may take seconds. After the answer, the choice is made again.
@@ -163,8 +163,8 @@ async function prepare(
 }
 
 /**
- * The key of an unclear start, if the service says that it remembers the key, which is then safe to send again with the API key of the oldest attempt.
- * For another account the same key may be new.
+ * The key of a start with an unknown outcome, if the service says that it remembers the key, which is then safe to send again with the API key of the
+ * oldest attempt. For another account the same key may be new, and the start would be charged again.
  */
 async function findKeptKey(
   service: Service,
@@ -187,7 +187,7 @@ async function findKeptKey(
   return isKept ? { key, firstSentAt: oldest.at } : undefined;
 }
 
-type TakenOver = { kind: "resume"; entry: StartedEntry; lease: AttemptLease | undefined };
+type TakenOverAttempt = { kind: "resume"; entry: StartedEntry; lease: AttemptLease | undefined };
 type RefusedStart = Choice & { kind: "refuse" };
 
 /**
@@ -198,7 +198,7 @@ function chooseAndWrite(
   service: Service,
   wanted: WantedStart,
   options: PaidStartOptions,
-): Promise<Prepared | TakenOver | RefusedStart> {
+): Promise<PreparedStart | TakenOverAttempt | RefusedStart> {
   return underLock(service, wanted, options, async (lock) => {
     const choice = await chooseStart(service, wanted, lock);
     if (choice.kind === "wait") return undefined;
@@ -240,26 +240,26 @@ async function writeIntent(
   wanted: WantedStart,
   { dismissed, resends }: Choice & { kind: "new" },
   options: PaidStartOptions & { lock: Lock },
-): Promise<Prepared | undefined> {
+): Promise<PreparedStart | undefined> {
   const { journal, targets, io } = service;
   const { outputPath, idempotencyKey, overwrite, protectedPaths, infoJson, first, batch } = options;
   options.check?.();
   const [attempt, at] = [io.uuid(), io.date().toISOString()];
   const takenParts = await findTakenParts(service, wanted, outputPath);
   // The words come from `wanted.request`, which is redacted, because a key in the prompt must not get into the file name.
-  const claiming = { overwrite, attempt, words: wanted.request, protectedPaths, infoJson, first, takenParts };
-  const target = outputPath === undefined ? undefined : await targets.claim(outputPath, claiming);
+  const claimOptions = { overwrite, attempt, words: wanted.request, protectedPaths, infoJson, first, takenParts };
+  const target = outputPath === undefined ? undefined : await targets.claim(outputPath, claimOptions);
   if (outputPath !== undefined && !target) return undefined;
   let lease: AttemptLease | undefined;
   try {
     lease = await journal.acquire(attempt);
-    const record = async () => {
+    const writeAndDismiss = async () => {
       await journal.append(intentLine(service, wanted, { attempt, resends, part: target?.partPath, ...options }));
       await options.lock.confirm();
       await target?.open();
       for (const entry of [...dismissed, ...(batch?.dismissed ?? [])]) await dismiss(entry, service);
     };
-    await record().catch(async (error) => {
+    await writeAndDismiss().catch(async (error) => {
       throw await withdraw(attempt, { kind: "unsent", error: asVidgenError(error) }, journal);
     });
   } catch (error) {
@@ -267,8 +267,8 @@ async function writeIntent(
     throw error;
   }
   const key = idempotencyKey ?? resends?.key ?? attempt;
-  const sent = { hasCallerKey: idempotencyKey !== undefined, firstSentAt: resends?.firstSentAt };
-  const intent = { attempt, key, at, ...sent, ...ownershipOf(attempt, lease, journal) };
+  const keyHistory = { hasCallerKey: idempotencyKey !== undefined, firstSentAt: resends?.firstSentAt };
+  const intent = { attempt, key, at, ...keyHistory, ...ownershipOf(attempt, lease, journal) };
   return { kind: "new", intent, target, release: releaseOf(target, lease) };
 }
 
@@ -324,19 +324,19 @@ async function findTakenParts(
   return entries.flatMap(({ position, parts = [] }) => (position === take.position ? [] : parts));
 }
 
-/** The checks that a process still owns its attempt, because another one may have taken over during a long suspension. */
+/** The checks whether this process still owns its attempt, because another one may have taken over during a long suspension. */
 function ownershipOf(
   attempt: string,
   lease: AttemptLease | undefined,
   journal: Pick<Journal, "scan">,
 ): Pick<Intent, "confirm" | "assertFresh"> {
-  const isAboutIt = (line: DatedLine): line is DatedLine & { kind: "intent" | "dismissed" } =>
+  const isAboutAttempt = (line: DatedLine): line is DatedLine & { kind: "intent" | "dismissed" } =>
     (line.kind === "intent" || line.kind === "dismissed") && line.attempt === attempt;
   return {
     async confirm() {
       await lease?.confirm();
       // A process that dismisses an attempt also takes its lease, but that may have failed.
-      if ((await findLine(journal, isAboutIt))?.kind !== "dismissed") return;
+      if ((await findLine(journal, isAboutAttempt))?.kind !== "dismissed") return;
       throw new VidgenError("output", `Attempt ${attempt} was dismissed by another process meanwhile.`);
     },
     assertFresh: () => lease?.assertFresh(),
@@ -347,19 +347,20 @@ function ownershipOf(
 async function resume(
   service: Service,
   wanted: WantedStart,
-  { entry, lease }: TakenOver,
+  { entry, lease }: TakenOverAttempt,
   options: PaidStartOptions,
 ): Promise<StartedAttempt & { kind: "resumed" }> {
   const { outputPath, overwrite, protectedPaths, infoJson, first, timeoutMs, signal } = options;
   const { attempt, at, id } = entry;
   try {
     const takenParts = await findTakenParts(service, wanted, outputPath);
-    const claiming = { overwrite, id, entry, protectedPaths, infoJson, first, takenParts, timeoutMs, signal };
-    const claimed = outputPath === undefined ? undefined : await claimOutput(outputPath, claiming, service, service.io);
+    const claimOptions = { overwrite, id, entry, protectedPaths, infoJson, first, takenParts, timeoutMs, signal };
+    const claimed =
+      outputPath === undefined ? undefined : await claimOutput(outputPath, claimOptions, service, service.io);
     const { target, file } = claimed ?? {};
     const place = { target, file, outputPath: target?.outputPath ?? outputPath };
-    const held = { id, attempt, at, ...place, options, release: releaseOf(target, lease) };
-    return { kind: "resumed", earlier: entry, attempt: createAttempt(service, held) };
+    const resumed = { id, attempt, at, ...place, options, release: releaseOf(target, lease) };
+    return { kind: "resumed", earlier: entry, attempt: createAttempt(service, resumed) };
   } catch (error) {
     await lease?.release();
     // With the id, a program can resume the generation that was paid for.

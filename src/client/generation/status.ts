@@ -11,19 +11,19 @@ import { cancelledReason, failedError } from "./follow.ts";
 import { pollUntilAnswered } from "./poll.ts";
 import { entriesOf, explainKey, findEntry, record, type Service } from "./service.ts";
 
-type Signalled = { signal: AbortSignal };
+type WithSignal = { signal: AbortSignal };
 
 /**
  * Polls a generation, retries for up to 30 s without an answer, and records an end that the journal does not have. Rejects as `pollUntilAnswered` does.
  */
-export async function readStatus(service: Service, id: string, { signal }: Signalled): Promise<WireGeneration> {
+export async function readStatus(service: Service, id: string, { signal }: WithSignal): Promise<WireGeneration> {
   const { api, account, journal, unfollowed, note, io } = service;
   const entry = await findEntry(service, id);
   const generation = await pollUntilAnswered(api, id, io, signal, note).catch(async (thrown) => {
     const error = explainKey(service, asVidgenError(thrown));
-    const isOther = entry !== undefined && !isPaidBy(account, entry);
+    const isOtherAccount = entry !== undefined && !isPaidBy(account, entry);
     // A single 404 is not enough to record the generation as lost.
-    throw isOther || entry?.removed ? await explainNotFound(service, error, id, entry) : error;
+    throw isOtherAccount || entry?.removed ? await explainNotFound(service, error, id, entry) : error;
   });
   const { status } = generation;
   if (status !== "completed" && status !== "failed") {
@@ -44,21 +44,21 @@ export async function readStatus(service: Service, id: string, { signal }: Signa
 }
 
 /**
- * Cancels a generation, if its service can, and records it as failed. `wasOver` is set if the journal already has the end. Rejects as `askToCancel` does.
+ * Cancels a generation, if its service can, and records it as failed. `hadEnded` is set if the journal already had that end. Rejects as `askToCancel` does.
  */
 export async function cancelGeneration(
   service: Service,
   id: string,
-  { signal }: Signalled,
-): Promise<Cancelled & { wasOver: boolean }> {
+  { signal }: WithSignal,
+): Promise<Cancelled & { hadEnded: boolean }> {
   const entry = await findEntry(service, id);
-  const wasOver = entry?.status === "failed";
+  const hadEnded = entry?.status === "failed";
   const pollStatus = () => readStatus(service, id, { signal });
   const cancelled = await askToCancel(service.api, id, { signal, poll: pollStatus }, service.io);
-  if (!wasOver) await record(service, { kind: "failed", id, reason: cancelledReason });
+  if (!hadEnded) await record(service, { kind: "failed", id, reason: cancelledReason });
   if (entry) await clear(entry, service);
   service.unfollowed.delete(id);
-  return { ...cancelled, wasOver };
+  return { ...cancelled, hadEnded };
 }
 
 /**
@@ -84,25 +84,25 @@ export async function recordSaved(service: Service, id: string, file: string): P
 }
 
 /**
- * Writes the missing info file of a saved video; without `asks` only from the journal. Returns `false` if a request was sent and the service did not
- * answer. Rejects with `output` or the signal's reason.
+ * Writes the missing info file of a saved video; only from the journal if `asksService` is `false`. Returns `false` if the service was asked and did
+ * not answer. Rejects with `output` or the signal's reason.
  */
 export async function addInfo(
   service: Service,
   id: string,
   file: string,
-  { signal, asks = true }: Signalled & { asks?: boolean },
+  { signal, asksService = true }: WithSignal & { asksService?: boolean },
 ): Promise<boolean> {
   const { api, redact, note, io } = service;
   if (await hasInfo(file, id, io.disk)) return true;
-  let answers = true;
+  let isAnswered = true;
   // Without an answer the journal's data is enough.
-  const answer = asks ? pollUntilAnswered(api, id, io, signal, note) : Promise.resolve(undefined);
+  const answer = asksService ? pollUntilAnswered(api, id, io, signal, note) : Promise.resolve(undefined);
   const generation = await answer.catch((error) => {
-    answers = asVidgenError(error).code !== "network";
+    isAnswered = asVidgenError(error).code !== "network";
     return undefined;
   });
   signal.throwIfAborted();
   await writeInfo(file, { id, ...(await findInfo(service, id)), generation }, { redact }, io);
-  return answers;
+  return isAnswered;
 }

@@ -148,7 +148,7 @@ test.each([
   world.faults.push(onDelete(answer));
   expect(await world.vidgen("delete", id, "--files", "--yes")).toMatchObject({
     code: 1,
-    stderr: `error: This service cannot delete videos: that of ${id} stays at ${new URL(baseUrl).host}. Nothing was deleted.\n`,
+    stderr: `error: This service cannot delete videos, so the video of ${id} stays at ${new URL(baseUrl).host}. Nothing was deleted.\n`,
   });
   expect([existsSync(file), (await list(world))[0].status]).toEqual([true, "completed"]);
 });
