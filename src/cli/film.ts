@@ -8,7 +8,7 @@ import {
   type Film,
   joinClips,
   maxFilmClips,
-  type Replacing,
+  type ReplaceOptions,
 } from "../client/film/join.ts";
 import type { FilmEvent } from "../client/generation/events.ts";
 import { folderOf } from "../client/save/output-path.ts";
@@ -20,12 +20,12 @@ import type { Output } from "./terminal/output.ts";
 type FilmOptions = { overwrite: boolean | undefined; isDryRun: boolean | undefined };
 
 /** The checked film of a batch, ready to be made. */
-export type BatchFilm = Replacing & { filmPath: string; ffmpeg: Ffmpeg };
+export type BatchFilm = ReplaceOptions & { filmPath: string; ffmpeg: Ffmpeg };
 
 /** Checks what a film of these rows needs, before anything is paid. Throws `usage`, and `output` if the film cannot be written. */
 export async function prepareFilm(
   filmPath: string,
-  { rows, plan, findFilm, checkKept }: Pick<Batch, "rows" | "plan" | "findFilm" | "checkKept">,
+  { rows, plan, findFilm, checkProtected }: Pick<Batch, "rows" | "plan" | "findFilm" | "checkProtected">,
   { overwrite, isDryRun }: FilmOptions,
   { io }: Pick<Context, "io">,
 ): Promise<BatchFilm> {
@@ -36,7 +36,7 @@ export async function prepareFilm(
     if (resolve(outputPath) === resolve(filmPath))
       throw usage(`--join ${filmPath} is also the file of line ${line}. Nothing was sent.`);
   }
-  await checkKept(filmPath);
+  await checkProtected(filmPath);
   const ffmpeg = await requireFfmpeg({ feature: "--join", encodes: plan.to_start > 0 }, io, io.signal);
   const earlier = await findFilm(filmPath);
   // A dry run has not made the folders of the clips.
@@ -54,7 +54,7 @@ export async function prepareFilm(
 export async function makeFilm(
   { filmPath, ...plan }: BatchFilm,
   files: ReadonlyMap<string, string>,
-  { rows, oldFrames, recordFilm }: Pick<Batch, "rows" | "oldFrames" | "recordFilm">,
+  { rows, oldFrameKeys, recordFilm }: Pick<Batch, "rows" | "oldFrameKeys" | "recordFilm">,
   { io, output }: Pick<Context, "io" | "output">,
 ): Promise<Omit<FilmEvent & { event: "joined" }, "event"> | undefined> {
   const missingLines = rows.filter(({ key }) => !files.has(key)).map(({ line }) => line);
@@ -64,7 +64,7 @@ export async function makeFilm(
   }
   const clips = rows.map((row, index) => ({
     file: files.get(row.key) as string,
-    isContinued: isContinued(row, rows[index - 1]) && !oldFrames.has(row.key),
+    isContinued: isContinued(row, rows[index - 1]) && !oldFrameKeys.has(row.key),
   }));
   try {
     const joinOptions = {

@@ -139,5 +139,5 @@ async function play(random: Random, folder: string, limit: "maxCredits" | "keepC
 }
 
 function endOf({ end }: Ran): string {
-  return end.stopped ? "stopped" : "done";
+  return end.stopError ? "stopped" : "done";
 }

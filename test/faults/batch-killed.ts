@@ -160,10 +160,10 @@ function charged({ service, shots }: Scene): number {
 
 /** Whether another run has something to do. */
 async function isOpen(results: string): Promise<boolean> {
-  const { source } = await readResults(results, systemMachine.disk);
-  if (source === undefined) return true;
+  const { lastRun } = await readResults(results, systemMachine.disk);
+  if (lastRun === undefined) return true;
   const { done, failed, unknown } = await readStatus([results], systemMachine);
-  return done + failed + unknown < source.rows;
+  return done + failed + unknown < lastRun.rows;
 }
 
 /** The service's word on each row, against its file and what the results say of it. */

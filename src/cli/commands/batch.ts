@@ -225,9 +225,9 @@ async function openForPlan(
   if (asVidgenError(error).code !== "auth") throw error;
   const { findResults, readResults } = await import("../../client/batch/results.ts");
   const { unsetUrl } = await import("../../connect/services.ts");
-  const { source } = await readResults(await findResults(results, io.disk), io.disk);
+  const { lastRun } = await readResults(await findResults(results, io.disk), io.disk);
   output.note("No base URL is set; without --dry-run this would fail.");
-  return services.open(source?.service ?? unsetUrl);
+  return services.open(lastRun?.service ?? unsetUrl);
 }
 
 /** The expected cost of all rows to start. */

@@ -1,5 +1,5 @@
 import type { BatchPlan } from "../../client/batch/batch.ts";
-import { countsOf } from "../../client/batch/planned.ts";
+import { countsOf } from "../../client/batch/plan-counts.ts";
 import { createCounts } from "../../client/generation/counts.ts";
 import type { BatchCounts, GenerationEvent } from "../../client/generation/events.ts";
 import { formatNumber, formatUsd } from "../../connect/format.ts";

@@ -54,11 +54,11 @@ export function describePlan(
 function describeRedone(rows: readonly PlannedRow[], cost: ExpectedCost): string[] {
   const redone = rows.filter(({ state }) => state.kind === "new" && state.redo !== undefined);
   if (redone.length === 0) return [];
-  const isContinued = redone.every(({ state }) => state.kind === "new" && state.redone === undefined);
+  const isContinued = redone.every(({ state }) => state.kind === "new" && state.redoneRow === undefined);
   const what = `Made again${cost.kind === "free" ? "" : ", and paid for again"}`;
   const why = isContinued ? ", as an earlier --redo said" : "";
   const kept = redone.flatMap(({ line, state }) =>
-    state.kind === "new" && state.kept ? `  line ${line}: the old video becomes ${state.kept.to}` : [],
+    state.kind === "new" && state.keptVideo ? `  line ${line}: the old video becomes ${state.keptVideo.to}` : [],
   );
   return [`${what}${why}: ${nameLines(redone.map(({ line }) => line))}.`, ...listSome(kept)];
 }
@@ -77,9 +77,9 @@ function describeLimit(rows: readonly PlannedRow[], costs: Costs, budget: Budget
   const { maxCredits = Number.POSITIVE_INFINITY, keepCredits = 0 } = budget;
   const toStart = rows.filter(({ state }) => state.kind === "new");
   let spent = costs.spent();
-  let left = costs.remaining() ?? Number.POSITIVE_INFINITY;
+  let left = costs.remainingCredits() ?? Number.POSITIVE_INFINITY;
   for (const [started, { record }] of toStart.entries()) {
-    const cost = costs.bound(record) ?? 0;
+    const cost = costs.expectedMax(record) ?? 0;
     spent += cost;
     left -= cost;
     if (spent <= maxCredits && left >= keepCredits) continue;
@@ -152,7 +152,7 @@ export function createBatchError(
     ["not started", to_start + unsent],
   ];
   const others = parts.flatMap(([name, count]) => (count > 0 ? [`${count} ${name}`] : []));
-  const reason = end.stopped ?? (done === total ? failure?.ended.error : undefined);
+  const reason = end.stopError ?? (done === total ? failure?.ended.error : undefined);
   const why = reason ? ` ${reason.message.replace(/\.?$/, ".")}` : "";
   const rowsDone = `${done} of ${countRows(total)} done`;
   const left = remaining_credits === null || !hasCredits ? "" : ` ${formatNumber(remaining_credits)} credits are left.`;
@@ -163,7 +163,7 @@ export function createBatchError(
   const words = `${programName(io.env)} ${commandLine(typed, shellOf(io))}`;
   const isOpen = running + unsent + to_start > plan.blocked + end.blocked;
   const isBlocked = wouldStopAgain(end, io);
-  const solution = isBlocked ? end.stopped?.hint : undefined;
+  const solution = isBlocked ? end.stopError?.hint : undefined;
   // The most urgent hint first, because nobody reads more than a few lines.
   const hints = [
     ...(unknown + lost > 0
@@ -180,8 +180,8 @@ export function createBatchError(
   const program = programWords(io);
   const sameBatch = { argv: [...program, ...typed], pays: true };
   const next = [isOpen ? sameBatch : { argv: [...program, "batch", "status", results], pays: false }];
-  const charged = chargeOf(counts, isFree) ?? end.stopped?.charged;
-  return new VidgenError(code, message, { hint: hints.slice(0, 3).join("\n"), charged, next, cause: end.stopped });
+  const charged = chargeOf(counts, isFree) ?? end.stopError?.charged;
+  return new VidgenError(code, message, { hint: hints.slice(0, 3).join("\n"), charged, next, cause: end.stopError });
 }
 
 /** Whether rows were charged, in this run or before. */
@@ -210,13 +210,13 @@ export function correctHint(lines: readonly number[], command: string): string {
 }
 
 /** Whether the same command would stop at once: no credits, no valid key or no connection. */
-function wouldStopAgain({ stopped }: RunEnd, { signal }: Pick<Io, "signal">): boolean {
-  return !signal.aborted && stopped !== undefined && ["auth", "credits", "network"].includes(stopped.code);
+function wouldStopAgain({ stopError }: RunEnd, { signal }: Pick<Io, "signal">): boolean {
+  return !signal.aborted && stopError !== undefined && ["auth", "credits", "network"].includes(stopError.code);
 }
 
 function codeOf(
   rows: readonly PlannedRow[],
-  { stopped, failures }: RunEnd,
+  { stopError, failures }: RunEnd,
   { signal }: Pick<Io, "signal">,
 ): CommandErrorCode {
   const ofRun = failures.map(({ ended }) => codeOfRow(ended.status === "unknown" ? "unknown" : ended.error?.code));
@@ -226,7 +226,7 @@ function codeOf(
     if (state.kind === "lost") return "not_found";
     return state.kind === "failed" ? codeOfRow(state.attempt.code ?? "failed") : [];
   });
-  const codes = [...before, ...ofRun, ...(stopped ? [codeOfRow(stopped.code)] : [])];
+  const codes = [...before, ...ofRun, ...(stopError ? [codeOfRow(stopError.code)] : [])];
   const [worst] = codes.map((code) => ({ code })).sort(compareSeverity);
   return worst?.code ?? "pending";
 }

@@ -20,7 +20,7 @@ import { scanAttempts } from "../ledger/search.ts";
 import { checkWindowsNames, folderOf } from "../save/output-path.ts";
 import { checkOutputs } from "./collisions.ts";
 import { type Costs, createCosts } from "./costs.ts";
-import { checkAlone, holdResults } from "./hold.ts";
+import { checkNoOtherRun, holdResults } from "./hold.ts";
 import { createLedger, findUnwritten, mergeAttempts } from "./ledger.ts";
 import { checkChanged, type PlanOptions, planRows } from "./plan.ts";
 import { findUnwrittenRedos, readRedos } from "./redo-lines.ts";
@@ -39,7 +39,7 @@ export type OpenBatchOptions = PlanOptions & {
   /** `file` is the rows file as it was typed; "" or "-" where there is none. */
   source: Pick<RunLine, "file" | "total" | "shard">;
   overwrite?: boolean | undefined;
-  /** Only plans: takes no lease, and leaves the results file alone. */
+  /** Only plans the batch: takes no lease, and does not change the results file. */
   isDryRun?: boolean | undefined;
   onNote(text: string): void;
 };
@@ -56,14 +56,14 @@ export type BatchPlan = {
   unknown: number;
   /** Rows that were charged, and whose generations the service no longer knows. */
   lost: number;
-  /** Rows that are not started: the row that they begin from has no video, and is not started again. */
+  /** Rows that are not started, because the row whose last frame they begin with has no video and is not started again. */
   blocked: number;
   to_start: number;
   /** `credits` is the expected cost of all starts, or null unless every price is known; `credits_each` is set where all prices are equal. */
   models: { model: string; to_start: number; credits_each: number | null; credits: number | null }[];
   credits: number | null;
   remaining_credits: number | null;
-  /** Chains of rows that wait for each other, as line numbers in the order of their starts; the first row is new or running. */
+  /** Chains of rows in which each begins with the last frame of the one before, as line numbers; the first row is new or running. */
   chains: number[][];
 };
 
@@ -72,8 +72,8 @@ export type Batch = {
   /** The rows with their states. */
   rows: PlannedRow[];
   costs: Costs;
-  /** The keys of rows whose first frame is from an older video of the row that they begin from. */
-  oldFrames: ReadonlySet<string>;
+  /** The keys of rows that began with the last frame of another video than the one that their source row has now. */
+  oldFrameKeys: ReadonlySet<string>;
   /** The rows that are not made again because a redo has already done so. */
   upToDate: readonly PlannedRow[];
   /**
@@ -86,7 +86,7 @@ export type Batch = {
   /** Records a film just before it is renamed to its final path. Throws `output`. */
   recordFilm(film: Omit<FilmLine, "kind">): Promise<void>;
   /** Throws for a path that vidgen or this batch must not overwrite (see `ProtectedCheck`). */
-  checkKept: Service["checkProtected"];
+  checkProtected: Service["checkProtected"];
   /** Ends the lease of the results file. */
   close(): Promise<void>;
 };
@@ -104,31 +104,36 @@ type BatchDependencies = {
 export async function openBatch(
   rows: readonly KeyedRow[],
   options: OpenBatchOptions,
-  known: BatchDependencies,
+  dependencies: BatchDependencies,
 ): Promise<Batch> {
-  const { service, io } = known;
+  const { service, io } = dependencies;
   checkWindowsNames(options.results, io.platform);
   const path = await findResults(options.results, io.disk);
   const leaseOptions = { io, onNote: options.onNote };
   const lease = options.isDryRun ? undefined : await holdResults(path, leaseOptions);
   try {
-    const named = rows.map((row) => redactRow(row, service.redact));
-    const own = await readResults(path, io.disk);
-    checkService(own.source, path, service.name);
+    const redactedRows = rows.map((row) => redactRow(row, service.redact));
+    const ownResults = await readResults(path, io.disk);
+    checkService(ownResults.lastRun, path, service.name);
     const rowsFile = await findRowsFile(options.source.file, io.disk);
-    const source = describeSource(path, { rows: named, rowsFile, ...options.source, service: service.name });
+    const source = describeSource(path, { rows: redactedRows, rowsFile, ...options.source, service: service.name });
     const results = openResults(path, source, { ...io, redact: service.redact });
     if (lease) await results.begin();
-    const journaled = await readJournaled(service);
-    const entries = journaled.map(foldEntry);
-    const others = rowsFile ? await findOtherResults(path, rowsFile, entries, io.disk) : new Set<string>();
-    const names = new Set([path, ...own.names]);
-    const elsewhere = [...names, ...others].filter((name) => name !== path);
-    if (lease) await checkAlone(elsewhere, options.source.shard, leaseOptions);
-    const keys = new Set(named.map(({ key }) => key));
-    const files = await readAll(own, { keys, others }, options, known);
-    const lines = findAttempts(files, { keys, names, others, journaled });
-    const attempts = lines.map(foldEntry);
+    const journalAttempts = await readJournaled(service);
+    const entries = journalAttempts.map(foldEntry);
+    const otherPaths = rowsFile ? await findOtherResults(path, rowsFile, entries, io.disk) : new Set<string>();
+    const ownPaths = new Set([path, ...ownResults.paths]);
+    const pathsOfOtherRuns = [...ownPaths, ...otherPaths].filter((name) => name !== path);
+    if (lease) await checkNoOtherRun(pathsOfOtherRuns, options.source.shard, leaseOptions);
+    const keys = new Set(redactedRows.map(({ key }) => key));
+    const files = await readAll(ownResults, { keys, otherPaths }, options, dependencies);
+    const attemptLines = findAttempts(files, {
+      keys,
+      ownPaths,
+      otherPaths,
+      journalAttempts,
+    });
+    const attempts = attemptLines.map(foldEntry);
     const ledger = createLedger(attempts, lease && results, io);
     const protectedPaths = [
       path,
@@ -136,64 +141,67 @@ export async function openBatch(
       ...(rowsFile ? [rowsFile.identity.path] : []),
       ...rows.flatMap(({ files = [] }) => files),
     ];
-    const journaling = withJournal(service, ledger.mirror, { protectedPaths, recall: ledger.recall });
-    const open = attempts.filter(({ status }) => status !== "dismissed");
-    checkPreviews(open, path, service);
+    const batchService = withJournal(service, ledger.mirror, { protectedPaths, recall: ledger.recall });
+    const activeAttempts = attempts.filter(({ status }) => status !== "dismissed");
+    checkPreviews(activeAttempts, path, service);
     const faults = createFaults(rowsName(options.source));
     const redoLines = files.flatMap(({ redos }) => redos);
-    const planning = { ...options, faults, redos: readRedos(redoLines), redo: options.redo };
-    const { rows: unchecked, upToDate } = await planRows(named, open, planning, io.disk);
-    checkChanged(unchecked, open, { ...options, redact: service.redact });
-    const planned = await checkOutputs(unchecked, { ...options, faults }, { service: journaling, io });
-    const unwritten = [...findUnwrittenRedos(own.redos, redoLines), ...findUnwritten(lines, own.attempts, keys)];
-    if (lease) await createFolders(planned, io.disk);
-    noteOrphans(planned, open, options.onNote);
-    const oldFrames = findOldFrames(planned, attempts);
-    noteOldFrames(oldFrames, options.onNote);
-    noteOtherAccounts(planned, service.account, options.onNote);
-    noteWarnings(planned, options.onNote, service);
+    const planOptions = { ...options, faults, redos: readRedos(redoLines), redo: options.redo };
+    const { rows: uncheckedRows, upToDate } = await planRows(redactedRows, activeAttempts, planOptions, io.disk);
+    checkChanged(uncheckedRows, activeAttempts, { ...options, redact: service.redact });
+    const plannedRows = await checkOutputs(uncheckedRows, { ...options, faults }, { service: batchService, io });
+    const unwrittenLines = [
+      ...findUnwrittenRedos(ownResults.redos, redoLines),
+      ...findUnwritten(attemptLines, ownResults.attempts, keys),
+    ];
+    if (lease) await createFolders(plannedRows, io.disk);
+    noteOrphans(plannedRows, activeAttempts, options.onNote);
+    const rowsWithOldFrame = findOldFrames(plannedRows, attempts);
+    noteOldFrames(rowsWithOldFrame, options.onNote);
+    noteOtherAccounts(plannedRows, service.account, options.onNote);
+    noteWarnings(plannedRows, options.onNote, service);
     const costs = createCosts(attempts, entries, service);
     return {
-      plan: sumUp(planned, costs),
-      rows: planned,
+      plan: sumUp(plannedRows, costs),
+      rows: plannedRows,
       costs,
-      checkKept: journaling.checkProtected,
-      oldFrames: new Set(oldFrames.map(({ key }) => key)),
+      checkProtected: batchService.checkProtected,
+      oldFrameKeys: new Set(rowsWithOldFrame.map(({ key }) => key)),
       upToDate,
       async run(runOptions) {
         if (!(runOptions.jobs >= 1)) throw usage("jobs must be at least 1.");
-        for (const line of [...unwritten, ...redoLinesOf(planned, io)])
+        for (const line of [...unwrittenLines, ...redoLinesOf(plannedRows, io)])
           await results.append(line).catch((error) => {
             throw beforePaying(error);
           });
-        for (const { state } of planned)
+        for (const { state } of plannedRows)
           if (state.kind === "done" && state.isFound && state.file !== undefined)
-            await recordSaved(journaling, state.id, state.file);
-        const isNews = createEventFilter(io.now);
+            await recordSaved(batchService, state.id, state.file);
+        const shouldReport = createEventFilter(io.now);
         let listenerError: VidgenError | undefined;
         const onEvent = (event: GenerationEvent) => {
           try {
-            if (isNews(event)) runOptions.onEvent(event);
+            if (shouldReport(event)) runOptions.onEvent(event);
           } catch (cause) {
             // The batch continues: its videos are paid for.
             listenerError ??= new VidgenError("bug", `A listener of the batch threw an error: ${cause}`, { cause });
           }
         };
         const signal = lease ? AbortSignal.any([runOptions.signal, lease.lost]) : runOptions.signal;
-        const confirm = async () => lease?.confirm();
+        const confirmLease = async () => lease?.confirm();
         const label = { name: labelOf(source, service.redact), size: options.source.total };
         const work = createWork(
-          { service: journaling, costs, ledger, results: path, rowsFile, label, confirm },
+          { service: batchService, costs, ledger, results: path, rowsFile, label, confirmLease },
           { ...runOptions, signal, overwrite: options.overwrite, onEvent },
         );
-        const toStart = planned.filter(({ state }) => state.kind === "new");
-        const running = planned.flatMap((row) =>
+        const toStart = plannedRows.filter(({ state }) => state.kind === "new");
+        const running = plannedRows.flatMap((row) =>
           row.state.kind === "running" ? [{ row, id: row.state.attempt.id, attempt: row.state.attempt.attempt }] : [],
         );
-        const faultOf = () => listenerError;
+        const findListenerError = () => listenerError;
         const sourceKeys = new Set(toStart.map(({ source }) => source));
         const sources = new Map(
-          planned.flatMap(({ key, state }) => {
+          plannedRows.flatMap(({ key, state }) => {
             const isSource = state.kind === "done" && state.file !== undefined && sourceKeys.has(key);
             return isSource ? [[key, { id: state.id, file: state.file as string }]] : [];
           }),
@@ -201,15 +209,15 @@ export async function openBatch(
         const end = await runRows(
           { running, toStart, sources },
           { ...runOptions, signal },
-          { work, costs, io, faultOf },
+          { work, costs, io, findListenerError },
         );
         // Written last: starting rows and saving videos is more urgent.
-        const failures = runOptions.infoJson ? await addInfos(planned, journaling, signal) : [];
+        const failures = runOptions.infoJson ? await addInfos(plannedRows, batchService, signal) : [];
         return { ...end, failures: [...failures, ...end.failures] };
       },
       async findFilm(path) {
-        // A process may have been killed after it recorded a film, and before it renamed the file.
-        for (const film of own.films.toReversed())
+        // The newest line may be about a film that never got its name, because the process was killed before: then an earlier film is still there.
+        for (const film of ownResults.films.toReversed())
           if (resolve(path) === film.file && (await hasContent(path, film, io.disk))) return film;
         return undefined;
       },
@@ -222,7 +230,7 @@ export async function openBatch(
   }
 }
 
-/** The name of the rows in messages. */
+/** What messages call the source of the rows: its file, stdin, or the batch of the library. */
 function rowsName({ file }: Pick<RunLine, "file">): string {
   if (file === "") return "The batch";
   return file === "-" ? "stdin" : file;
@@ -256,64 +264,67 @@ function describeSource(path: string, { rows, rowsFile, file, total, shard, serv
 }
 
 /** The maximum length of a batch's name at a service. */
-const labelCharacters = 200;
+const maxLabelCharacters = 200;
 
 /** The name of the batch at the service: that of its rows file, else of its results file. */
 function labelOf({ file, results }: RunLine, redact: Service["redact"]): string {
   const name = redact(basename(file === "" || file === "-" ? results : file));
-  return [...name.replace(/[\p{Cc}\p{Surrogate}]/gu, " ")].slice(0, labelCharacters).join("").trim() || "batch";
+  return [...name.replace(/[\p{Cc}\p{Surrogate}]/gu, " ")].slice(0, maxLabelCharacters).join("").trim() || "batch";
 }
 
 type AttemptSources = {
   /** The keys of the rows. */
   keys: ReadonlySet<string>;
   /** Every path of this batch's results file. */
-  names: ReadonlySet<string>;
+  ownPaths: ReadonlySet<string>;
   /** The other results files of the rows file. */
-  others: ReadonlySet<string>;
+  otherPaths: ReadonlySet<string>;
   /** The attempts in the journal, newest first. */
-  journaled: readonly AttemptLines[];
+  journalAttempts: readonly AttemptLines[];
 };
 
-/** This results file, and what the other ones say about these rows. */
+/** The content of this results file, and what other results files of the same rows file say about these rows. */
 async function readAll(
   own: Results,
-  { keys, others }: Pick<AttemptSources, "keys" | "others">,
+  { keys, otherPaths }: Pick<AttemptSources, "keys" | "otherPaths">,
   { onNote }: OpenBatchOptions,
   { service, io }: BatchDependencies,
 ): Promise<Results[]> {
   const files = [own];
-  for (const other of others) {
-    const { source, attempts, redos, ...read } = await readResults(other, io.disk);
-    if (source === undefined || source.service === service.name)
+  for (const other of otherPaths) {
+    const { lastRun, attempts, redos, ...read } = await readResults(other, io.disk);
+    if (lastRun === undefined || lastRun.service === service.name)
       files.push({
         ...read,
-        source,
+        lastRun,
         attempts: attempts.filter(([{ row = "" }]) => keys.has(row)),
         redos: redos.filter(({ rows }) => rows.some(({ row }) => keys.has(row))),
       });
-    else onNote(`${other} has the results of another service, ${source.service}: they are ignored.`);
+    else onNote(`${other} has the results of another service, ${lastRun.service}: they are ignored.`);
   }
   return files;
 }
 
 /** The attempts at these rows: from the results files, and the journal. */
-function findAttempts(files: readonly Results[], { keys, names, others, journaled }: AttemptSources): AttemptLines[] {
-  checkOrphans(files, journaled);
-  const found = files.flatMap(({ attempts }) => attempts);
-  const known = new Set(found.map(([{ attempt }]) => attempt));
+function findAttempts(
+  files: readonly Results[],
+  { keys, ownPaths, otherPaths, journalAttempts }: AttemptSources,
+): AttemptLines[] {
+  checkOrphans(files, journalAttempts);
+  const resultsAttempts = files.flatMap(({ attempts }) => attempts);
+  const knownNames = new Set(resultsAttempts.map(([{ attempt }]) => attempt));
   const isOurs = ([{ attempt, batch = "", row = "" }]: AttemptLines) =>
-    known.has(attempt) || names.has(batch) || (others.has(batch) && keys.has(row));
-  return mergeAttempts([...found, ...journaled.filter(isOurs).reverse()]);
+    knownNames.has(attempt) || ownPaths.has(batch) || (otherPaths.has(batch) && keys.has(row));
+  return mergeAttempts([...resultsAttempts, ...journalAttempts.filter(isOurs).reverse()]);
 }
 
 /** The line that records the rows to make again. It is one line for all of them, so that a killed process leaves none out. */
 function redoLinesOf(rows: readonly PlannedRow[], io: Pick<Machine, "date">): DatedLine[] {
-  const redone = rows.flatMap(({ state }) => (state.kind === "new" && state.redone ? state : []));
-  const [first] = redone;
+  const redoneRows = rows.flatMap(({ state }) => (state.kind === "new" && state.redoneRow ? state : []));
+  const [first] = redoneRows;
   if (first?.redo === undefined) return [];
   const at = io.date().toISOString();
-  return [{ at, kind: "redo", redo: first.redo, rows: redone.flatMap((state) => state.redone ?? []) }];
+  return [{ at, kind: "redo", redo: first.redo, rows: redoneRows.flatMap((state) => state.redoneRow ?? []) }];
 }
 
 /** The row without API keys, for the results file and the journal. */
@@ -334,13 +345,13 @@ function checkService(source: RunLine | undefined, path: string, baseUrl: string
 
 /** Throws `usage` where earlier rows are previews and new ones would be real videos, or the other way round. */
 function checkPreviews(attempts: readonly Entry[], path: string, { isPreview }: Pick<Service, "isPreview">): void {
-  const other = attempts.find(
+  const otherKind = attempts.find(
     ({ request, is_preview, id }) => id !== undefined && differsInPreview(is_preview, isPreview(request.model)),
   );
-  if (!other) return;
-  const [has, asked] = other.is_preview ? ["previews", "real videos"] : ["real videos", "previews"];
+  if (!otherKind) return;
+  const [existing, requested] = otherKind.is_preview ? ["previews", "real videos"] : ["real videos", "previews"];
   throw usage(
-    `${path} has ${has}, such as that of row ${other.row}, but this command asks for ${asked}. Nothing was sent.`,
+    `${path} has ${existing}, such as that of row ${otherKind.row}, but this command asks for ${requested}. Nothing was sent.`,
     "Choose another file with --results, and another folder with -o.",
   );
 }
@@ -355,10 +366,11 @@ async function addInfos(
   signal: AbortSignal,
 ): Promise<RunEnd["failures"]> {
   const failures: RunEnd["failures"] = [];
-  const left = rows.values();
+  // One iterator for all workers, so that each row is taken once.
+  const remainingRows = rows.values();
   let isAnswering = true;
   const add = async () => {
-    for (const row of left) {
+    for (const row of remainingRows) {
       const { state } = row;
       if (state.kind !== "done" || state.file === undefined || signal.aborted) continue;
       try {
@@ -385,7 +397,7 @@ function noteOrphans(rows: PlannedRow[], attempts: readonly Entry[], onNote: Ope
   );
 }
 
-/** The rows whose first frame is from an older video of the row that they begin from. */
+/** The rows that began with the last frame of another video than the one that their source row has now. */
 function findOldFrames(rows: readonly PlannedRow[], attempts: readonly Entry[]): PlannedRow[] {
   if (rows.every(({ source }) => source === undefined)) return [];
   const froms = new Map(attempts.map(({ id, from }) => [id, from]));
@@ -401,10 +413,10 @@ function noteOldFrames(rows: readonly PlannedRow[], onNote: OpenBatchOptions["on
   const lines = rows.map(({ line }) => line);
   if (lines.length === 0) return;
   const what = lines.length === 1 ? "Line" : "Lines";
-  const start = lines.length === 1 ? "still starts" : "still start";
+  const begin = lines.length === 1 ? "still begins" : "still begin";
   const shown = `${lines.slice(0, 5).join(", ")}${lines.length > 5 ? " ..." : ""}`;
   onNote(
-    `${what} ${shown} ${start} where an earlier video ended, not the one that \`from\` names now. --redo with the id of a row makes it again, which is charged.`,
+    `${what} ${shown} ${begin} with the last frame of an earlier video, not of the one that \`from\` names now. --redo with the id of a row makes that row again, which is charged.`,
   );
 }
 
@@ -415,15 +427,18 @@ function idOf(state: PlannedRow["state"]): string | undefined {
 
 /** Notes running rows of another key. The service answers 404 for them although they are not lost. */
 function noteOtherAccounts(rows: PlannedRow[], account: string, onNote: OpenBatchOptions["onNote"]): void {
-  const isOther = (own: string | undefined) => own !== undefined && own !== account;
-  const found = rows.flatMap(({ state }) =>
+  const isOther = (accountOfRow: string | undefined) => accountOfRow !== undefined && accountOfRow !== account;
+  const attemptsOfOthers = rows.flatMap(({ state }) =>
     state.kind === "running" && isOther(state.attempt.account) ? state.attempt : [],
   );
-  if (found.length === 0) return;
-  const count = found.length === 1 ? "1 running row was" : `${found.length} running rows were`;
-  const accounts = [...new Set(found.map(({ account }) => account))].join(", ");
+  if (attemptsOfOthers.length === 0) return;
+  const [count, videos] =
+    attemptsOfOthers.length === 1
+      ? ["1 running row was", "its video"]
+      : [`${attemptsOfOthers.length} running rows were`, "their videos"];
+  const accounts = [...new Set(attemptsOfOthers.map(({ account }) => account))].join(", ");
   onNote(
-    `${count} started with another key (account ${accounts}, not ${account}): only that key can collect them. They are not charged again.`,
+    `${count} started with another key (account ${accounts}, not ${account}): only that key can save ${videos}. Nothing is charged again.`,
   );
 }
 
@@ -436,8 +451,8 @@ function noteWarnings(
   const lines = new Map<string, number[]>();
   for (const { state, record, line } of rows) {
     for (const warning of state.kind === "new" ? findWarnings(record, service) : []) {
-      const known = lines.get(warning);
-      if (known) known.push(line);
+      const linesOfWarning = lines.get(warning);
+      if (linesOfWarning) linesOfWarning.push(line);
       else lines.set(warning, [line]);
     }
   }
@@ -458,17 +473,17 @@ async function createFolders(rows: readonly PlannedRow[], disk: Disk): Promise<v
 
 function sumUp(rows: PlannedRow[], costs: Costs): BatchPlan {
   const count = (kind: PlannedRow["state"]["kind"]) => rows.filter(({ state }) => state.kind === kind).length;
-  const starts = new Map<string, number>();
+  const startsByModel = new Map<string, number>();
   /** The known prices of the rows of each model. */
-  const known = new Map<string, number[]>();
+  const pricesByModel = new Map<string, number[]>();
   for (const { state, record } of rows) {
     if (state.kind !== "new") continue;
     const price = costs.price(record);
-    starts.set(record.model, (starts.get(record.model) ?? 0) + 1);
-    if (price !== undefined) known.set(record.model, [...(known.get(record.model) ?? []), price]);
+    startsByModel.set(record.model, (startsByModel.get(record.model) ?? 0) + 1);
+    if (price !== undefined) pricesByModel.set(record.model, [...(pricesByModel.get(record.model) ?? []), price]);
   }
-  const models = [...starts].map(([model, to_start]) => {
-    const prices = known.get(model) ?? [];
+  const models = [...startsByModel].map(([model, to_start]) => {
+    const prices = pricesByModel.get(model) ?? [];
     const sum = prices.length < to_start ? null : prices.reduce((sum, price) => sum + price, 0);
     const isOnePrice = sum !== null && prices.every((price) => price === prices[0]);
     return { model, to_start, credits_each: isOnePrice ? (prices[0] ?? null) : null, credits: sum };
@@ -488,15 +503,15 @@ function sumUp(rows: PlannedRow[], costs: Costs): BatchPlan {
     to_start: count("new"),
     models,
     credits,
-    remaining_credits: costs.remaining() ?? null,
+    remaining_credits: costs.remainingCredits() ?? null,
     chains: findChains(rows),
   };
 }
 
 function findChains(rows: readonly PlannedRow[]): number[][] {
-  const open = rows.filter(({ state }) => state.kind === "new" || state.kind === "running");
-  const byKey = new Map(open.map((row) => [row.key, row]));
-  const toStart = open.filter(({ state }) => state.kind === "new");
+  const unfinishedRows = rows.filter(({ state }) => state.kind === "new" || state.kind === "running");
+  const byKey = new Map(unfinishedRows.map((row) => [row.key, row]));
+  const toStart = unfinishedRows.filter(({ state }) => state.kind === "new");
   const sources = new Set(toStart.map(({ source }) => source));
   const ends = toStart.filter(({ key, source }) => byKey.has(source ?? "") && !sources.has(key));
   return ends.map((end) => {

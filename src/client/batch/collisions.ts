@@ -14,33 +14,33 @@ import type { Faults } from "./rows/faults.ts";
 type CheckDependencies = { service: Service; io: Pick<Io, "date" | "disk"> };
 
 /**
- * Throws `usage` for rows whose output file exists, unless it is the row's own video. The old video of a row that is made again will be renamed,
- * even with `overwrite`.
+ * Throws `usage` for rows whose output file exists, unless it is the row's own video. Returns the rows with what was found there. The earlier video
+ * of a row that is made again will be renamed, even with `overwrite`.
  */
 export async function checkOutputs(
   rows: PlannedRow[],
   { overwrite, faults }: { overwrite?: boolean | undefined; faults: Faults },
   { service, io }: CheckDependencies,
 ): Promise<PlannedRow[]> {
-  const checked: PlannedRow[] = [];
+  const checkedRows: PlannedRow[] = [];
   const today = io.date().toISOString().slice(0, 10);
   const isListed = createListing(io.disk);
-  const taken = new Set(rows.flatMap(({ outputPath }) => outputPath ?? []));
+  const takenPaths = new Set(rows.flatMap(({ outputPath }) => outputPath ?? []));
   const checkRow = async (row: PlannedRow) => {
     const { state, outputPath } = row;
-    const old = state.kind === "new" ? state.old : undefined;
-    if (overwrite && old === undefined) return void checked.push(row);
+    const replacedAttempt = state.kind === "new" ? state.replacedAttempt : undefined;
+    if (overwrite && replacedAttempt === undefined) return void checkedRows.push(row);
     const file =
       outputPath === undefined ? undefined : await findOutput(outputPath, row, { today, isListed, disk: io.disk });
     const isWritten = state.kind === "new" || state.kind === "running";
-    if (!isWritten || file === undefined || (await kindOf(file, io.disk)) === "none") return void checked.push(row);
-    const kept = old && (await findKeptVideo(file, old, { taken, disk: io.disk }));
-    if (state.kind === "new" && kept) return void checked.push({ ...row, state: { ...state, kept } });
-    if (overwrite) return void checked.push(row);
+    if (!isWritten || file === undefined || (await kindOf(file, io.disk)) === "none") return void checkedRows.push(row);
+    const keptVideo = replacedAttempt && (await findKeptVideo(file, replacedAttempt, { takenPaths, disk: io.disk }));
+    if (state.kind === "new" && keptVideo) return void checkedRows.push({ ...row, state: { ...state, keptVideo } });
+    if (overwrite) return void checkedRows.push(row);
     const id = state.kind === "running" ? state.attempt.id : undefined;
     const saved = id === undefined || outputPath === undefined ? undefined : await findSaved(service, id, outputPath);
     if (id !== undefined && saved !== undefined)
-      checked.push({ ...row, state: { kind: "done", id, file: saved, isFound: true } });
+      checkedRows.push({ ...row, state: { kind: "done", id, file: saved, isFound: true } });
     else faults.add(`${file} already exists; --overwrite replaces it`, row);
   };
   for (const row of rows)
@@ -48,7 +48,7 @@ export async function checkOutputs(
       throw error instanceof VidgenError ? error : readError(row.outputPath ?? "", error);
     });
   faults.throwIfAny();
-  return checked;
+  return checkedRows;
 }
 
 /** The existing file at a row's output path; `undefined` if there is none, or if its name depends on the id. */
@@ -71,17 +71,17 @@ async function findOutput(
 function createListing(disk: Disk): (file: string) => Promise<boolean> {
   const folders = new Map<string, Promise<Set<string> | undefined>>();
   // Some file systems ignore letter case and Unicode normalization.
-  const plain = (name: string) => name.normalize("NFC").toLowerCase();
+  const normalizeName = (name: string) => name.normalize("NFC").toLowerCase();
   return async (file) => {
     const folder = dirname(resolve(file));
-    const listed =
+    const listing =
       folders.get(folder) ??
       disk.readdir(folder).then(
-        (names) => new Set(names.map(plain)),
+        (names) => new Set(names.map(normalizeName)),
         (error) => (systemCode(error) === "ENOENT" ? new Set<string>() : undefined),
       );
-    folders.set(folder, listed);
-    const names = await listed;
-    return names === undefined || names.has(plain(basename(file)));
+    folders.set(folder, listing);
+    const names = await listing;
+    return names === undefined || names.has(normalizeName(basename(file)));
   };
 }

@@ -24,10 +24,10 @@ type KindCosts = {
   /** The smallest drop since an earlier run; used only if no other price is known, since other users may have spent too. */
   minDropBetweenRuns?: number;
   /** How many starts have no stated cost. */
-  unstated: number;
+  unstatedStarts: number;
   /** Of these: the sum of the balance drops, and how many starts had no drop. */
-  dropped: number;
-  withoutDrop: number;
+  dropSum: number;
+  startsWithoutDrop: number;
   /** Whether the cost of a start is unknown: its reply had no balance, or the balance did not drop. */
   isCostUnknown: boolean;
   /** The highest price in USD, which is stated when a generation ends. */
@@ -51,13 +51,19 @@ export function createCosts(
   earlier: readonly Entry[],
   entries: readonly Entry[],
   service: Pick<Service, "account" | "engine" | "isFree" | "io">,
-  listed: ReadonlyMap<string, number> = new Map(),
+  listedPrices: ReadonlyMap<string, number> = new Map(),
 ) {
   const { account, isFree } = service;
   const now = service.io.date();
   const kinds = new Map<string, KindCosts>();
   const kindNamed = (name: string): KindCosts => {
-    const kind = kinds.get(name) ?? { unstated: 0, dropped: 0, withoutDrop: 0, isCostUnknown: false, running: 0 };
+    const kind = kinds.get(name) ?? {
+      unstatedStarts: 0,
+      dropSum: 0,
+      startsWithoutDrop: 0,
+      isCostUnknown: false,
+      running: 0,
+    };
     kinds.set(name, kind);
     return kind;
   };
@@ -65,12 +71,12 @@ export function createCosts(
   for (const [name, { credits }] of readPrices(entries, account)) kindNamed(name).price = credits;
   for (const [name, cost] of readUsdPrices(entries, service)) kindNamed(name).maxUsd = cost;
   const priceOf = (request: StartRequest) =>
-    isFree(request.model) ? 0 : (kindOf(request).price ?? listed.get(request.model));
-  let [stated, charged, accepted] = [0, 0, 0];
+    isFree(request.model) ? 0 : (kindOf(request).price ?? listedPrices.get(request.model));
+  let [statedCredits, chargedStarts, acceptedStarts] = [0, 0, 0];
   /** `undefined` once a completed generation had no stated price. */
-  let usd: number | undefined = 0;
+  let spentUsd: number | undefined = 0;
   /** The last balance that a reply stated. */
-  let previous: number | undefined;
+  let previousBalance: number | undefined;
 
   /** Counts a start that was, or may have been, charged. */
   function charge(
@@ -78,22 +84,22 @@ export function createCosts(
     { credits, balance_fell: drop, remaining_credits: remaining }: StatedCost,
   ): KindCosts {
     const kind = kindOf(request);
-    const dropSince = previous === undefined || remaining === undefined ? 0 : previous - remaining;
-    previous = remaining ?? previous;
-    charged++;
+    const dropSince = previousBalance === undefined || remaining === undefined ? 0 : previousBalance - remaining;
+    previousBalance = remaining ?? previousBalance;
+    chargedStarts++;
     kind.running++;
     if (credits !== undefined) {
-      stated += credits;
+      statedCredits += credits;
       kind.price = credits;
       return kind;
     }
-    kind.unstated++;
+    kind.unstatedStarts++;
     if (drop !== undefined && drop > 0) {
-      kind.dropped += drop;
+      kind.dropSum += drop;
       kind.maxDrop = Math.max(kind.maxDrop ?? 0, drop);
       return kind;
     }
-    kind.withoutDrop++;
+    kind.startsWithoutDrop++;
     if (drop === undefined && dropSince > 0)
       kind.minDropBetweenRuns = Math.min(kind.minDropBetweenRuns ?? dropSince, dropSince);
     return kind;
@@ -105,34 +111,35 @@ export function createCosts(
     kind.running--;
     if (cost === undefined) return;
     kind.maxUsd = Math.max(kind.maxUsd ?? 0, cost);
-    usd = usd === undefined ? undefined : usd + cost;
+    spentUsd = spentUsd === undefined ? undefined : spentUsd + cost;
   }
 
   /** Counts a completed generation. */
   function completed(request: StartRequest, cost: number | undefined) {
     end(request, cost);
-    if (cost === undefined) usd = undefined;
+    if (cost === undefined) spentUsd = undefined;
   }
 
-  const paid = earlier.filter(({ id, state }) => id !== undefined || stopsOthers(state));
-  for (const entry of paid) {
-    const { request, state, id, credits, balance_fell = 1 } = entry;
+  const paidEntries = earlier.filter(({ id, state }) => id !== undefined || stopsOthers(state));
+  for (const entry of paidEntries) {
+    const { request, state, id, credits, balance_fell } = entry;
     const kind = charge(request, isPaidBy(account, entry) ? entry : { ...entry, remaining_credits: undefined });
-    if (id !== undefined) accepted++;
-    if (credits === undefined && balance_fell <= 0) kind.isCostUnknown = true;
+    if (id !== undefined) acceptedStarts++;
+    if (credits === undefined && hasNotFallen(balance_fell)) kind.isCostUnknown = true;
     if (state === "ready" || state === "delivered") completed(request, costOf(entry));
     if (state === "failed") end(request, entry.cost);
   }
-  // A later run counts a start of unknown cost as the largest drop of its kind.
-  for (const kind of kinds.values()) kind.isCostUnknown &&= boundOf(kind) === undefined;
-  const [balance] = [readBalance(entries, account), readBalance(paid.toReversed(), account)]
+  // In a later run, a start of unknown cost counts as the largest drop of its kind, if there is one.
+  for (const kind of kinds.values()) kind.isCostUnknown &&= expectedMaxOf(kind) === undefined;
+  // The newest balance: another machine may have written a newer one to the results file than this journal has.
+  const [balance] = [readBalance(entries, account), readBalance(paidEntries.toReversed(), account)]
     .filter((each) => each !== undefined)
     .sort((one, other) => other.at.localeCompare(one.at));
   /** The last known balance, and the balance that the next start's reply can be compared with. */
-  let left = balance?.credits;
-  let before = balance && isComparable(balance, now) ? left : undefined;
+  let lastBalance = balance?.credits;
+  let comparableBalance = balance && isComparable(balance, now) ? lastBalance : undefined;
   /** The kinds of the starts since then that may have been charged. */
-  let since = paid
+  let kindsSinceBalance = paidEntries
     .filter(({ at, remaining_credits }) => remaining_credits === undefined && at >= (balance?.at ?? ""))
     .map(({ request }) => kindOf(request));
 
@@ -141,48 +148,49 @@ export function createCosts(
     started(request: StartRequest, reply: Omit<AcceptedStart, "generation">): void {
       const { credits_charged: credits, balance_fell, remaining_credits } = reply;
       const kind = charge(request, { credits, balance_fell, remaining_credits });
-      accepted++;
-      if (credits === undefined && (remaining_credits === undefined || (balance_fell ?? 1) <= 0))
+      acceptedStarts++;
+      if (credits === undefined && (remaining_credits === undefined || hasNotFallen(balance_fell)))
         kind.isCostUnknown = true;
-      if (remaining_credits === undefined) return void since.push(kind);
-      left = before = remaining_credits;
-      since = [];
+      if (remaining_credits === undefined) return void kindsSinceBalance.push(kind);
+      lastBalance = comparableBalance = remaining_credits;
+      kindsSinceBalance = [];
     },
     /** Counts a start that may have been charged. */
     unknown(request: StartRequest): void {
-      since.push(charge(request, {}));
+      kindsSinceBalance.push(charge(request, {}));
     },
     completed,
     /** Counts a failed generation. Without a stated cost it cost nothing, and it does not change the price. */
     failed: end,
     /** The balance before the next start, if it can be compared with the balance after it: for `send`. */
-    balance: () => before,
+    balance: () => comparableBalance,
     /** The maximum that all runs of the batch may have spent, in credits. */
-    spent: () => [...kinds.values()].reduce((sum, kind) => sum + spentOn(kind), stated),
+    spent: () => [...kinds.values()].reduce((sum, kind) => sum + spentOn(kind), statedCredits),
     /** Whether `spent` is exact. */
-    isExact: () => [...kinds.values()].every(({ unstated }) => unstated === 0),
+    isExact: () => [...kinds.values()].every(({ unstatedStarts }) => unstatedStarts === 0),
     /** Whether a request is for a free preview, which no budget stops. */
     isFree: ({ model }: StartRequest) => isFree(model),
     /** The stated price of this kind of request, in credits. */
     price: priceOf,
     /** The expected maximum cost of the next start in credits: the stated price, else the largest drop of the balance. */
-    bound: (request: StartRequest) => priceOf(request) ?? boundOf(kindOf(request)),
+    expectedMax: (request: StartRequest) => priceOf(request) ?? expectedMaxOf(kindOf(request)),
     /** Whether starts were accepted and none had a stated cost, so that waiting for a price is useless. */
-    statesNoCredits: () => accepted > 0 && [...kinds.values()].every(({ price }) => price === undefined),
+    statesNoCredits: () => acceptedStarts > 0 && [...kinds.values()].every(({ price }) => price === undefined),
     /** The last known balance, less what may have been charged since. */
-    remaining: () => left && since.reduce((sum, kind) => sum - (boundOf(kind) ?? 0), left),
+    remainingCredits: () =>
+      lastBalance && kindsSinceBalance.reduce((sum, kind) => sum - (expectedMaxOf(kind) ?? 0), lastBalance),
     /** Whether the cost of a start is unknown, so that no budget can be kept. `keepCredits` also needs a balance. */
     isCostUnknown({ keepCredits }: Budget): boolean {
       const unpriced = [...kinds.values()].filter(({ price }) => price === undefined);
-      if (unpriced.some(({ isCostUnknown: isOpen }) => isOpen)) return true;
-      if (left !== undefined || charged === 0) return false;
-      return keepCredits !== undefined || unpriced.some(({ unstated }) => unstated > 0);
+      if (unpriced.some((kind) => kind.isCostUnknown)) return true;
+      if (lastBalance !== undefined || chargedStarts === 0) return false;
+      return keepCredits !== undefined || unpriced.some(({ unstatedStarts }) => unstatedStarts > 0);
     },
     /** The maximum cost of all runs in USD, including running generations; `undefined` once a cost is unknown. */
     usd: () =>
-      usd === undefined
+      spentUsd === undefined
         ? undefined
-        : [...kinds.values()].reduce((sum, { running, maxUsd = 0 }) => sum + running * maxUsd, usd),
+        : [...kinds.values()].reduce((sum, { running, maxUsd = 0 }) => sum + running * maxUsd, spentUsd),
     /** The highest known price of this kind of request in USD. */
     priceUsd: (request: StartRequest) => (isFree(request.model) ? 0 : kindOf(request).maxUsd),
   };
@@ -190,12 +198,17 @@ export function createCosts(
 
 /** The cost of the starts without a stated cost: by the price that other starts stated, else by the drops of the balance. */
 function spentOn(kind: KindCosts): number {
-  const { price, unstated, dropped, withoutDrop } = kind;
-  return price === undefined ? dropped + withoutDrop * (boundOf(kind) ?? 0) : unstated * price;
+  const { price, unstatedStarts, dropSum, startsWithoutDrop } = kind;
+  return price === undefined ? dropSum + startsWithoutDrop * (expectedMaxOf(kind) ?? 0) : unstatedStarts * price;
+}
+
+/** Whether the balance certainly did not fall at a start. If no balance from before the start is known, it may have fallen. */
+function hasNotFallen(balanceFell: number | undefined): boolean {
+  return balanceFell !== undefined && balanceFell <= 0;
 }
 
 /** The expected maximum cost of a start. */
-function boundOf({ price, maxDrop, minDropBetweenRuns }: KindCosts): number | undefined {
+function expectedMaxOf({ price, maxDrop, minDropBetweenRuns }: KindCosts): number | undefined {
   return price ?? maxDrop ?? minDropBetweenRuns;
 }
 
@@ -227,7 +240,7 @@ export function checkBudget(request: StartRequest, budget: Budget, costs: Costs)
   const overrun = maxCost === undefined ? undefined : checkCost(request, maxCost, costs);
   if (overrun) return overrun;
   if (maxCredits === undefined && keepCredits === undefined) return undefined;
-  const next = costs.bound(request) ?? 0;
+  const next = costs.expectedMax(request) ?? 0;
   const spent = costs.spent();
   if (maxCredits !== undefined && (spent >= maxCredits || spent + next > maxCredits)) {
     const cost = next === 0 ? "" : `, and the next generation costs up to ${next}`;
@@ -241,9 +254,9 @@ export function checkBudget(request: StartRequest, budget: Budget, costs: Costs)
     return new VidgenError(
       "credits",
       "The service did not state what a start cost, and its balance is missing or did not fall. The budget cannot be kept: nothing more is started.",
-      { hint: "Check your account, then run it without a budget." },
+      { hint: "Check your account, then run the command without a budget." },
     );
-  const left = costs.remaining();
+  const left = costs.remainingCredits();
   if (keepCredits !== undefined && left !== undefined && left - Math.max(next, 1) < keepCredits)
     return new VidgenError(
       "credits",
@@ -261,7 +274,7 @@ function checkCost(request: StartRequest, maxCost: number, costs: Costs): Vidgen
     return new VidgenError(
       "credits",
       "The service did not state what a video cost in USD. --max-cost cannot be kept: nothing more is started.",
-      { hint: "Run it without --max-cost, or limit it with --max-credits." },
+      { hint: "Run the command without --max-cost, or with --max-credits instead." },
     );
   const next = costs.priceUsd(request) ?? 0;
   if (usd < maxCost && usd + next <= maxCost) return undefined;

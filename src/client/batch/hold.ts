@@ -28,16 +28,20 @@ export async function holdResults(path: string, { io, onNote }: HoldOptions): Pr
  * Throws `usage` while another process runs the same rows with another results file. Each run records its rows
  * before it looks for other runs, so that of two concurrent runs at least one sees the other.
  */
-export async function checkAlone(paths: Iterable<string>, shard: string | null, how: HoldOptions): Promise<void> {
+export async function checkNoOtherRun(
+  paths: Iterable<string>,
+  shard: string | null,
+  options: HoldOptions,
+): Promise<void> {
   for (const path of paths) {
-    const holder = await readHolder(lockOf(path), how.io).catch((cause) => {
+    const holder = await readHolder(lockOf(path), options.io).catch((cause) => {
       throw readError(lockOf(path), cause);
     });
     if (holder === undefined) continue;
-    const { source } = await readResults(path, how.io.disk);
-    if (source && areDisjoint(source.shard, shard)) continue;
+    const { lastRun } = await readResults(path, options.io.disk);
+    if (lastRun && areDisjoint(lastRun.shard, shard)) continue;
     // Throws if the holder is alive. A stale lease is acquired, and released again.
-    const lease = await holdResults(path, how);
+    const lease = await holdResults(path, options);
     await lease.release();
   }
 }

@@ -3,11 +3,11 @@ import { createCounts } from "../generation/counts.ts";
 import { type BatchCounts, errorFieldsOf, type GenerationEvent } from "../generation/events.ts";
 import type { Batch } from "./batch.ts";
 import { createChannel } from "./channel.ts";
-import { countsOf } from "./planned.ts";
+import { countsOf } from "./plan-counts.ts";
 import type { RunOptions } from "./run.ts";
 import type { WorkOptions } from "./work.ts";
 
-/** The events of a batch. The last one is the summary; before it comes the error that stopped the starts, if any. */
+/** The events of a batch. The last event is the summary. If an error stopped further starts, that error is the event before it. */
 export type WireBatchEvent = { at: string } & (GenerationEvent | ({ event: "summary" } & BatchCounts));
 
 type IterateOptions = RunOptions & Omit<WorkOptions, "overwrite" | "onEvent">;
@@ -20,22 +20,22 @@ export async function* iterateBatch(
   options: IterateOptions,
   now: () => Date,
 ): AsyncGenerator<WireBatchEvent> {
-  const left = new AbortController();
-  const { counts, take } = createCounts(countsOf(batch.plan));
+  const iterationEnd = new AbortController();
+  const { counts, take: countEvent } = createCounts(countsOf(batch.plan));
   const events = createChannel<WireBatchEvent>();
   const onEvent = (event: GenerationEvent) => {
-    take(event);
+    countEvent(event);
     events.push({ at: now().toISOString(), ...event });
   };
-  const signal = AbortSignal.any([options.signal, left.signal]);
-  const running = batch.run({ ...options, signal, onEvent }).finally(events.end);
+  const signal = AbortSignal.any([options.signal, iterationEnd.signal]);
+  const batchRun = batch.run({ ...options, signal, onEvent }).finally(events.end);
   try {
     yield* events;
-    const { stopped } = await running;
-    if (stopped) yield { at: now().toISOString(), event: "error", error: errorFieldsOf(stopped) };
+    const { stopError } = await batchRun;
+    if (stopError) yield { at: now().toISOString(), event: "error", error: errorFieldsOf(stopError) };
     yield { at: now().toISOString(), event: "summary", ...counts };
   } finally {
-    left.abort(new VidgenError("interrupted", "The caller has stopped iterating."));
-    await running.catch(() => {});
+    iterationEnd.abort(new VidgenError("interrupted", "The caller has stopped iterating."));
+    await batchRun.catch(() => {});
   }
 }

@@ -16,10 +16,13 @@ export function mergeAttempts(files: readonly AttemptLines[]): AttemptLines[] {
   const merged = new Map<string, AttemptLines>();
   for (const lines of files) {
     const [intent, ...later] = lines;
-    const [first, ...known] = merged.get(intent.attempt) ?? lines;
-    const names = new Set(known.map(lineKey));
-    const others = later.filter((line) => !names.has(lineKey(line)));
-    merged.set(intent.attempt, [first, ...(others.length === 0 ? known : [...known, ...others].sort(byTime))]);
+    const [first, ...mergedLines] = merged.get(intent.attempt) ?? lines;
+    const mergedKeys = new Set(mergedLines.map(lineKey));
+    const newLines = later.filter((line) => !mergedKeys.has(lineKey(line)));
+    merged.set(intent.attempt, [
+      first,
+      ...(newLines.length === 0 ? mergedLines : [...mergedLines, ...newLines].sort(byTime)),
+    ]);
   }
   return [...merged.values()].sort(([one], [other]) => byTime(one, other));
 }
@@ -33,18 +36,18 @@ function byTime(one: DatedLine, other: DatedLine): number {
   return one.at.localeCompare(other.at);
 }
 
-/** The lines about these rows that are missing in the results file: another file has them, or a process was killed before it wrote them. */
+/** The lines about these rows that the results file does not have: another file has them, or a process was killed before it wrote them. */
 export function findUnwritten(
   attempts: readonly AttemptLines[],
-  own: readonly AttemptLines[],
+  ownAttempts: readonly AttemptLines[],
   rows: ReadonlySet<string>,
 ): DatedLine[] {
-  const written = new Map(own.map((lines) => [lines[0].attempt, new Set(lines.map(lineKey))]));
+  const written = new Map(ownAttempts.map((lines) => [lines[0].attempt, new Set(lines.map(lineKey))]));
   return attempts.flatMap((lines) => {
     const [{ attempt, row = "" }] = lines;
     // Partial files exist on this machine only.
-    const missing = lines.filter((line) => line.kind !== "part" && !written.get(attempt)?.has(lineKey(line)));
-    return rows.has(row) ? missing.map((line) => ({ ...line, attempt })) : [];
+    const missingLines = lines.filter((line) => line.kind !== "part" && !written.get(attempt)?.has(lineKey(line)));
+    return rows.has(row) ? missingLines.map((line) => ({ ...line, attempt })) : [];
   });
 }
 
@@ -69,7 +72,7 @@ export function createLedger(
   const byName = new Map(entries.map((entry) => [entry.attempt, entry]));
   const byId = new Map(entries.flatMap((entry) => (entry.id === undefined ? [] : [[entry.id, entry]])));
   /** The journal may not know these attempts: another machine may have started them. */
-  const earlier = new Set(byName.keys());
+  const earlierNames = new Set(byName.keys());
   const failures = new Map<string, VidgenError>();
 
   function find(line: JournalLine): Entry | undefined {
@@ -78,7 +81,7 @@ export function createLedger(
     return "id" in line ? byId.get(line.id) : undefined;
   }
 
-  function take(line: DatedLine): Entry | undefined {
+  function applyLine(line: DatedLine): Entry | undefined {
     if (line.kind === "intent") byName.set(line.attempt, foldEntry([line]));
     const entry = find(line);
     if (entry) addLine(entry, line);
@@ -96,28 +99,28 @@ export function createLedger(
     mirror: (journal) => ({
       ...journal,
       async append(line) {
-        // The attempt assigns the line to a row even if an earlier line is missing.
-        const known = find(line);
-        const dated = { at: io.date().toISOString(), ...line, ...(known && { attempt: known.attempt }) };
+        // With the name of its attempt, a line belongs to a row even if an earlier line is missing from the results file.
+        const entryBefore = find(line);
+        const dated = { at: io.date().toISOString(), ...line, ...(entryBefore && { attempt: entryBefore.attempt }) };
         const failure = await journal.append(dated).then(() => undefined, asVidgenError);
         // Without the intent in the journal nothing is sent, so it must not be in the results file either.
         if (failure && line.kind === "intent") throw failure;
-        const entry = take(dated);
+        const entry = applyLine(dated);
         if (entry) await results?.append(dated).catch((error) => recordFailure(line, entry, asVidgenError(error)));
         if (failure) throw failure;
       },
       async withdraw(line) {
         const dated = { at: io.date().toISOString(), ...line };
         // Without an entry, the results file has no intent to withdraw.
-        const entry = take(dated);
-        const written = await Promise.allSettled([journal.withdraw(dated), entry && results?.withdraw(dated)]);
-        for (const each of written) if (each.status === "rejected") throw each.reason;
+        const entry = applyLine(dated);
+        const outcomes = await Promise.allSettled([journal.withdraw(dated), entry && results?.withdraw(dated)]);
+        for (const each of outcomes) if (each.status === "rejected") throw each.reason;
       },
     }),
     recall: (id) => byId.get(id),
     find: (attempt) => ({ entry: byName.get(attempt), failure: failures.get(attempt) }),
     forget(attempt) {
-      if (!earlier.has(attempt)) byId.delete(byName.get(attempt)?.id ?? "");
+      if (!earlierNames.has(attempt)) byId.delete(byName.get(attempt)?.id ?? "");
       byName.delete(attempt);
       failures.delete(attempt);
     },

@@ -11,7 +11,7 @@ import type { Redos, RowRedo } from "./redo-lines.ts";
 import { hashRow, type KeyedRow } from "./row.ts";
 import type { PlannedRow, RowState } from "./row-state.ts";
 import type { Faults } from "./rows/faults.ts";
-import { findDeciding, groupByRow, kindOfRow, leftAlone } from "./status.ts";
+import { findDeciding, groupByRow, kindOfRow, kindsLeftAlone } from "./status.ts";
 
 export type PlanOptions = {
   retryFailed?: boolean | undefined;
@@ -19,7 +19,7 @@ export type PlanOptions = {
   redo?: RedoOptions | undefined;
 };
 
-/** The rows with their states, and the rows that `redo` names although a redo has already made them. */
+/** The rows with their states, and the rows that `redo` names but that an earlier redo has already made again. */
 export type RowsPlan = { rows: PlannedRow[]; upToDate: PlannedRow[] };
 
 /**
@@ -33,7 +33,7 @@ export async function planRows(
   disk: Disk,
 ): Promise<RowsPlan> {
   const byRow = groupByRow(attempts);
-  const isReplaced = ({ attempt }: Entry) => redos.replaced.has(attempt);
+  const isReplaced = ({ attempt }: Entry) => redos.replacedAttempts.has(attempt);
   const attemptsOf = ({ key }: KeyedRow): RowAttempts => {
     const all = byRow.get(key) ?? [];
     return { current: findDeciding(all.filter((each) => !isReplaced(each))), all };
@@ -41,15 +41,15 @@ export async function planRows(
   const planned: PlannedRow[] = [];
   const lines = new Map<string, number>();
   for (const row of rows) {
-    const other = lines.get(row.key);
-    if (other !== undefined) faults.add(`the id "${shorten(row.key)}" is also the id of line ${other}`, row);
+    const otherLine = lines.get(row.key);
+    if (otherLine !== undefined) faults.add(`the id "${shorten(row.key)}" is also the id of line ${otherLine}`, row);
     lines.set(row.key, row.line);
     const all = byRow.get(row.key) ?? [];
-    const known = all.filter((each) => !isReplaced(each));
-    const state = await decideState(row, known, options, disk);
+    const currentAttempts = all.filter((each) => !isReplaced(each));
+    const state = await decideState(row, currentAttempts, options, disk);
     if (state.kind === "new") {
-      state.redo = redos.newest.get(row.key)?.redo;
-      state.old = findDeciding(all.filter(isReplaced));
+      state.redo = redos.newestOfRow.get(row.key)?.redo;
+      state.replacedAttempt = findDeciding(all.filter(isReplaced));
     }
     planned.push({ ...row, state });
   }
@@ -57,10 +57,10 @@ export async function planRows(
   const upToDate = redo === undefined ? [] : markRedone(planned, redo, { redos, attemptsOf, isEdited, faults });
   for (const row of planned) {
     const { current } = attemptsOf(row);
-    const begun = redos.newest.get(row.key);
+    const newestRedo = redos.newestOfRow.get(row.key);
     if (current && row.state.kind !== "new" && isEdited(row, current)) faults.add(changedFault(row, current), row);
     const isUnstarted = current === undefined || kindOfRow(current) === "missing";
-    if (begun && isUnstarted && begun.request !== row.hash) faults.add(editedFault(row, begun), row);
+    if (newestRedo && isUnstarted && newestRedo.request !== row.hash) faults.add(editedFault(row, newestRedo), row);
   }
   const byKey = new Map(planned.map((row) => [row.key, row]));
   for (const { source, line } of planned)
@@ -98,7 +98,7 @@ export function checkChanged(
 function isChanged({ record, from, untyped = [] }: KeyedRow, entry: Entry, redact: (text: string) => string): boolean {
   const names = new Set([...untyped, ...(entry.untyped ?? [])]);
   if (names.size === 0) return false;
-  // The first frame is that of another row, which the typed line does not determine.
+  // The typed line does not determine the first frame, which comes from another row's video.
   for (const name of from === undefined ? [] : ["imageUrl", "imageUrls"]) names.add(name);
   return isSameExcept(names, redactValue(record, redact), entry.request);
 }
@@ -121,25 +121,25 @@ function changedRowError({ line }: KeyedRow, { id, attempt, at }: Entry): Vidgen
 
 /** Blocks the rows whose first frame will be missing. */
 function blockRows(rows: readonly PlannedRow[], byKey: ReadonlyMap<string, PlannedRow>): void {
-  const isChecked = new Set<PlannedRow>();
+  const checkedRows = new Set<PlannedRow>();
   for (const row of rows) {
     // Iterative, because a film may be one chain of thousands of rows.
     const chain: PlannedRow[] = [];
-    for (let at: PlannedRow | undefined = row; at && !isChecked.has(at); at = byKey.get(at.source ?? "")) {
+    for (let at: PlannedRow | undefined = row; at && !checkedRows.has(at); at = byKey.get(at.source ?? "")) {
       chain.push(at);
-      isChecked.add(at);
+      checkedRows.add(at);
     }
     for (const each of chain.reverse()) {
       const source = byKey.get(each.source ?? "");
       if (each.state.kind !== "new" || source === undefined) continue;
       if (source.state.kind === "blocked") each.state = source.state;
-      else if (leftAlone.has(source.state.kind)) each.state = { kind: "blocked", by: source };
+      else if (kindsLeftAlone.has(source.state.kind)) each.state = { kind: "blocked", by: source };
     }
   }
 }
 
-async function decideState(row: KeyedRow, known: Entry[], options: PlanOptions, disk: Disk): Promise<RowState> {
-  const attempt = findDeciding(known);
+async function decideState(row: KeyedRow, attempts: Entry[], options: PlanOptions, disk: Disk): Promise<RowState> {
+  const attempt = findDeciding(attempts);
   if (attempt === undefined) return { kind: "new", dismissed: [] };
   const kind = kindOfRow(attempt);
   if (kind === "missing") return { kind: "new", dismissed: [] };
@@ -149,7 +149,7 @@ async function decideState(row: KeyedRow, known: Entry[], options: PlanOptions, 
   // A running attempt has no id if somebody edited its line.
   if (kind === "unknown" || kind === "lost" || !isStarted(attempt)) {
     if (!options.retryUnknown) return { kind: kind === "lost" ? kind : "unknown", attempt };
-    return { kind: "new", dismissed: known.filter(({ state }) => stopsOthers(state)) };
+    return { kind: "new", dismissed: attempts.filter(({ state }) => stopsOthers(state)) };
   }
   return (await isDone(row, attempt, disk))
     ? { kind: "done", id: attempt.id, file: attempt.file }

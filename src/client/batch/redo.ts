@@ -61,55 +61,55 @@ type RedoDependencies = {
 export function markRedone(
   rows: readonly PlannedRow[],
   { rows: names, again = false, name }: RedoOptions,
-  { redos: { newest }, attemptsOf, isEdited, faults }: RedoDependencies,
+  { redos: { newestOfRow }, attemptsOf, isEdited, faults }: RedoDependencies,
 ): PlannedRow[] {
-  const redoOf = ({ key }: PlannedRow) => newest.get(key)?.redo;
-  const unended = new Set(rows.map((row) => (hasEnded(row, attemptsOf(row)) ? undefined : redoOf(row))));
-  const isContinued = (row: PlannedRow) => redoOf(row) !== undefined && unended.has(redoOf(row));
+  const redoOf = ({ key }: PlannedRow) => newestOfRow.get(key)?.redo;
+  const unfinishedRedos = new Set(rows.map((row) => (hasRedoEnded(row, attemptsOf(row)) ? undefined : redoOf(row))));
+  const isContinued = (row: PlannedRow) => redoOf(row) !== undefined && unfinishedRedos.has(redoOf(row));
   const dependents = new Map<string, PlannedRow[]>();
   for (const row of rows)
     if (row.source !== undefined) dependents.set(row.source, [...(dependents.get(row.source) ?? []), row]);
-  const named = names === "all" ? rows : rows.filter(({ key }) => names.includes(key));
+  const namedRows = names === "all" ? rows : rows.filter(({ key }) => names.includes(key));
   const upToDate: PlannedRow[] = [];
-  const redone = new Set<PlannedRow>();
-  for (const row of named) {
+  const rowsToRedo = new Set<PlannedRow>();
+  for (const row of namedRows) {
     if (isContinued(row)) continue;
     const { current } = attemptsOf(row);
-    if (!isMade(row, current)) {
+    if (!hasVideo(row, current)) {
       if (row.state.kind === "running") faults.add(`is not finished; ${finishFirst}`, row);
     } else if (!again && wasRedone(row, current) && !isEdited(row, current)) upToDate.push(row);
-    else redone.add(row);
+    else rowsToRedo.add(row);
   }
-  // A set is iterated in the order of insertion, including what is added meanwhile.
-  for (const { key, line } of redone) {
+  // The loop also reaches rows that it adds to the set.
+  for (const { key, line } of rowsToRedo) {
     for (const next of dependents.get(key) ?? []) {
-      const isRunning = next.state.kind === "running" && !isMade(next, attemptsOf(next).current);
+      const isRunning = next.state.kind === "running" && !hasVideo(next, attemptsOf(next).current);
       if (isContinued(next) || isRunning)
         faults.add(`is not finished, and begins with the frame of line ${line}; ${finishFirst}`, next);
-      else if (isMade(next, attemptsOf(next).current)) redone.add(next);
+      else if (hasVideo(next, attemptsOf(next).current)) rowsToRedo.add(next);
     }
   }
-  for (const row of redone) {
+  for (const row of rowsToRedo) {
     const { current, all } = attemptsOf(row);
     const replaces = all.map(({ attempt }) => attempt);
-    const redone = { row: row.key, request: row.hash, replaces };
-    row.state = { kind: "new", dismissed: [], redo: name, redone, old: current };
+    const redoneRow = { row: row.key, request: row.hash, replaces };
+    row.state = { kind: "new", dismissed: [], redo: name, redoneRow, replacedAttempt: current };
   }
-  return upToDate.filter((row) => !redone.has(row));
+  return upToDate.filter((row) => !rowsToRedo.has(row));
 
   function wasRedone({ key }: PlannedRow, { redo }: Entry): boolean {
-    return redo !== undefined || newest.has(key);
+    return redo !== undefined || newestOfRow.has(key);
   }
 }
 
 const finishFirst = "run the same line without --redo first. Nothing was sent";
 
 /** Whether the newest redo of a row has ended. */
-function hasEnded(row: PlannedRow, { current }: RowAttempts): boolean {
-  return isMade(row, current) || (current !== undefined && kindOfRow(current) === "failed");
+function hasRedoEnded(row: PlannedRow, { current }: RowAttempts): boolean {
+  return hasVideo(row, current) || (current !== undefined && kindOfRow(current) === "failed");
 }
 
-/** Whether a row has a video that was handed over. Its file may be gone. */
-function isMade({ state }: PlannedRow, current: Entry | undefined): current is Entry {
+/** Whether a row's video was delivered. Its file may have been deleted since. */
+function hasVideo({ state }: PlannedRow, current: Entry | undefined): current is Entry {
   return current !== undefined && (state.kind === "done" || current.state === "delivered");
 }

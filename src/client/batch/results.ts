@@ -21,15 +21,15 @@ import { kindOf } from "../save/files.ts";
 /** The content of a results file. It has the same lines as a journal, a line at the start of each run, and relative paths. */
 export type Results = {
   /** The line of the last run. */
-  source: RunLine | undefined;
-  /** Every path of the file in earlier runs: it may have been renamed, or be a hard link. */
-  names: ReadonlySet<string>;
+  lastRun: RunLine | undefined;
+  /** Every path that the file had in a run: it may have been renamed since, or be a hard link. */
+  paths: ReadonlySet<string>;
   /** Oldest first. */
   attempts: AttemptLines[];
   /** The films that were joined from its videos, oldest first. */
   films: FilmLine[];
   redos: (RedoLine & { at: string })[];
-  /** Lines about attempts whose intent is missing: somebody removed that line. */
+  /** Lines about attempts whose intent is missing, because somebody removed that line. */
   orphans: { path: string; number: number; attempt: string }[];
 };
 
@@ -65,24 +65,24 @@ type ResultsIo = Pick<Io, "date" | "disk"> & Pick<Service, "redact">;
 
 /** `redact` removes API keys, which a path or the service's error text may contain. */
 export function openResults(path: string, source: RunLine, io: ResultsIo): ResultsFile {
-  let isTorn = false;
-  const beginning = () => ({ at: io.date().toISOString(), ...source });
-  const redacted = (line: DatedLine) => redactValue(line, io.redact);
+  let mayBeTorn = false;
+  const runLine = () => ({ at: io.date().toISOString(), ...source });
+  const redactLine = (line: DatedLine) => redactValue(line, io.redact);
   const write = async (line: DatedLine, first?: DatedLine) => {
     try {
-      await appendLine(path, redacted(line), io.disk, first && redacted(first));
-      isTorn = false;
+      await appendLine(path, redactLine(line), io.disk, first && redactLine(first));
+      mayBeTorn = false;
     } catch (cause) {
-      isTorn = true;
+      mayBeTorn = true;
       throw resultsError(path, cause);
     }
   };
-  const begin = () => write(beginning());
+  const begin = () => write(runLine());
   const append = async (line: DatedLine) => {
-    // A full disk may leave half a line. Readers accept a torn line only before the start of a run.
-    if (isTorn) await begin();
+    // A full disk may leave half a line. Readers accept a torn line only if the next complete line starts a run.
+    if (mayBeTorn) await begin();
     // If somebody deleted the file meanwhile, it starts with the run's line again.
-    await write(withoutLocalPaths(line, path), beginning());
+    await write(withoutLocalPaths(line, path), runLine());
   };
   return {
     path,
@@ -124,11 +124,11 @@ export function resultsError(path: string, cause: unknown): VidgenError {
  */
 export async function readResults(path: string, disk: Disk, { mustExist = false } = {}): Promise<Results> {
   const lines: DatedLine[] = [];
-  const charged: Results["orphans"] = [];
-  const names = new Set<string>();
+  const chargedLines: Results["orphans"] = [];
+  const paths = new Set<string>();
   const films: FilmLine[] = [];
   const redos: Results["redos"] = [];
-  let source: RunLine | undefined;
+  let lastRun: RunLine | undefined;
   let number = 0;
   let tornNumber: number | undefined;
   let file: DiskFile | undefined;
@@ -137,17 +137,20 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
     for await (const { text } of readLines(file)) {
       number++;
       if (text.trim() === "") continue;
-      const read = parseLine(text);
-      const line = read && hasFile(read) ? { ...read, file: resolve(dirname(path), read.file) } : read;
+      const parsedLine = parseLine(text);
+      const line =
+        parsedLine && hasFile(parsedLine)
+          ? { ...parsedLine, file: resolve(dirname(path), parsedLine.file) }
+          : parsedLine;
       if (line?.kind === "batch") {
         tornNumber = undefined;
-        source = line;
-        names.add(line.results);
+        lastRun = line;
+        paths.add(line.results);
       } else if (line === undefined && isTorn(text)) tornNumber ??= number;
-      else if (source === undefined)
+      else if (lastRun === undefined)
         throw usage(
           `${path} is not a results file of \`vidgen batch\`.`,
-          "If this is the batch file, it has no results yet.",
+          "If this is the file with the rows, its batch has no results yet.",
         );
       else if (tornNumber !== undefined) throw unreadableError(path, tornNumber);
       else if (line?.kind === "film") films.push(line);
@@ -155,7 +158,7 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
       else {
         const attempt = line && attemptOf(line);
         if (line === undefined || attempt === undefined) throw unreadableError(path, number);
-        if (mayBeCharged(line)) charged.push({ path, number, attempt });
+        if (mayBeCharged(line)) chargedLines.push({ path, number, attempt });
         lines.push(line);
       }
     }
@@ -168,8 +171,15 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
     await file?.close();
   }
   const attempts = groupLines(lines.reverse()).reverse();
-  const known = new Set(attempts.map(attemptName));
-  return { source, names, attempts, films, redos, orphans: charged.filter(({ attempt }) => !known.has(attempt)) };
+  const knownAttempts = new Set(attempts.map(attemptName));
+  return {
+    lastRun,
+    paths,
+    attempts,
+    films,
+    redos,
+    orphans: chargedLines.filter(({ attempt }) => !knownAttempts.has(attempt)),
+  };
 }
 
 /** In a results file, unlike in the journal, lines about an id have the attempt too. */
@@ -185,8 +195,8 @@ function mayBeCharged({ kind }: DatedLine): boolean {
 export function checkOrphans(files: readonly Results[], journaled: readonly AttemptLines[]): void {
   const orphans = files.flatMap((file) => file.orphans);
   if (orphans.length === 0) return;
-  const known = new Set([...files.flatMap((file) => file.attempts), ...journaled].map(attemptName));
-  const orphan = orphans.find(({ attempt }) => !known.has(attempt));
+  const knownAttempts = new Set([...files.flatMap((file) => file.attempts), ...journaled].map(attemptName));
+  const orphan = orphans.find(({ attempt }) => !knownAttempts.has(attempt));
   if (orphan) throw unreadableError(orphan.path, orphan.number);
 }
 
@@ -201,6 +211,7 @@ function unreadableError(path: string, number: number): VidgenError {
   );
 }
 
+/** Enough for the first lines of a results file, which include that of its first run. */
 const headBytes = 65_536;
 
 /** The rows file of a results file's first run; `undefined` if the file cannot be read or is not a results file. */

@@ -20,12 +20,12 @@ export type NewState = {
   kind: "new";
   /** The attempts that may have been charged and are ignored from now on. */
   dismissed: Entry[];
-  /** The redo that makes the row again: see `RedoLine`. `redone` is set if it begins in this run: it is written to the results file first. */
+  /** The redo that makes the row again: see `RedoLine`. `redoneRow` is set if the redo begins in this run, which first writes it to the results file. */
   redo?: string | undefined;
-  redone?: RedoneRow;
-  /** The attempt at the row that the redo replaces, and its video if the new video would overwrite it. */
-  old?: Entry | undefined;
-  kept?: KeptVideo | undefined;
+  redoneRow?: RedoneRow;
+  /** The attempt that the redo replaces, and its video if the new video would overwrite it. */
+  replacedAttempt?: Entry | undefined;
+  keptVideo?: KeptVideo | undefined;
 };
 
 export type PlannedRow = KeyedRow & { state: RowState };

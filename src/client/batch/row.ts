@@ -9,7 +9,7 @@ export type Row = {
   line: number;
   /** The request as the journal keeps it: see `recordOf`. */
   record: StartRequest;
-  /** The index of the row whose last frame it starts with: then `record` has no image. */
+  /** The index of the row whose last frame this row starts with. Then `record` has no image. */
   from?: number | undefined;
   /** Loads the request, with the bytes of its images, right before it is sent. `frame` is the path of the first frame. */
   load(frame?: string): Promise<StartRequest>;
@@ -25,7 +25,7 @@ export type Row = {
 /** A row with its name in the results file and the journal. */
 export type KeyedRow = Row & {
   key: string;
-  /** Differs if a row with the same key has another request. */
+  /** The hash of the request: a row with the same key but another hash was edited. */
   hash: string;
   /** The key of the row whose last frame it starts with. */
   source?: string | undefined;

@@ -9,21 +9,21 @@ import { readError, readRowsFile } from "./results.ts";
 export type RowsFile = {
   identity: FileIdentity;
   /** The absolute path as typed, before its last link is followed. */
-  typed: string;
+  typedPath: string;
 };
 
 /** Finds the rows file; `undefined` for stdin ("-"), for the library (""), and for a missing file. Throws `output` when it cannot be read. */
 export async function findRowsFile(file: string, disk: Disk): Promise<RowsFile | undefined> {
   if (file === "" || file === "-") return undefined;
-  const typed = join(await findRealPath(dirname(resolve(file)), disk), basename(file));
-  const identity = await identify(typed, disk).catch(unlessMissing(typed, undefined));
-  return identity && { identity, typed };
+  const typedPath = join(await findRealPath(dirname(resolve(file)), disk), basename(file));
+  const identity = await identify(typedPath, disk).catch(unlessMissing(typedPath, undefined));
+  return identity && { identity, typedPath };
 }
 
 /** Returns an error handler that returns `missing` for a missing file or folder, and throws `output` for any other error. */
-function unlessMissing<Missing>(path: string, missing: Missing): (error: unknown) => Missing {
+function unlessMissing<Missing>(path: string, fallback: Missing): (error: unknown) => Missing {
   return (error) => {
-    if (["ENOENT", "ENOTDIR"].includes(systemCode(error) ?? "")) return missing;
+    if (["ENOENT", "ENOTDIR"].includes(systemCode(error) ?? "")) return fallback;
     throw readError(path, error);
   };
 }
@@ -54,14 +54,14 @@ export async function findOtherResults(
   entries: readonly Entry[],
   disk: Disk,
 ): Promise<Set<string>> {
-  const { identity, typed } = rowsFile;
+  const { identity, typedPath } = rowsFile;
   const found = new Set<string>();
   for (const { batch, rows_file } of entries)
     if (batch !== undefined && (isNamedAfter(batch, rowsFile) || isSameFile(rows_file, identity))) found.add(batch);
-  for (const folder of new Set([path, identity.path, typed].map(dirname)))
+  for (const folder of new Set([path, identity.path, typedPath].map(dirname)))
     for (const name of await disk.readdir(folder).catch(unlessMissing<string[]>(folder, []))) {
       const file = join(folder, name);
-      if (!name.endsWith(".jsonl") || file === typed || file === identity.path) continue;
+      if (!name.endsWith(".jsonl") || file === typedPath || file === identity.path) continue;
       if (isNamedAfter(file, rowsFile) || isSameFile(await readRowsFile(file, disk), identity))
         found.add(await findRealPath(file, disk));
     }
@@ -69,15 +69,15 @@ export async function findOtherResults(
   return found;
 }
 
-function isNamedAfter(path: string, { identity, typed }: RowsFile): boolean {
+function isNamedAfter(path: string, { identity, typedPath }: RowsFile): boolean {
   const isAfter = (file: string) =>
     path.startsWith(file) && /^(\.\d+-of-\d+)?\.results\.jsonl$/.test(path.slice(file.length));
-  return isAfter(identity.path) || isAfter(typed);
+  return isAfter(identity.path) || isAfter(typedPath);
 }
 
 /** Whether two parts of a rows file, such as "2/8" or `null` for all, have no row in common. */
 export function areDisjoint(one: string | null, other: string | null): boolean {
-  const [index, of] = one?.split("/") ?? [];
-  const [otherIndex, otherOf] = other?.split("/") ?? [];
-  return of !== undefined && of === otherOf && index !== otherIndex;
+  const [index, count] = one?.split("/") ?? [];
+  const [otherIndex, otherCount] = other?.split("/") ?? [];
+  return count !== undefined && count === otherCount && index !== otherIndex;
 }

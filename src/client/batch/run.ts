@@ -16,11 +16,11 @@ export type RunOptions = Budget & {
 
 /** The result of a run. */
 export type RunEnd = {
-  /** Why rows were left unstarted, if any. */
-  stopped: VidgenError | undefined;
+  /** Why some rows were not started, if there is a reason that concerns all of them, such as a spent budget. */
+  stopError: VidgenError | undefined;
   /** The rows that are not done, except those that were not started because a row that they depend on failed. */
   failures: { row: PlannedRow; ended: RowEnd }[];
-  /** How many rows cannot be started until the row that they depend on is started again. */
+  /** How many rows were not started because the row that they depend on failed, and is not started again without an option. */
   blocked: number;
 };
 
@@ -29,7 +29,7 @@ type RunDependencies = {
   costs: Costs;
   io: RetryIo;
   /** The error of a listener; after it nothing more is started. */
-  faultOf(): VidgenError | undefined;
+  findListenerError(): VidgenError | undefined;
 };
 
 /** After this many consecutive failures of one kind, the problem is probably not in the rows. */
@@ -46,29 +46,29 @@ const refusedLimitMs = 15 * 60_000;
 export async function runRows(
   { running, toStart, sources }: { running: RunningRow[]; toStart: PlannedRow[]; sources: Map<string, Source> },
   options: RunOptions,
-  { work, costs, io, faultOf }: RunDependencies,
+  { work, costs, io, findListenerError }: RunDependencies,
 ): Promise<RunEnd> {
   const { jobs, signal } = options;
   const slots = createSlots(jobs, io);
-  const waiting = [...running].reverse();
+  const rowsToFollow = [...running].reverse();
   /** The rows that can be started, and those that wait for another row, by the key of that row. */
-  const rows: PlannedRow[] = [];
+  const readyRows: PlannedRow[] = [];
   const dependents = new Map<string, PlannedRow[]>();
   for (const row of [...toStart].reverse()) {
     const { source } = row;
-    if (source === undefined || sources.has(source)) rows.push(row);
+    if (source === undefined || sources.has(source)) readyRows.push(row);
     else if (!dependents.get(source)?.push(row)) dependents.set(source, [row]);
   }
   const failures: RunEnd["failures"] = [];
   let blockedRows = 0;
-  const consecutive = { unknown: 0, unsent: 0, unclear: 0, notSubmitted: 0 };
-  let stopped: VidgenError | undefined;
+  const consecutiveFailures = { unknown: 0, unsent: 0, unclear: 0, notSubmitted: 0 };
+  let stopError: VidgenError | undefined;
   const inFlight = new Set<PlannedRow>();
   let wake = () => {};
   const stop = (error: VidgenError) => {
-    stopped ??= error;
+    stopError ??= error;
   };
-  const note = (row: PlannedRow, ended: RowEnd) => {
+  const recordEnd = (row: PlannedRow, ended: RowEnd) => {
     const { error, status } = ended;
     if (status === "completed" && error === undefined) return;
     failures.push({ row, ended });
@@ -76,12 +76,12 @@ export async function runRows(
     if (options.failFast && error && ["refused", "failed"].includes(status)) stop(error);
   };
   /** After a row has ended: makes the rows that wait for it ready, or blocks them. */
-  const release = ({ key, line }: PlannedRow, { status, source, isLeftAlone }: CollectedRow) => {
+  const releaseDependents = ({ key, line }: PlannedRow, { status, source, isLeftAlone }: CollectedRow) => {
     const next = dependents.get(key) ?? [];
     if (source) {
       sources.set(key, source);
-      rows.push(...next);
-    } else if (!stopped && !signal.aborted) {
+      readyRows.push(...next);
+    } else if (!stopError && !signal.aborted) {
       const blocked = next.map((row) => ({ row, by: { line, status } }));
       for (let each = blocked.pop(); each; each = blocked.pop()) {
         const { row } = each;
@@ -95,13 +95,13 @@ export async function runRows(
     inFlight.add(running.row);
     const finish = async () => {
       const ended = await work.collect(running);
-      note(running.row, ended);
+      recordEnd(running.row, ended);
       const { status, error } = ended;
-      if (status === "completed") Object.assign(consecutive, { unclear: 0, notSubmitted: 0 });
-      if (status === "unknown" && ++consecutive.unclear === maxConsecutive && error) stop(error);
-      if (status === "failed" && error?.code === "network" && ++consecutive.notSubmitted === maxConsecutive)
+      if (status === "completed") Object.assign(consecutiveFailures, { unclear: 0, notSubmitted: 0 });
+      if (status === "unknown" && ++consecutiveFailures.unclear === maxConsecutive && error) stop(error);
+      if (status === "failed" && error?.code === "network" && ++consecutiveFailures.notSubmitted === maxConsecutive)
         stop(error);
-      release(running.row, ended);
+      releaseDependents(running.row, ended);
       inFlight.delete(running.row);
       slots.ended();
       wake();
@@ -113,7 +113,7 @@ export async function runRows(
     if (sent.kind === "not now") {
       if (slots.refusedForMs() === 0) options.onNote("The service accepts no more generations at the moment; waiting.");
       slots.refused(inFlight.size, sent.afterMs);
-      rows.push(row);
+      readyRows.push(row);
       if ((sent.afterMs ?? 0) > maxRetryAfterMs)
         stop(
           new VidgenError(
@@ -122,20 +122,25 @@ export async function runRows(
           ),
         );
       if (slots.refusedForMs() > refusedLimitMs)
-        stop(new VidgenError("network", "The service has accepted no generation for 15 minutes."));
+        stop(
+          new VidgenError(
+            "network",
+            "The service has accepted no generation for 15 minutes. Run the batch again later.",
+          ),
+        );
       return;
     }
     const { kind } = sent;
-    consecutive.unknown = kind === "ended" && sent.status === "unknown" ? consecutive.unknown + 1 : 0;
-    consecutive.unsent = kind === "ended" && sent.status === "unsent" ? consecutive.unsent + 1 : 0;
+    consecutiveFailures.unknown = kind === "ended" && sent.status === "unknown" ? consecutiveFailures.unknown + 1 : 0;
+    consecutiveFailures.unsent = kind === "ended" && sent.status === "unsent" ? consecutiveFailures.unsent + 1 : 0;
     if (kind === "running") {
       slots.accepted(inFlight.size);
       return collect(sent.running);
     }
-    note(row, sent);
-    if (sent.error && (consecutive.unknown === maxConsecutive || consecutive.unsent === maxConsecutive))
+    recordEnd(row, sent);
+    if (sent.error && (consecutiveFailures.unknown === maxConsecutive || consecutiveFailures.unsent === maxConsecutive))
       stop(sent.error);
-    release(row, sent);
+    releaseDependents(row, sent);
   };
   const onAbort = () => {
     stop(asVidgenError(signal.reason));
@@ -144,36 +149,36 @@ export async function runRows(
   signal.addEventListener("abort", onAbort, { once: true });
   if (signal.aborted) onAbort();
   for (;;) {
-    const next = signal.aborted ? undefined : inFlight.size < jobs && waiting.pop();
+    const next = signal.aborted ? undefined : inFlight.size < jobs && rowsToFollow.pop();
     if (next) {
       collect(next);
       continue;
     }
-    const row = stopped ? undefined : rows.at(-1);
+    const row = stopError ? undefined : readyRows.at(-1);
     if (row === undefined && inFlight.size === 0) break;
     const running = Array.from(inFlight, ({ record }) => record);
-    const isAlone = row && running.length > 0 && mustRunAlone(row.record, running, options, costs);
-    const waitMs = row && !isAlone ? slots.waitMs(running.length) : undefined;
+    const mustWait = row && running.length > 0 && mustRunAlone(row.record, running, options, costs);
+    const waitMs = row && !mustWait ? slots.waitMs(running.length) : undefined;
     if (row && waitMs === 0) {
-      rows.pop();
-      const fault = faultOf() ?? checkBudget(row.record, options, costs);
-      if (fault) stop(fault);
+      readyRows.pop();
+      const reason = findListenerError() ?? checkBudget(row.record, options, costs);
+      if (reason) stop(reason);
       else await start(row).catch((error) => stop(asVidgenError(error)));
       continue;
     }
     await pause(waitMs);
   }
   signal.removeEventListener("abort", onAbort);
-  return { stopped: stopped ?? faultOf(), failures, blocked: blockedRows };
+  return { stopError: stopError ?? findListenerError(), failures, blocked: blockedRows };
 
   /** Resolves when a generation has ended, on abort, or after `waitMs`. */
   async function pause(waitMs: number | undefined) {
-    const over = new AbortController();
+    const pauseEnd = new AbortController();
     const woken = new Promise<void>((resolve) => {
       wake = resolve;
     });
-    const slept = waitMs === undefined ? [] : [io.sleep(waitMs, over.signal).catch(() => {})];
+    const slept = waitMs === undefined ? [] : [io.sleep(waitMs, pauseEnd.signal).catch(() => {})];
     await Promise.race([woken, ...slept]);
-    over.abort();
+    pauseEnd.abort();
   }
 }

@@ -7,7 +7,7 @@ export type Slots = {
   waitMs(inFlight: number): number | undefined;
   /** The service accepted a start while `inFlight` others ran. */
   accepted(inFlight: number): void;
-  /** The service answered 429 to a start while `inFlight` others ran; `afterMs` is its Retry-After. */
+  /** The service answered "not now" (429) to a start while `inFlight` others ran; `afterMs` is its Retry-After. */
   refused(inFlight: number, afterMs: number | undefined): void;
   /** A running generation has ended. */
   ended(): void;
@@ -18,9 +18,11 @@ export type Slots = {
 /** The gap between a start and the next start above the accepted number. A refusal doubles the gap, because the service may have a rate limit. */
 const minGapMs = 5_000;
 const maxGapMs = 60_000;
-/** The gap after a refusal. */
-const minTrialMs = 15_000;
-const maxTrialMs = 10 * 60_000;
+/** How long after a refusal one more start than the accepted number is tried. */
+const minTrialGapMs = 15_000;
+const maxTrialGapMs = 10 * 60_000;
+/** The shortest wait after a refusal, whatever Retry-After says. */
+const minWaitMs = 500;
 
 /**
  * A 429 halves the number in flight; each ended generation raises it by one, up to the number that the service accepted before. From time
@@ -29,7 +31,7 @@ const maxTrialMs = 10 * 60_000;
 export function createSlots(jobs: number, io: Pick<Io, "now" | "random">): Slots {
   let limit = jobs;
   let acceptedLimit = jobs;
-  let trialMs = minTrialMs;
+  let trialGapMs = minTrialGapMs;
   let gapMs = minGapMs;
   let startedAt = Number.NEGATIVE_INFINITY;
   let trialAt = 0;
@@ -49,16 +51,16 @@ export function createSlots(jobs: number, io: Pick<Io, "now" | "random">): Slots
       if (inFlight < acceptedLimit) return;
       acceptedLimit = inFlight + 1;
       // Halved, not reset: a running generation may already have ended without this process knowing it.
-      trialMs = Math.max(minTrialMs, trialMs / 2);
+      trialGapMs = Math.max(minTrialGapMs, trialGapMs / 2);
     },
     refused(inFlight, afterMs = 0) {
       refusedSince ??= io.now();
       acceptedLimit = Math.max(1, inFlight);
       gapMs = Math.min(maxGapMs, Math.max(minGapMs, 2 * (io.now() - startedAt)));
       limit = Math.max(1, Math.floor(inFlight / 2));
-      trialAt = io.now() + trialMs;
-      trialMs = Math.min(trialMs * 2, maxTrialMs);
-      notBefore = io.now() + Math.max(afterMs, 500, backoffMs(refusals++, io.random()));
+      trialAt = io.now() + trialGapMs;
+      trialGapMs = Math.min(trialGapMs * 2, maxTrialGapMs);
+      notBefore = io.now() + Math.max(afterMs, minWaitMs, backoffMs(refusals++, io.random()));
     },
     ended() {
       refusedSince = undefined;

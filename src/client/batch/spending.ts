@@ -27,9 +27,9 @@ export async function openSpending(
 ): Promise<Spending | undefined> {
   if (!isLimited(budget)) return undefined;
   const entries = await listEntries(service);
-  const own = entries.filter(isOwn);
-  const costs = createCosts(own.toReversed(), entries, service, await fetchPrices(service, budget, signal));
-  const running = new Map(own.filter(isRunning).map(({ id = "", request }) => [id, request]));
+  const ownEntries = entries.filter(isOwn);
+  const costs = createCosts(ownEntries.toReversed(), entries, service, await fetchPrices(service, budget, signal));
+  const running = new Map(ownEntries.filter(isRunning).map(({ id = "", request }) => [id, request]));
   const readEnds = async () => {
     for (const entry of running.size === 0 ? [] : await listEntries(service)) {
       const { id = "", state } = entry;
@@ -43,8 +43,8 @@ export async function openSpending(
   return {
     async mustWait(request) {
       await readEnds();
-      const others = [...running.values()];
-      return others.length > 0 && mustRunAlone(request, others, budget, costs);
+      const runningRequests = [...running.values()];
+      return runningRequests.length > 0 && mustRunAlone(request, runningRequests, budget, costs);
     },
     check: (request) => checkBudget(request, budget, costs),
     started(request, accepted) {
@@ -79,7 +79,7 @@ function findUnpriced(
   const { model } = request;
   const fields = priceFieldsOf(request).map(([name, value]) => `${name} ${value}`);
   const kind = [model, ...fields].join(", ");
-  const refuse = (unit: string, flag: string, hint: string) =>
+  const unpricedError = (unit: string, flag: string, hint: string) =>
     new VidgenError(
       "credits",
       `The price of ${kind} in ${unit} is unknown, so vidgen cannot keep to ${flag}. Nothing was sent.`,
@@ -87,21 +87,25 @@ function findUnpriced(
         hint,
       },
     );
-  const learn =
+  const learnHint =
     "Start one generation without the limit, or several with the limit (-n 2): then the first runs alone, and shows the price.";
   if (maxCredits !== undefined && !countsCredits(service, model))
-    return refuse("credits", `--max-credits ${maxCredits}`, "Engines charge US dollars, or nothing. Use --max-cost.");
-  if (maxCredits !== undefined && costs.price(request) === undefined)
-    return refuse(
+    return unpricedError(
       "credits",
       `--max-credits ${maxCredits}`,
-      `The price becomes known when the service states it at a start of the same model, length, resolution and sound. ${learn}`,
+      "Engines charge US dollars, or nothing. Use --max-cost.",
+    );
+  if (maxCredits !== undefined && costs.price(request) === undefined)
+    return unpricedError(
+      "credits",
+      `--max-credits ${maxCredits}`,
+      `The price becomes known when the service states it at a start of the same model, length, resolution and sound. ${learnHint}`,
     );
   if (maxCost === undefined || costs.priceUsd(request) !== undefined) return undefined;
-  return refuse(
+  return unpricedError(
     "US dollars",
     `--max-cost ${maxCost}`,
-    `The price becomes known when a video of the same model, length, resolution and sound has ended, if its provider states the cost. ${learn}`,
+    `The price becomes known when a video of the same model, length, resolution and sound has ended, if its provider states the cost. ${learnHint}`,
   );
 }
 
@@ -114,7 +118,7 @@ function isRunning({ id, state }: Entry): boolean {
 }
 
 /** A short limit, so that an unresponsive service does not delay a start. */
-const limitMs = 2_000;
+const pricesLimitMs = 2_000;
 
 /** The prices in credits that a `vidgen serve` lists by model; empty for other services. Rejects only with the signal's reason. */
 async function fetchPrices(
@@ -123,6 +127,6 @@ async function fetchPrices(
   signal: AbortSignal | undefined,
 ): Promise<Map<string, number>> {
   if (maxCredits === undefined || isLocal || signal === undefined) return new Map();
-  const { reply } = await askOnce(api.models, { baseUrl: api.baseUrl, signal, limitMs }, io);
+  const { reply } = await askOnce(api.models, { baseUrl: api.baseUrl, signal, limitMs: pricesLimitMs }, io);
   return readListedPrices(reply?.json);
 }

@@ -48,45 +48,47 @@ export type OpenRow = {
 
 /** Reads the results files of a batch, or of its shards. Throws `usage` and `output` as `readResults` does. */
 export async function readStatus(paths: readonly string[], io: HolderIo): Promise<BatchStatus> {
-  const read: Results[] = [];
-  const live = new Set<string>();
+  const files: Results[] = [];
+  const liveAttempts = new Set<string>();
   for (const path of paths) {
     const results = await readResults(path, io.disk, { mustExist: true });
     const isLive = (await readHolder(lockOf(await findResults(path, io.disk)), io)) !== undefined;
-    for (const [{ attempt }] of isLive ? results.attempts : []) live.add(attempt);
-    read.push(results);
+    for (const [{ attempt }] of isLive ? results.attempts : []) liveAttempts.add(attempt);
+    files.push(results);
   }
-  checkOrphans(read, []);
-  const sources = read.flatMap(({ source }) => source ?? []);
-  const entries = mergeAttempts(read.flatMap(({ attempts }) => attempts)).map(foldEntry);
+  checkOrphans(files, []);
+  const sources = files.flatMap(({ lastRun }) => lastRun ?? []);
+  const entries = mergeAttempts(files.flatMap(({ attempts }) => attempts)).map(foldEntry);
   for (const entry of entries) {
-    // While the batch runs, a sent request will still get its reply.
-    if (entry.state === "sending" && live.has(entry.attempt)) entry.state = "running";
+    // The batch still runs, and its process waits for the reply.
+    if (entry.state === "sending" && liveAttempts.has(entry.attempt)) entry.state = "running";
   }
   const counts: RowCounts = { done: 0, running: 0, failed: 0, unknown: 0, lost: 0, missing: 0 };
-  const open: OpenRow[] = [];
+  const openRows: OpenRow[] = [];
   const double_rows: string[] = [];
-  const { replaced } = readRedos(read.flatMap(({ redos }) => redos));
-  const byRow = groupByRow(entries.filter(({ status, attempt }) => status !== "dismissed" && !replaced.has(attempt)));
-  for (const [row, known] of byRow) {
-    const attempt = findDeciding(known);
+  const { replacedAttempts } = readRedos(files.flatMap(({ redos }) => redos));
+  const byRow = groupByRow(
+    entries.filter(({ status, attempt }) => status !== "dismissed" && !replacedAttempts.has(attempt)),
+  );
+  for (const [row, attempts] of byRow) {
+    const attempt = findDeciding(attempts);
     if (attempt === undefined) continue;
-    if (known.filter(isPaid).length > 1) double_rows.push(row);
+    if (attempts.filter(isPaid).length > 1) double_rows.push(row);
     const kind = kindOfRow(attempt);
     counts[kind]++;
-    if (kind !== "done") open.push(describeRow(attempt));
+    if (kind !== "done") openRows.push(describeRow(attempt));
   }
   const rows = Math.max(byRow.size, ...sources.map(({ total }) => total));
   counts.missing += rows - byRow.size;
-  return { rows, ...counts, open, shards: findShards(sources), double_rows };
+  return { rows, ...counts, open: openRows, shards: findShards(sources), double_rows };
 }
 
 export function groupByRow(attempts: readonly Entry[]): Map<string, Entry[]> {
   const byRow = new Map<string, Entry[]>();
   for (const attempt of attempts) {
     const { row = "" } = attempt;
-    const known = byRow.get(row);
-    if (known) known.push(attempt);
+    const attemptsOfRow = byRow.get(row);
+    if (attemptsOfRow) attemptsOfRow.push(attempt);
     else byRow.set(row, [attempt]);
   }
   return byRow;
@@ -106,7 +108,7 @@ function isPaid(attempt: Entry): boolean {
 }
 
 /** The state of a row by that of its deciding attempt. */
-const kinds: Readonly<Record<AttemptState, keyof RowCounts>> = {
+const kindOfState: Readonly<Record<AttemptState, keyof RowCounts>> = {
   sending: "unknown",
   unsent: "missing",
   refused: "failed",
@@ -118,21 +120,21 @@ const kinds: Readonly<Record<AttemptState, keyof RowCounts>> = {
   lost: "lost",
 };
 
-/** The state of a row. An attempt that was not charged for a general reason, such as a wrong key, counts as missing: the next run starts it. */
+/** The state of a row. An uncharged attempt that ended for a general reason, such as a wrong key, counts as missing: the next run starts the row. */
 export function kindOfRow({ state, id, code, removed }: Entry): keyof RowCounts {
-  if (removed && kinds[state] === "running") return "lost";
+  if (removed && kindOfState[state] === "running") return "lost";
   // A refusal with an id may have been charged. A failure has a code only if nothing was charged.
-  const isFree =
+  const isUncharged =
     state === "refused" ? id === undefined && isGeneralRefusal(code) : state === "failed" && code !== undefined;
-  return isFree ? "missing" : kinds[state];
+  return isUncharged ? "missing" : kindOfState[state];
 }
 
 /** Rows in these states are not started again without --retry-failed or --retry-unknown. */
-export const leftAlone: ReadonlySet<string> = new Set<keyof RowCounts>(["unknown", "lost", "failed"]);
+export const kindsLeftAlone: ReadonlySet<string> = new Set<keyof RowCounts>(["unknown", "lost", "failed"]);
 
 function describeRow(entry: Entry): OpenRow {
   const { row = "", line = 0, attempt, at, request, state, code, reason } = entry;
-  const isOver = state === "refused" || state === "unsent" || state === "unknown" || state === "failed";
+  const hasError = state === "refused" || state === "unsent" || state === "unknown" || state === "failed";
   const error = { code: code ?? (state === "failed" ? state : "unknown"), message: reason ?? "" };
   return {
     row,
@@ -143,18 +145,18 @@ function describeRow(entry: Entry): OpenRow {
     id: entry.id ?? null,
     status: statusOf(state),
     file: entry.file ?? null,
-    error: isOver ? error : null,
+    error: hasError ? error : null,
     credits: entry.credits ?? null,
     cost: entry.cost ?? null,
   };
 }
 
 function findShards(sources: readonly RunLine[]): BatchStatus["shards"] {
-  const given = sources.flatMap(({ shard }) => (shard === null ? [] : [shard.split("/").map(Number)]));
-  const of = given[0]?.[1];
-  if (of === undefined || given.some(([, count]) => count !== of)) return null;
+  const shards = sources.flatMap(({ shard }) => (shard === null ? [] : [shard.split("/").map(Number)]));
+  const of = shards[0]?.[1];
+  if (of === undefined || shards.some(([, count]) => count !== of)) return null;
   const counts = new Map<number, number>();
-  for (const [index = 0] of given) counts.set(index, (counts.get(index) ?? 0) + 1);
+  for (const [index = 0] of shards) counts.set(index, (counts.get(index) ?? 0) + 1);
   const all = Array.from({ length: of }, (_, i) => i + 1);
   return {
     of,

@@ -22,11 +22,11 @@ import type { Ledger } from "./ledger.ts";
 import { hashRow } from "./row.ts";
 import type { NewState, PlannedRow } from "./row-state.ts";
 import type { RowsFile } from "./rows-file.ts";
-import { kindOfRow, leftAlone } from "./status.ts";
+import { kindOfRow, kindsLeftAlone } from "./status.ts";
 
 export type WorkOptions = FinishOptions & {
   abandon: AbortSignal;
-  /** Takes and keeps the last frame of a saved video, for rows that start with it. */
+  /** Extracts the last frame of a saved video and keeps it as a file, for rows that start with it. */
   keepFrame?: ((video: string, signal: AbortSignal) => Promise<KeptFrame>) | undefined;
   onNote(text: string): void;
   onEvent(event: GenerationEvent): void;
@@ -38,7 +38,7 @@ export type RowEnd = { status: EndStatus; error?: VidgenError | undefined; isLef
 /** The saved video of a row that other rows start from. */
 export type Source = { id: string; file: string };
 
-/** `attempt` is absent where the row could not be started. */
+/** `attempt` is absent if the row was not started. */
 type RowEndDetails = RowEnd & { attempt?: string; file?: string | null; video_url?: string | null };
 
 /** How a followed row ended; `source` is set if its video is saved. */
@@ -62,12 +62,12 @@ type WorkDependencies = {
   rowsFile: RowsFile | undefined;
   label: Label;
   /** Rejects when another process has taken over the results file. */
-  confirm(): Promise<void>;
+  confirmLease(): Promise<void>;
 };
 
 /** Starts and follows single rows. Each step is written to the journal and the results file before the next step depends on it. */
 export function createWork(
-  { service, costs, ledger, results, rowsFile, label, confirm }: WorkDependencies,
+  { service, costs, ledger, results, rowsFile, label, confirmLease }: WorkDependencies,
   options: WorkOptions,
 ) {
   const { signal, abandon, onEvent } = options;
@@ -78,13 +78,13 @@ export function createWork(
   ): RowEnd {
     const { entry, failure } = ledger.find(attempt);
     const { id = null, credits, cost } = entry ?? {};
-    // A failed write to the results file is reported, even after Ctrl-C: only the journal has the id then.
+    // A failed write to the results file is reported even after Ctrl-C, because then only the journal has the id.
     const error = ended.error?.code === "interrupted" ? (failure ?? ended.error) : (ended.error ?? failure);
     const charged = entry && status === "completed" && !error ? chargedOf(entry, service) : undefined;
     const details = { credits, cost, charged, error: error ? errorFieldsOf(error) : null };
     onEvent({ event: "ended", ...rowFields(row), id, status, file, video_url, ...details });
     ledger.forget(attempt);
-    return { status, error, isLeftAlone: entry !== undefined && leftAlone.has(kindOfRow(entry)) };
+    return { status, error, isLeftAlone: entry !== undefined && kindsLeftAlone.has(kindOfRow(entry)) };
   }
 
   /** Reports the end of a row whose video could not be saved, with the status that the journal knows. */
@@ -106,7 +106,7 @@ export function createWork(
     return { ...reportEnd(row, { attempt, status: "completed", file, video_url }), source };
   }
 
-  /** The first frame of a row. It is kept before the intent is written, so that a later process sends the same request. */
+  /** The first frame of a row. Its file is written before the intent, so that a later process sends the same request. */
   async function keepFrame({ line }: PlannedRow, { file }: Source): Promise<string> {
     if (!options.keepFrame) throw new Error("rows with a source need keepFrame");
     const { path, isNearlyOneColor } = await options.keepFrame(file, signal);
@@ -121,18 +121,18 @@ export function createWork(
     /** Starts a row. Rejects when another process has taken over the results file: then nothing was sent. */
     async start(row: PlannedRow, source: Source | undefined): Promise<RowStart> {
       const { key, line, state, record, outputPath, typed, untyped } = row;
-      const { dismissed = [], redo, kept }: Partial<NewState> = state.kind === "new" ? state : {};
+      const { dismissed = [], redo, keptVideo }: Partial<NewState> = state.kind === "new" ? state : {};
       const batch = { path: results, row: key, line, rowsFile: rowsFile?.identity, dismissed, redo };
       let attempt = "";
-      let takenOver: { error: unknown } | undefined;
+      let takeover: { error: unknown } | undefined;
       const onSending = async (name: string) => {
         attempt = name;
-        await confirm().catch((error) => {
-          takenOver = { error };
+        await confirmLease().catch((error) => {
+          takeover = { error };
           throw error;
         });
       };
-      const sending = {
+      const sendOptions = {
         abandon,
         label,
         balance: costs.balance,
@@ -140,32 +140,32 @@ export function createWork(
         warnsAboutRequest: false,
         onSending,
       };
-      const begin = async () => {
+      const loadAndStart = async () => {
         const request = await row.load(source && (await keepFrame(row, source)));
         const hasFrame = source !== undefined;
         if (hashRow(recordOf(request), hasFrame) !== hashRow(record, hasFrame))
           throw usage("An image has changed since the file was checked. Nothing was sent.");
         // If killed here, the next run starts the row.
-        if (kept) await keepVideo(kept, service);
-        const named = { batch, from: source?.id, typed, untyped };
-        return start(service, request, { ...options, ...sending, outputPath, ...named });
+        if (keptVideo) await keepVideo(keptVideo, service);
+        const rowOptions = { batch, from: source?.id, typed, untyped };
+        return start(service, request, { ...options, ...sendOptions, outputPath, ...rowOptions });
       };
-      const begun = await begin().catch(asVidgenError);
-      if (takenOver) throw takenOver.error;
-      if (begun instanceof VidgenError)
-        return { kind: "ended", ...reportEnd(row, { attempt, status: "unsent", error: begun }) };
-      if (begun.kind === "accepted") {
-        const { started } = begun;
-        const { id } = begun.attempt;
+      const outcome = await loadAndStart().catch(asVidgenError);
+      if (takeover) throw takeover.error;
+      if (outcome instanceof VidgenError)
+        return { kind: "ended", ...reportEnd(row, { attempt, status: "unsent", error: outcome }) };
+      if (outcome.kind === "accepted") {
+        const { started } = outcome;
+        const { id } = outcome.attempt;
         const { remaining_credits, credits_charged: credits, balance_fell } = started;
         costs.started(record, started);
         const details = { remaining_credits, credits, balance_fell };
         onEvent({ event: "started", ...rowFields(row), id, attempt, model: record.model, resumed: false, ...details });
-        return { kind: "running", running: { row, id, attempt, started: begun.attempt } };
+        return { kind: "running", running: { row, id, attempt, started: outcome.attempt } };
       }
-      const { kind: status, error } = begun;
+      const { kind: status, error } = outcome;
       if (status === "unknown" || error.id !== undefined) costs.unknown(record);
-      const notNow = "notNow" in begun ? begun.notNow : undefined;
+      const notNow = "notNow" in outcome ? outcome.notNow : undefined;
       if (status === "refused" && notNow && !signal.aborted) return { kind: "not now", afterMs: notNow.waitMs };
       return { kind: "ended", ...reportEnd(row, { attempt, status, error }) };
     },
@@ -181,10 +181,10 @@ export function createWork(
       if (!started) onEvent({ event: "started", ...rowFields(row), id, attempt, model: record.model, resumed: true });
       const { prompt, model } = record;
       const follow = async () => {
-        const open =
+        const opened =
           started ?? (await openAttempt(service, id, { ...options, outputPath, attempt, words: { prompt, model } }));
         try {
-          const finished = await finish(open, {
+          const finished = await finish(opened, {
             state: (status) => onEvent({ event: "state", ...rowFields(row), id, status }),
             progress: (received, total) =>
               onEvent({ event: "progress", ...rowFields(row), id, received, total: total ?? null }),
@@ -193,7 +193,7 @@ export function createWork(
           await handOver(finished);
           return finished;
         } finally {
-          await close(open);
+          await close(opened);
         }
       };
       const finished = await follow().catch(asVidgenError);

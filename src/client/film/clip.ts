@@ -36,18 +36,18 @@ type ProbeIo = RunIo;
 
 /** Reads the streams of a video and the times of its frames. Throws `usage` if it is not a video, `output`, or the signal's reason. */
 export async function readClip(file: string, options: ProbeOptions, io: ProbeIo): Promise<ClipFacts> {
-  const [known, listed] = await Promise.all([
+  const [description, packetList] = await Promise.all([
     probe(file, ["-show_streams", "-show_format", "-show_data_hash", "CRC32"], options, io),
     probe(file, ["-select_streams", "V:0", "-show_entries", "packet=pts,duration,flags"], options, io),
   ]);
-  const streams = listOf(known.streams);
+  const streams = listOf(description.streams);
   // A cover picture is a video stream too.
   const isPicture = (stream: Fields) => stream.codec_type === "video" && !isAttached(stream);
   const picture = streams.find(isPicture);
-  const frames = readFrames(listOf(listed.packets), picture);
+  const frames = readFrames(listOf(packetList.packets), picture);
   if (picture === undefined || frames === undefined) throw usage(`${file} has no picture that ffmpeg can read.`);
   const sound = streams.find((stream) => stream.codec_type === "audio");
-  const format = isRecord(known.format) ? known.format : {};
+  const format = isRecord(description.format) ? description.format : {};
   const start = numberOf(picture.start_time) ?? 0;
   const rotation = rotationOf(picture);
   return {
@@ -55,7 +55,7 @@ export async function readClip(file: string, options: ProbeOptions, io: ProbeIo)
     picture: Number(picture.index),
     sound: sound && Number(sound.index),
     soundSeconds: sound && numberOf(sound.duration),
-    kind: JSON.stringify([...sameFields.map((name) => picture[name]), rotation]),
+    kind: JSON.stringify([...fieldsOfKind.map((name) => picture[name]), rotation]),
     // ffmpeg's list of files loses a rotation.
     isCopyable:
       String(format.format_name).startsWith("mov,") &&
@@ -77,7 +77,7 @@ export async function readClip(file: string, options: ProbeOptions, io: ProbeIo)
 /** The common codecs that an .mp4 can contain. */
 const copiedCodecs = ["h264", "hevc", "av1", "vp9", "mpeg4"];
 
-const sameFields = [
+const fieldsOfKind = [
   ...["index", "codec_name", "profile", "level", "width", "height", "pix_fmt", "sample_aspect_ratio", "time_base"],
   ...["r_frame_rate", "field_order", "color_range", "color_space", "color_transfer", "color_primaries"],
   "extradata_hash",
@@ -86,8 +86,8 @@ const sameFields = [
 type Fields = Record<string, unknown>;
 
 async function probe(file: string, args: string[], { ffmpeg, signal }: ProbeOptions, io: ProbeIo): Promise<Fields> {
-  const all = ["-hide_banner", "-v", "error", ...args, "-of", "json", ...inputArgs(file)];
-  const result = await runProgram(ffmpeg.ffprobe, all, { signal }, io);
+  const allArgs = ["-hide_banner", "-v", "error", ...args, "-of", "json", ...inputArgs(file)];
+  const result = await runProgram(ffmpeg.ffprobe, allArgs, { signal }, io);
   if (endsEarly(result)) throw notWholeError(file, lastLine(result));
   const fields = parseJson(result.stdout);
   if (result.code !== 0 || !isRecord(fields)) throw usage(`${file} cannot be read as a video: ${lastLine(result)}.`);
@@ -99,12 +99,12 @@ type Frames = { count: number; seconds: number; firstSeconds: number; lastSecond
 /** Sums up the packets of a picture; each is one frame. `undefined` without packets. */
 function readFrames(packets: Fields[], picture: Fields | undefined): Frames | undefined {
   const tick = ratio(picture?.time_base);
-  const shown = packets.filter(({ flags }) => !String(flags).includes("D"));
+  const shownPackets = packets.filter(({ flags }) => !String(flags).includes("D"));
   // Sorted, since packets are in decoding order.
-  const times = shown.map(({ pts }) => Number(pts)).sort((a, b) => a - b);
+  const times = shownPackets.map(({ pts }) => Number(pts)).sort((a, b) => a - b);
   const [first, last] = [times[0], times.at(-1)];
   if (tick === undefined || first === undefined || last === undefined || times.some(Number.isNaN)) return undefined;
-  const duration = shown.find(({ pts }) => Number(pts) === last)?.duration;
+  const duration = shownPackets.find(({ pts }) => Number(pts) === last)?.duration;
   const defaultDuration = 1 / (ratio(picture?.avg_frame_rate) ?? 25) / tick;
   const end = last + (numberOf(duration) ?? defaultDuration);
   return {
@@ -112,7 +112,7 @@ function readFrames(packets: Fields[], picture: Fields | undefined): Frames | un
     seconds: (end - first) * tick,
     firstSeconds: ((times[1] ?? end) - first) * tick,
     lastSeconds: (end - last) * tick,
-    hasDiscarded: shown.length < packets.length,
+    hasDiscarded: shownPackets.length < packets.length,
   };
 }
 
@@ -132,8 +132,8 @@ function shownSize({ width, height, sample_aspect_ratio: sar }: Fields, rotation
 
 /** In degrees; earlier versions of ffprobe report it in the tags. */
 function rotationOf({ side_data_list: list, tags }: Fields): number {
-  const found = listOf(list).find(({ rotation }) => rotation !== undefined)?.rotation;
-  return numberOf(found ?? (isRecord(tags) ? tags.rotate : undefined)) ?? 0;
+  const rotationData = listOf(list).find(({ rotation }) => rotation !== undefined)?.rotation;
+  return numberOf(rotationData ?? (isRecord(tags) ? tags.rotate : undefined)) ?? 0;
 }
 
 function isAttached({ disposition }: Fields): boolean {
@@ -142,8 +142,8 @@ function isAttached({ disposition }: Fields): boolean {
 
 /** A fraction such as "24000/1001" or "1:1"; `undefined` for "0/0". */
 export function ratio(text: unknown): number | undefined {
-  const [over, under = "1"] = String(text).split(/[/:]/);
-  const value = Number(over) / Number(under);
+  const [numerator, denominator = "1"] = String(text).split(/[/:]/);
+  const value = Number(numerator) / Number(denominator);
   return Number.isFinite(value) && value > 0 ? value : undefined;
 }
 

@@ -37,7 +37,7 @@ export async function findFfmpeg(
     const version = /^ffmpeg version (\S+)/m.exec(stderr)?.[1];
     if (code !== 0 || version === undefined) return { kind: "missing", reason: `${ffmpeg} is not a usable ffmpeg` };
     for (const ffprobe of new Set([sibling, "ffprobe"])) {
-      if (!(await runs(ffprobe, io, signal))) continue;
+      if (!(await canRun(ffprobe, io, signal))) continue;
       return { kind: "found", ffmpeg: { ffmpeg, ffprobe, version, hasX264: /\blibx264\b/.test(stdout) } };
     }
     return { kind: "missing", reason: "ffprobe, a part of ffmpeg, was not found" };
@@ -56,7 +56,7 @@ async function findProgram({ env, disk }: FfmpegIo): Promise<string> {
   return kind === "folder" ? join(path, "ffmpeg") : path;
 }
 
-async function runs(program: string, io: FfmpegIo, signal: AbortSignal): Promise<boolean> {
+async function canRun(program: string, io: FfmpegIo, signal: AbortSignal): Promise<boolean> {
   try {
     return (await runWatched(program, ["-version"], { signal }, io)).code === 0;
   } catch (error) {
@@ -133,7 +133,7 @@ export async function runProgram(
 }
 
 /** Longer than a slow disk and the largest picture need between two signs of progress. */
-const stalledMs = 60_000;
+const stallLimitMs = 60_000;
 const checkEveryMs = 15_000;
 
 async function runWatched(
@@ -142,28 +142,28 @@ async function runWatched(
   { signal, stdin, output, onStdout }: ProgramOptions,
   io: RunIo,
 ): Promise<RunResult> {
-  const [over, stalled] = [new AbortController(), new AbortController()];
+  const [runEnd, stall] = [new AbortController(), new AbortController()];
   const progress = createProgressReader();
   const result = { stdout: "", stderr: "" };
   let messages = 0;
-  const snapshot = async () => `${progress.seen()} ${messages} ${await stampOf(output, io)}`;
+  const snapshot = async () => `${progress.snapshot()} ${messages} ${await stampOf(output, io)}`;
   const watch = async () => {
     let last = await snapshot();
-    for (let quietMs = 0; quietMs < stalledMs; ) {
-      await waitMs(checkEveryMs, over.signal, io);
-      if (over.signal.aborted) return;
-      const now = await snapshot();
-      quietMs = now === last ? quietMs + checkEveryMs : 0;
-      last = now;
+    for (let quietMs = 0; quietMs < stallLimitMs; ) {
+      await waitMs(checkEveryMs, runEnd.signal, io);
+      if (runEnd.signal.aborted) return;
+      const current = await snapshot();
+      quietMs = current === last ? quietMs + checkEveryMs : 0;
+      last = current;
     }
     const line = lastLine({ code: 1, ...result }, "it wrote nothing");
-    const seconds = stalledMs / 1000;
-    stalled.abort(new VidgenError("output", `${program} made no progress for ${seconds} s and was ended: ${line}.`));
+    const seconds = stallLimitMs / 1000;
+    stall.abort(new VidgenError("output", `${program} made no progress for ${seconds} s and was ended: ${line}.`));
   };
   void watch();
   try {
     const { code, stderr } = await io.run(program, args, {
-      signal: AbortSignal.any([signal, stalled.signal]),
+      signal: AbortSignal.any([signal, stall.signal]),
       env: programEnv(io.env),
       stdin,
       onStdout(text) {
@@ -178,7 +178,7 @@ async function runWatched(
     });
     return { code, stdout: result.stdout, stderr };
   } finally {
-    over.abort();
+    runEnd.abort();
   }
 }
 
@@ -203,18 +203,18 @@ async function stampOf(path: string | undefined, { disk }: RunIo): Promise<strin
 /** Reads the progress of a program. A program that hangs may repeat the lines of `-progress` with other rates, so rates are ignored. */
 function createProgressReader() {
   const values = new Map<string, string>();
-  let [rest, others] = ["", 0];
+  let [rest, otherLines] = ["", 0];
   return {
     add(text: string): void {
       const lines = (rest + text).split("\n");
       rest = lines.pop() ?? "";
       for (const line of lines) {
         const [, name, value = ""] = /^(\w+)=(.*)$/.exec(line) ?? [];
-        if (name === undefined) others++;
+        if (name === undefined) otherLines++;
         else if (/^(frame|total_size|out_time_us)$/.test(name)) values.set(name, value);
       }
     },
-    seen: () => `${[...values.values()].join(" ")} ${others}`,
+    snapshot: () => `${[...values.values()].join(" ")} ${otherLines}`,
   };
 }
 

@@ -38,10 +38,10 @@ export type JoinOptions = {
   onProgress?: ((percent: number) => void) | undefined;
   /** Called when the film is complete, before it gets its name. */
   onWhole?: ((film: Omit<FilmLine, "kind">) => Promise<void>) | undefined;
-} & Replacing;
+} & ReplaceOptions;
 
 /** Which file a film may replace: any file, or an unchanged earlier film. */
-export type Replacing = { overwrite?: boolean | undefined; earlier?: FilmLine | undefined };
+export type ReplaceOptions = { overwrite?: boolean | undefined; earlier?: FilmLine | undefined };
 
 type JoinIo = LeaseIo & Pick<Io, "env" | "run" | "limit" | "platform">;
 
@@ -63,10 +63,10 @@ export async function joinClips(
   if (clips.length === 0) throw usage("There are no clips to join.");
   if (clips.length > maxFilmClips) throw usage(`A film can have at most ${maxFilmClips} clips, not ${clips.length}.`);
   // Compared by identity: the path may go through a linked folder.
-  const existing = await identify(outputPath, io.disk).catch(() => undefined);
+  const existingFile = await identify(outputPath, io.disk).catch(() => undefined);
   for (const { file } of clips) {
     await checkWhole(file, io.disk);
-    if (isSameFile(await identify(file, io.disk), existing))
+    if (isSameFile(await identify(file, io.disk), existingFile))
       throw usage(`${outputPath} is one of the clips: choose another name for the film.`);
   }
   await checkFilmPath(outputPath, options, io);
@@ -81,15 +81,15 @@ export async function joinClips(
     );
   const { lease } = acquired;
   try {
-    const running = { ...options, signal: AbortSignal.any([signal, lease.lost]) };
-    const hash = await hashClips(clips, running.signal, io.disk);
+    const leasedOptions = { ...options, signal: AbortSignal.any([signal, lease.lost]) };
+    const hash = await hashClips(clips, leasedOptions.signal, io.disk);
     if (!overwrite && earlier?.clips === hash && (await hasContent(outputPath, earlier, io.disk))) {
       const { copied, frames, seconds } = earlier;
       return { path: outputPath, copied, frames, seconds, dropped: [], isUpToDate: true };
     }
     options.onProgress?.(0);
-    const film = await writeFilm(clips, part, running, io);
-    const content = await syncFilm(part, running.signal, io.disk);
+    const film = await writeFilm(clips, part, leasedOptions, io);
+    const content = await syncFilm(part, leasedOptions.signal, io.disk);
     await lease.confirm();
     const { copied, frames, seconds } = film;
     await options.onWhole?.({ file: outputPath, clips: hash, copied, frames, seconds, ...content });
@@ -124,7 +124,7 @@ async function hashClips(clips: readonly FilmClip[], signal: AbortSignal, disk: 
 type FilmPathIo = Pick<Io, "disk" | "platform">;
 
 /** Throws `usage` for a name that the platform cannot use, and `output` if the file exists and may not be replaced, or cannot be written. */
-export async function checkFilmPath(outputPath: string, replacing: Replacing, io: FilmPathIo): Promise<void> {
+export async function checkFilmPath(outputPath: string, replacing: ReplaceOptions, io: FilmPathIo): Promise<void> {
   await checkFilmFree(outputPath, replacing, io);
   const { disk } = io;
   await disk.access(dirname(outputPath), disk.constants.W_OK).catch((error) => {
@@ -133,7 +133,7 @@ export async function checkFilmPath(outputPath: string, replacing: Replacing, io
 }
 
 /** The first half of `checkFilmPath`, which does not need the folder to exist. */
-export async function checkFilmFree(outputPath: string, replacing: Replacing, io: FilmPathIo): Promise<void> {
+export async function checkFilmFree(outputPath: string, replacing: ReplaceOptions, io: FilmPathIo): Promise<void> {
   checkWindowsNames(outputPath, io.platform);
   const { disk } = io;
   await checkFree(outputPath, await mayReplace(outputPath, replacing, disk), disk).catch((error) => {
@@ -142,7 +142,11 @@ export async function checkFilmFree(outputPath: string, replacing: Replacing, io
   await checkReplaceable(outputPath, io);
 }
 
-async function mayReplace(outputPath: string, { overwrite = false, earlier }: Replacing, disk: Disk): Promise<boolean> {
+async function mayReplace(
+  outputPath: string,
+  { overwrite = false, earlier }: ReplaceOptions,
+  disk: Disk,
+): Promise<boolean> {
   return overwrite || (earlier !== undefined && hasContent(outputPath, earlier, disk));
 }
 
@@ -217,18 +221,21 @@ function createProgress(seconds: number, onProgress: JoinOptions["onProgress"]):
 async function checkFilm(part: string, plan: FilmPlan, options: JoinOptions, io: JoinIo): Promise<void> {
   const { frames, seconds, soundSeconds } = await readClip(part, options, io).catch((error) => {
     if (options.signal.aborted) throw options.signal.reason;
-    throw notWhole("it cannot be read", error);
+    throw incompleteFilmError("it cannot be read", error);
   });
-  if (frames !== plan.frames) throw notWhole(`it has ${frames} frames instead of ${plan.frames}`);
+  if (frames !== plan.frames) throw incompleteFilmError(`it has ${frames} frames instead of ${plan.frames}`);
   // The duration of two video or audio frames (AAC, 1,024 samples), whichever is longer.
   const tolerance = Math.max(2 / plan.rate, 2_048 / 48_000);
   const isNear = (length: number) => Math.abs(length - plan.seconds) <= tolerance;
-  if (!isNear(seconds)) throw notWhole(`it is ${seconds.toFixed(2)} s long instead of ${plan.seconds.toFixed(2)} s`);
+  if (!isNear(seconds))
+    throw incompleteFilmError(`it is ${seconds.toFixed(2)} s long instead of ${plan.seconds.toFixed(2)} s`);
   if (plan.hasSound && !isNear(soundSeconds ?? 0))
-    throw notWhole(`its sound is ${(soundSeconds ?? 0).toFixed(2)} s long instead of ${plan.seconds.toFixed(2)} s`);
+    throw incompleteFilmError(
+      `its sound is ${(soundSeconds ?? 0).toFixed(2)} s long instead of ${plan.seconds.toFixed(2)} s`,
+    );
 }
 
-function notWhole(reason: string, cause?: unknown): VidgenError {
+function incompleteFilmError(reason: string, cause?: unknown): VidgenError {
   return new VidgenError("output", `ffmpeg wrote an incomplete film: ${reason}. The clips are unchanged.`, {
     cause,
   });

@@ -41,9 +41,9 @@ export async function keepLastFrame(
   } catch (error) {
     throw outputError(error, folder);
   }
-  const { path: taken, sha256, isNearlyOneColor } = await lastFrame(video, folder, options, io);
+  const { path: newPath, sha256, isNearlyOneColor } = await lastFrame(video, folder, options, io);
   const path = join(folder, frameName(hash, sha256));
-  await disk.rename(taken, path).catch((error) => {
+  await disk.rename(newPath, path).catch((error) => {
     throw outputError(error, path);
   });
   return { path, isNearlyOneColor };

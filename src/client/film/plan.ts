@@ -68,13 +68,13 @@ export function planEncoding(clips: readonly { clip: ClipFacts; isContinued: boo
     const frames = Math.max(1, Math.round((clip.seconds - from) * perSecond));
     return { clip, isDropped, from: clip.startSeconds + from, frames, seconds: frames / perSecond };
   });
-  const scale = scaleTo(evenly(largest.width), evenly(largest.height));
+  const scale = scaleTo(toEven(largest.width), toEven(largest.height));
   const pictures = shots.map(({ clip, isDropped, frames }, i) => {
     const start = isDropped ? "trim=start_frame=1,setpts=PTS-STARTPTS," : "";
     // With a variable rate, the filter `fps` drops the duration of the last frame, so the last frame is repeated.
     const last = Math.ceil(clip.lastSeconds * perSecond) + 1;
-    const exact = `tpad=stop=${last}:stop_mode=clone,trim=end_frame=${frames}`;
-    return `[${i}:${clip.picture}]setpts=PTS-STARTPTS,${start}fps=${rate},${scale},${exact}[v${i}]`;
+    const exactLength = `tpad=stop=${last}:stop_mode=clone,trim=end_frame=${frames}`;
+    return `[${i}:${clip.picture}]setpts=PTS-STARTPTS,${start}fps=${rate},${scale},${exactLength}[v${i}]`;
   });
   const sound = planSound(shots, 0);
   const filters = [...pictures, ...concat("v", shots.length, "v=1:a=0"), ...(sound?.filters ?? [])];
@@ -95,7 +95,7 @@ export function planEncoding(clips: readonly { clip: ClipFacts; isContinued: boo
 }
 
 /** yuv420p needs even sides. */
-function evenly(side: number): number {
+function toEven(side: number): number {
   return Math.max(2, 2 * Math.round(side / 2));
 }
 

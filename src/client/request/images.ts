@@ -68,7 +68,7 @@ function noteOf(files: string[], size: number): string {
 }
 
 /** Reads a local image; the previous ones have `before` bytes. */
-async function readLocal(image: string, before: number): Promise<{ format: ImageFormat; bytes: Buffer }> {
+async function readLocal(image: string, previousBytes: number): Promise<{ format: ImageFormat; bytes: Buffer }> {
   const refuse = (reason: string) => usage(`Cannot read the image "${image}": ${reason}.`);
   try {
     const path = /^file:/i.test(image) ? fileURLToPath(image) : image;
@@ -77,9 +77,9 @@ async function readLocal(image: string, before: number): Promise<{ format: Image
     try {
       const stats = await file.stat();
       if (stats.isDirectory()) throw refuse("it is a folder");
-      if (!stats.isFile()) throw refuse(noFile);
+      if (!stats.isFile()) throw refuse(notAFile);
       if (stats.size === 0) throw refuse("it is empty");
-      checkTotal(before + stats.size, refuse);
+      checkTotal(previousBytes + stats.size, refuse);
       const bytes = await file.readFile();
       return { format: checkFormat(bytes, refuse), bytes };
     } finally {
@@ -87,15 +87,15 @@ async function readLocal(image: string, before: number): Promise<{ format: Image
     }
   } catch (error) {
     if (error instanceof VidgenError) throw error;
-    throw refuse(systemReason(error, { ENOENT: "it is neither a file nor an http(s) URL", ENXIO: noFile }));
+    throw refuse(systemReason(error, { ENOENT: "it is neither a file nor an http(s) URL", ENXIO: notAFile }));
   }
 }
 
 type Refuse = (reason: string) => VidgenError;
 
-function checkBytes(image: Uint8Array, before: number): { format: ImageFormat; bytes: Buffer } {
+function checkBytes(image: Uint8Array, previousBytes: number): { format: ImageFormat; bytes: Buffer } {
   const refuse = (reason: string) => usage(`Cannot use the bytes of an image: ${reason}.`);
-  checkTotal(before + image.byteLength, refuse);
+  checkTotal(previousBytes + image.byteLength, refuse);
   const bytes = Buffer.from(image);
   return { format: checkFormat(bytes, refuse), bytes };
 }
@@ -111,7 +111,7 @@ function checkFormat(bytes: Buffer, refuse: Refuse): ImageFormat {
   return format;
 }
 
-const noFile = "it is a pipe, a socket or a device";
+const notAFile = "it is a pipe, a socket or a device";
 
 /** The name in a `data:` URL. */
 type ImageFormat = "png" | "jpeg" | "webp";

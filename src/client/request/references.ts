@@ -4,7 +4,7 @@ import type { Images } from "../../protocol/fields.ts";
 export type References = ReadonlyMap<string, readonly string[]>;
 
 /** A request's texts and images in which references were named. */
-export type Named = {
+export type NamedReferences = {
   prompt: string;
   images: Images;
   /** The references that are used. */
@@ -34,16 +34,16 @@ export function beginsWithReference(text: string, references: References): boole
  * Replaces `@hero` in a prompt by "hero", and adds the images of each reference that the prompt or `--reference` names, each once. An unknown
  * name stays as it was typed.
  */
-export function nameReferences(prompt: string, images: Images, references: References): Named {
-  const typed = (images.referenceUrls ?? []).flatMap(splitNames);
+export function nameReferences(prompt: string, images: Images, references: References): NamedReferences {
+  const typedImages = (images.referenceUrls ?? []).flatMap(splitNames);
   const mentioned = findMentions(prompt, references);
-  const used = [...new Set([...typed.flatMap((image) => knownName(image, references) ?? []), ...mentioned])];
+  const used = [...new Set([...typedImages.flatMap((image) => knownName(image, references) ?? []), ...mentioned])];
   if (used.length === 0) return { prompt, images, names: [] };
-  const own = typed.filter((image) => knownName(image, references) === undefined);
-  const named = used.flatMap((name) => references.get(name) ?? []);
+  const otherImages = typedImages.filter((image) => knownName(image, references) === undefined);
+  const referenceImages = used.flatMap((name) => references.get(name) ?? []);
   return {
     prompt: prompt.replace(mention, (whole, name) => (references.has(name) ? name : whole)),
-    images: { ...images, referenceUrls: [...own, ...named] },
+    images: { ...images, referenceUrls: [...otherImages, ...referenceImages] },
     names: used,
   };
 }

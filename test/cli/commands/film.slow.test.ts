@@ -216,7 +216,7 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
     writeFileSync(file, "prompt,from\nred,\nblue,\nlime,previous\n");
     expect(await world.vidgen(...line)).toMatchObject({
       code: 0,
-      stderr: expect.stringContaining("Line 4 still starts where an earlier video ended"),
+      stderr: expect.stringContaining("Line 4 still begins with the last frame of an earlier video"),
     });
     expect(startsOf(world).map(([prompt]) => prompt)).toEqual(["red", "lime", "blue"]);
     expect(runsOf(film)).toEqual([

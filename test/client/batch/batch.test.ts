@@ -205,7 +205,7 @@ test.each([
   const machine = createMachine(service);
   const shots = machine.rows("a", "b", "c");
   const { end, statuses } = await machine.run(shots);
-  expect(end.stopped).toMatchObject({ code });
+  expect(end.stopError).toMatchObject({ code });
   expect(statuses).toEqual({ 1: "completed", 2: "refused" });
   service.fault = undefined;
   expect((await machine.run(shots)).statuses).toEqual({ 2: "completed", 3: "completed" });
@@ -229,7 +229,7 @@ test("three unknown outcomes in a row stop it", async () => {
   const service = createService({ fault: () => new Response("oops", { status: 500 }) });
   const { rows, run } = createMachine(service);
   const { end } = await run(rows("a", "b", "c", "d"));
-  expect(end.stopped).toMatchObject({ code: "unknown" });
+  expect(end.stopError).toMatchObject({ code: "unknown" });
   expect(service.starts).toBe(3);
 });
 
@@ -260,9 +260,9 @@ test.each([
   const service = createService({ credits: 1000 });
   const { rows, run } = createMachine(service);
   const shots = rows(..."abcdefgh");
-  expect((await run(shots.slice(0, 3), limit)).end.stopped).toBeUndefined();
+  expect((await run(shots.slice(0, 3), limit)).end.stopError).toBeUndefined();
   const { end } = await run(shots, limit);
-  expect(end.stopped).toMatchObject({ code: "credits" });
+  expect(end.stopError).toMatchObject({ code: "credits" });
   expect(service.generations).toHaveLength(count);
 });
 

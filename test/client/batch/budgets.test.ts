@@ -49,7 +49,7 @@ test.each(odd)("a run with a budget stops after a start at which the balance %s"
     const before = await learn(budgeted);
     const { machine, service, rows } = budgeted;
     const { end } = await machine.run(rows, budget);
-    expect(end.stopped).toMatchObject({ code: "credits", message: /did not state what a start cost/ });
+    expect(end.stopError).toMatchObject({ code: "credits", message: /did not state what a start cost/ });
     expect(service.starts - before).toBe(1);
   }
 });
@@ -79,7 +79,7 @@ test("what others spend is no cost of a row, and counts for the budget where the
   await learn(budgeted);
   const { machine, rows } = budgeted;
   const { events, end } = await machine.run(rows, { maxCredits: 70 });
-  expect(end.stopped).toMatchObject({ code: "credits", message: /^Up to 45 of at most 70 credits are spent/ });
+  expect(end.stopError).toMatchObject({ code: "credits", message: /^Up to 45 of at most 70 credits are spent/ });
   expect(costsOf(events)).toEqual([
     [undefined, 10],
     [undefined, 35],
@@ -160,7 +160,7 @@ test.each([
 ])("%s: the price of a short video is not that of a long one, and the first of each runs alone", async (_, budget) => {
   const { service, machine, rows } = createStated(mixed);
   const { end } = await machine.run(rows, { jobs: 8, ...budget });
-  expect(end.stopped).toMatchObject({ code: "credits" });
+  expect(end.stopError).toMatchObject({ code: "credits" });
   expect(service.generations.map(({ request, running }) => [request.duration, running])).toEqual([
     [4, 0],
     [60, 0],
@@ -198,7 +198,7 @@ test("a row that may have been charged counts at the price of its kind", async (
   const { service, machine, rows } = createStated([short, short, short, short, short]);
   service.fault = (prompt, accept) => (prompt === "fox 1" ? accept() && new Response("", { status: 502 }) : undefined);
   const { end } = await machine.run(rows, { jobs: 4, maxCredits: 3 });
-  expect(end.stopped).toMatchObject({ message: /^Up to 3 of at most 3 credits are spent/ });
+  expect(end.stopError).toMatchObject({ message: /^Up to 3 of at most 3 credits are spent/ });
   expect(service.generations).toHaveLength(3);
 });
 
@@ -207,7 +207,7 @@ test("--max-cost counts what the service states of a video that failed, over all
   const rows = [1, 2, 3, 4].map((line) => machine.row(`[fail] ${line}`, { line, fields: long }));
   for (let run = 0; run < 2; run++) {
     const { end } = await machine.run(rows, { jobs: 4, maxCost: 11 });
-    expect(end.stopped).toMatchObject({ message: /^Up to \$10 of at most \$11 are spent, .* costs up to \$5:/ });
+    expect(end.stopError).toMatchObject({ message: /^Up to \$10 of at most \$11 are spent, .* costs up to \$5:/ });
     expect(service.generations).toHaveLength(2);
   }
 });
@@ -220,9 +220,9 @@ test("a service that states each cost and no balance keeps a budget, and cannot 
     return Response.json({ success: true, data: { id, status: "processing" }, credits_charged: 1 });
   };
   const kept = await machine.run(rows, { keepCredits: 990 });
-  expect(kept.end.stopped).toMatchObject({ message: /did not state what a start cost/ });
+  expect(kept.end.stopError).toMatchObject({ message: /did not state what a start cost/ });
   expect(service.generations).toHaveLength(1);
-  expect((await machine.run(rows, { maxCredits: 4 })).end.stopped).toMatchObject({
+  expect((await machine.run(rows, { maxCredits: 4 })).end.stopError).toMatchObject({
     message: /^4 of at most 4 credits/,
   });
   expect(service.generations).toHaveLength(4);
@@ -237,7 +237,7 @@ test("without a budget no row waits for a price", async () => {
 test("where the service states no cost, rows of all kinds run side by side, and the fall stops the budget", async () => {
   const { service, machine, rows } = createStated(mixed, { statesPrice: false });
   const { end } = await machine.run(rows, { jobs: 10, maxCredits: 120 });
-  expect(end.stopped).toMatchObject({ code: "credits" });
+  expect(end.stopError).toMatchObject({ code: "credits" });
   expect(service.generations.map(({ running }) => running)).toEqual([0, 1, 2, 3, 4]);
 });
 
@@ -248,7 +248,7 @@ test("what others spend and buy is nothing to a budget where the service states 
     return accept();
   };
   const { end, events } = await machine.run(rows, { maxCredits: 4 });
-  expect([end.stopped, service.generations.length]).toEqual([undefined, 4]);
+  expect([end.stopError, service.generations.length]).toEqual([undefined, 4]);
   expect(costsOf(events)).toEqual([1, 1, 1, 1].map((credits) => [credits, undefined]));
   expect(
     (await machine.open([...rows, machine.row("owl", { line: 9, fields: short })], { isDryRun: true })).plan,

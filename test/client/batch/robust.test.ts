@@ -16,7 +16,7 @@ test("a listener that throws stops the starts, and what was started is saved", a
       if (event === name) throw new Error("my own bug");
     };
     const { end } = await run(shots, { jobs: 1, onEvent });
-    expect(end.stopped).toMatchObject({ message: /my own bug/ });
+    expect(end.stopError).toMatchObject({ message: /my own bug/ });
     expect(service.starts).toBe(name === "ended" ? 1 : service.generations.length);
     expect(service.generations).toHaveLength(1);
     expect(shots.slice(0, 1).map(videoOf)).toEqual([expect.stringContaining("a")]);
@@ -45,7 +45,7 @@ test("generations that run for long do not make a busy service look dead", async
     service.generations.length > 0 && lag++ % 2 === 1 ? Response.json({}, { status: 429 }) : undefined;
   const { rows, run } = createMachine(service);
   const { end, statuses } = await run(rows("a", "b", "c"), { timeoutMs: 3600_000 });
-  expect(end.stopped).toBeUndefined();
+  expect(end.stopError).toBeUndefined();
   expect(statuses).toEqual({ 1: "completed", 2: "completed", 3: "completed" });
 });
 
@@ -57,7 +57,7 @@ test.each([
   const service = createService({ fault: () => Response.json({}, { status: 429, headers }) });
   const { rows, run } = createMachine(service);
   const { end } = await run(rows("a"));
-  expect(end.stopped).toMatchObject({ code: "network" });
+  expect(end.stopError).toMatchObject({ code: "network" });
   expect(service.clock.now()).toBeLessThan(20 * 60_000);
 });
 
@@ -120,7 +120,7 @@ test("a lock that can no longer be refreshed stops the run before the start, and
     String(path).includes(join("results.jsonl.lock", "/")) ? failing() : real.utimes(path, ...times);
   const { end } = await machine.run(machine.rows("a"), { disk: { ...real, utimes } });
   const message = `Cannot write ${machine.results}.lock: too many open files.`;
-  expect(end.stopped).toMatchObject({ code: "output", message });
+  expect(end.stopError).toMatchObject({ code: "output", message });
   expect(service.starts).toBe(0);
 });
 
@@ -140,7 +140,7 @@ test("a lost lease stops the run: another process goes on with it", async () => 
   await service.clock.sleep(30_000);
   rmSync(`${machine.results}.lock`, { recursive: true });
   const { end } = await running;
-  expect(end.stopped).toMatchObject({ code: "output", message: /no longer holds/ });
+  expect(end.stopError).toMatchObject({ code: "output", message: /no longer holds/ });
   expect(service.starts).toBe(1);
 });
 

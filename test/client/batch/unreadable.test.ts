@@ -100,9 +100,9 @@ test("the results file is deleted while the batch runs: what the journal knows o
 
 test("a line of which a full disk has taken half does not make the lines after it unreadable", async () => {
   const { machine } = await createPaid();
-  const { source, attempts } = await readResults(machine.results, systemMachine.disk);
+  const { lastRun, attempts } = await readResults(machine.results, systemMachine.disk);
   const [intent] = attempts[0] ?? [];
-  if (!source || !intent) throw new Error("nothing is written down");
+  if (!lastRun || !intent) throw new Error("nothing is written down");
   const line = { ...intent, attempt: "another" };
   let isFull = true;
   const open: Disk["open"] = async (...args) => {
@@ -110,7 +110,7 @@ test("a line of which a full disk has taken half does not make the lines after i
     const write = (bytes: Buffer) => file.write(isFull ? bytes.subarray(0, 30) : bytes);
     return Object.assign(Object.create(file), { write });
   };
-  const { append } = openResults(machine.results, source, {
+  const { append } = openResults(machine.results, lastRun, {
     redact: (text) => text,
     ...systemMachine,
     disk: { ...systemMachine.disk, open },

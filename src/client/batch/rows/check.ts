@@ -58,7 +58,7 @@ export function createRowCheck(
 ) {
   const { columns } = table;
   const settings = readSetFields(flags.set);
-  const wrongFlags = checkFlags(flags, settings, { isLocal }, faults);
+  const faultyFlags = checkFlags(flags, settings, { isLocal }, faults);
   const prepare = createTemplates(table, { eachNames, flags: templateWords(flags) }, faults);
   const fillPrompt = flags.prompt === undefined ? undefined : prepare(flags.prompt, { label: "--prompt" });
   const fillOutputPath = flags.output === undefined ? undefined : prepare(flags.output, { label: "-o" });
@@ -66,13 +66,13 @@ export function createRowCheck(
   const ids = new Map<string, number>();
 
   const addFault = ({ field, text, subject }: FieldFault, row: TableLine, variant: Variant) => {
-    if (wrongFlags.has(field) && !row.texts.has(field)) return;
-    const whole = subject === undefined ? text : `${subject} ${text}`;
+    if (faultyFlags.has(field) && !row.texts.has(field)) return;
+    const message = subject === undefined ? text : `${subject} ${text}`;
     if (field === "prompt" && !columns.has(field) && !eachNames.includes(field))
       return faults.add(`there is neither a column prompt nor --prompt; the columns are ${listColumns(columns)}`);
     if (subject === undefined && variant.some(([name]) => name === field))
-      return faults.add(`--each ${field} ${whole}`);
-    faults.add(whole, { line: row.line, where: columns.get(field) });
+      return faults.add(`--each ${field} ${message}`);
+    faults.add(message, { line: row.line, where: columns.get(field) });
   };
 
   const findId = (row: TableLine, variant: Variant) => {
@@ -91,16 +91,16 @@ export function createRowCheck(
 
   const readInput = (row: TableLine, n: number): FieldInput & { names: readonly string[] } => {
     const { texts } = row;
-    const extra = { ...withoutGiven(settings, row), ...row.extra };
+    const extra = { ...withoutRowFields(settings, row), ...row.extra };
     // A faulty template counts as a prompt: its fault was already added.
-    const bare = texts.get("prompt") ?? (fillPrompt ? (fillPrompt(row, n) ?? placeholderPrompt) : "");
-    const own = fieldTexts(texts);
-    const model = own.model ?? flags.texts.model;
-    const replaced = replacesSourceImages({ extra }) || texts.has("from") ? { imageUrl: [] } : {};
-    const named = nameReferences(bare, { ...flags.images, ...row.images, ...replaced }, references);
-    const prompt = joinStyle(named.prompt, flags.style);
-    const { names } = named;
-    return { texts: { ...flags.texts, ...own, prompt, model }, images: named.images, extra, names };
+    const typedPrompt = texts.get("prompt") ?? (fillPrompt ? (fillPrompt(row, n) ?? placeholderPrompt) : "");
+    const rowTexts = fieldTexts(texts);
+    const model = rowTexts.model ?? flags.texts.model;
+    const noFlagImage = replacesSourceImages({ extra }) || texts.has("from") ? { imageUrl: [] } : {};
+    const resolved = nameReferences(typedPrompt, { ...flags.images, ...row.images, ...noFlagImage }, references);
+    const prompt = joinStyle(resolved.prompt, flags.style);
+    const { names } = resolved;
+    return { texts: { ...flags.texts, ...rowTexts, prompt, model }, images: resolved.images, extra, names };
   };
 
   const readOutputPath = async (row: TableLine, n: number, input: FieldInput) => {
@@ -122,13 +122,13 @@ export function createRowCheck(
     const { names, ...input } = readInput(row, n);
     if (names.length > 0 && !isLocal) {
       const where = columns.get(row.images?.referenceUrls ? "referenceUrls" : "prompt");
-      const named = names.map((name) => `@${name}`).join(", ");
-      faults.add(`${named} needs reference images, which only --local and --engine take`, { line: row.line, where });
+      const mentions = names.map((name) => `@${name}`).join(", ");
+      faults.add(`${mentions} needs reference images, which only --local and --engine take`, { line: row.line, where });
       return undefined;
     }
     const hasFrame = row.texts.has("from");
-    const whole = hasFrame ? { ...input, images: { ...input.images, imageUrl: [placeholderFrame] } } : input;
-    for (const fault of findFaults(whole, { isLocal })) addFault(fault, row, variant);
+    const completeInput = hasFrame ? { ...input, images: { ...input.images, imageUrl: [placeholderFrame] } } : input;
+    for (const fault of findFaults(completeInput, { isLocal })) addFault(fault, row, variant);
     if (hasFrame && (row.images?.imageUrl !== undefined || replacesSourceImages(input)))
       faults.add("cannot be combined with an image: the row begins with a frame", {
         line: row.line,
@@ -138,27 +138,27 @@ export function createRowCheck(
       faults.add(`an image ${networkFault}`, { line: row.line });
       return undefined;
     }
-    const seen = await images.check(input.images);
+    const checkedImages = await images.check(input.images);
     const outputPath = await readOutputPath(row, n, input);
-    if ("fault" in seen) {
-      const { field, fault } = seen;
+    if ("fault" in checkedImages) {
+      const { field, fault } = checkedImages;
       if (row.images?.[field]) addFault({ field, text: fault }, row, variant);
       else faults.add(`${flagsOfImages.get(field)}: ${fault}`);
       return undefined;
     }
-    const request = toRequest({ ...input, images: seen.recorded });
+    const request = toRequest({ ...input, images: checkedImages.recorded });
     const record = recordOf(request);
     const untyped = [...(flags.untyped ?? []), ...(names.length > 0 ? ["prompt", "referenceUrls"] : [])];
     const typed = flags.typed && hashTyped(row, flags.typed);
-    const known = { id, line: line.line, outputPath, typed, untyped: untyped.length > 0 ? untyped : undefined };
-    if (hasFrame) return { ...known, record, load: createFramedLoad(input, record, line.line) };
-    if (seen.isFile) {
+    const rowFields = { id, line: line.line, outputPath, typed, untyped: untyped.length > 0 ? untyped : undefined };
+    if (hasFrame) return { ...rowFields, record, load: createFramedLoad(input, record, line.line) };
+    if (checkedImages.isFile) {
       const files = localImages(input.images);
-      return { ...known, record, load: createFileLoad(input, record, line.line), files };
+      return { ...rowFields, record, load: createFileLoad(input, record, line.line), files };
     }
     // Saves memory: a request without secrets is its own record.
     const isSame = JSON.stringify(record) === JSON.stringify(request);
-    return { ...known, record: isSame ? request : record, load: createKeptLoad(request) };
+    return { ...rowFields, record: isSame ? request : record, load: createKeptLoad(request) };
   };
 }
 
@@ -190,9 +190,9 @@ function checkFlags(
   // The number of images depends on the row's model, so it is not checked here.
   const texts = { ...flags.texts, prompt: flags.prompt ?? placeholderPrompt };
   const input = { texts, images: flags.images, extra: { imageUrl: "", ...settings } };
-  const found = [...findFaults(input, destination)];
-  for (const fault of found) faults.add(describeFlagFault(fault));
-  return new Set(found.map(({ field }) => field));
+  const flagFaults = [...findFaults(input, destination)];
+  for (const fault of flagFaults) faults.add(describeFlagFault(fault));
+  return new Set(flagFaults.map(({ field }) => field));
 }
 
 /** The fields among the cells of a row. */
@@ -214,7 +214,7 @@ function withVariant(line: TableLine, variant: Variant): TableLine {
 }
 
 /** The fields of `--set` that the row does not set itself. */
-function withoutGiven(settings: Record<string, unknown>, { texts, images }: TableLine): Record<string, unknown> {
+function withoutRowFields(settings: Record<string, unknown>, { texts, images }: TableLine): Record<string, unknown> {
   const hasImage = images?.imageUrl !== undefined || texts.has("from");
   return Object.fromEntries(
     Object.entries(settings).filter(([field]) => !texts.has(field) && !(hasImage && isSourceImage(field))),

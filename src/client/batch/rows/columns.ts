@@ -9,12 +9,12 @@ const knownSpellings = new Map(knownColumns.map((name) => [flattenColumn(name), 
 
 const spellings = new Map([
   ...fields.flatMap((field) =>
-    otherSpellings(field).map((name): [string, string] => [flattenColumn(name), field.name]),
+    extraSpellings(field).map((name): [string, string] => [flattenColumn(name), field.name]),
   ),
   ...knownSpellings,
 ]);
 
-function otherSpellings(field: Field): string[] {
+function extraSpellings(field: Field): string[] {
   const { flag, aliases = [] } = field;
   return flag === undefined ? [...aliases] : [flagOf(field, "long"), ...aliases];
 }
@@ -39,10 +39,10 @@ const otherUnits = ["ms", "msec", "millis", "milliseconds", "min", "mins", "minu
 
 /** The known column and the unit of a header: the unit is in brackets, or the last word. */
 function readUnit(name: string) {
-  const [, bare = "", bracketed] = /^(.+?)\s*[([]([^()[\]]*)[)\]]$/.exec(name) ?? [];
+  const [, nameBefore = "", bracketed] = /^(.+?)\s*[([]([^()[\]]*)[)\]]$/.exec(name) ?? [];
   const words = name.replace(/(?<=[a-z])(?=[A-Z])/g, " ");
   const [, start = "", last = ""] = /^(.+?)[-_\s]+(?:in[-_\s]+)?([a-z]+)$/i.exec(words) ?? [];
-  const column = spellings.get(flattenColumn(bracketed === undefined ? start : bare));
+  const column = spellings.get(flattenColumn(bracketed === undefined ? start : nameBefore));
   const { units = [] } = fields.find((field) => field.name === column) ?? {};
   const unit = flattenColumn(bracketed ?? last);
   const isUnit = units.includes(unit) || (units.includes("s") && otherUnits.includes(unit));
@@ -63,8 +63,8 @@ export function guessColumn(word: string): string | undefined {
 
 /** Why an unused column looks like a known one; `undefined` if it does not. */
 export function findLikeness(name: string): string | undefined {
-  const { column, unit = "", units: [usual] = [] } = readUnit(name) ?? {};
-  if (usual !== undefined && otherUnits.includes(unit)) return `${column} is in ${usual}.`;
+  const { column, unit = "", units: [fieldUnit] = [] } = readUnit(name) ?? {};
+  if (fieldUnit !== undefined && otherUnits.includes(unit)) return `${column} is in ${fieldUnit}.`;
   const guess = column ?? guessColumn(name);
   return guess && `did you mean ${guess}?`;
 }

@@ -9,13 +9,13 @@ export type CsvFormat = "csv" | "tsv";
 /** The records of a CSV or TSV (RFC 4180), with the header. Blank lines are skipped. */
 export async function* readCsv(bytes: Buffer, format: CsvFormat, faults: Faults): AsyncGenerator<CsvRecord> {
   const { parse } = await import("csv-parse");
-  const named = format === "csv" ? findNamedSeparator(bytes) : undefined;
-  let isNaming = named !== undefined;
+  const namedSeparator = format === "csv" ? findNamedSeparator(bytes) : undefined;
+  let isSeparatorRecord = namedSeparator !== undefined;
   // The parser reports skipped records before it returns earlier records, and a line finder cannot go back, so there are two.
   const [lineAt, skippedLineAt] = [createLineFinder(bytes), createLineFinder(bytes)];
   const parser = parse({
     bom: true,
-    delimiter: format === "csv" ? (named ?? findSeparator(bytes)) : "\t",
+    delimiter: format === "csv" ? (namedSeparator ?? findSeparator(bytes)) : "\t",
     record_delimiter: ["\r\n", "\n", "\r"],
     skip_empty_lines: true,
     relax_column_count: true,
@@ -31,8 +31,8 @@ export async function* readCsv(bytes: Buffer, format: CsvFormat, faults: Faults)
   });
   for await (const found of Readable.from(split(bytes), { objectMode: false }).pipe(parser)) {
     const { record: cells, info }: ParsedRecord = found;
-    if (isNaming) {
-      isNaming = false;
+    if (isSeparatorRecord) {
+      isSeparatorRecord = false;
       continue;
     }
     // csv-parse counts the lines of a quoted CRLF twice, but its offsets are right.

@@ -19,7 +19,7 @@ const maxVariants = 10_000;
 /** All combinations of the values of `--each`; the last field changes fastest. Without `--each` one empty combination. */
 export async function readEach({ each, used }: EachOptions, table: Table, faults: Faults): Promise<Variant[]> {
   const fields = new Map<string, string[]>();
-  const free: string[] = [];
+  const validFields: string[] = [];
   for (const typed of each) {
     const at = typed.indexOf("=");
     const name = columnName(typed.slice(0, Math.max(at, 0)));
@@ -30,10 +30,10 @@ export async function readEach({ each, used }: EachOptions, table: Table, faults
     const fault = fields.has(name) ? "is given twice" : findEachFault(name, values, used);
     if (name === "") faults.add(`--each must be field=value,value, not "${shorten(typed)}"`);
     else if (fault !== undefined) faults.add(`--each ${name} ${fault}`);
-    else free.push(name);
+    else validFields.push(name);
     if (!["id", "from", "output"].includes(name)) fields.set(name, values);
   }
-  for (const [name, line] of await findOwnValues(free, table)) {
+  for (const [name, line] of await findOwnValues(validFields, table)) {
     const where = `line ${line}${table.columns.get(name) ?? ""}`;
     faults.add(`--each ${name} is not possible: ${where} has a value of its own`);
   }
@@ -61,10 +61,10 @@ function findEachFault(name: string, values: string[], used: ReadonlySet<string>
 /** The first line that sets a field itself, for each such field. */
 async function findOwnValues(names: string[], { columns, lines }: Table): Promise<Map<string, number>> {
   const found = new Map<string, number>();
-  const wanted = names.filter((name) => columns.has(name) || columns.has(`set.${name}`));
-  if (wanted.length === 0) return found;
+  const possibleColumns = names.filter((name) => columns.has(name) || columns.has(`set.${name}`));
+  if (possibleColumns.length === 0) return found;
   for await (const { line, texts } of lines()) {
-    for (const name of wanted)
+    for (const name of possibleColumns)
       if (!found.has(name) && (texts.has(name) || texts.has(`set.${name}`))) found.set(name, line);
   }
   return found;

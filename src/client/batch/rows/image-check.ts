@@ -14,16 +14,16 @@ export type ImageCheck = {
 };
 
 export function createImageCheck(): ImageCheck {
-  const seen = new Map<string, CheckedImages>();
+  const checkedByList = new Map<string, CheckedImages>();
   return {
     async check(images) {
       const key = JSON.stringify(images);
-      const known = seen.get(key) ?? (await checkAll(images));
-      seen.set(key, known);
-      return known;
+      const checkedImages = checkedByList.get(key) ?? (await checkAll(images));
+      checkedByList.set(key, checkedImages);
+      return checkedImages;
     },
     notes() {
-      const isFile = [...seen.values()].some((found) => "recorded" in found && found.isFile);
+      const isFile = [...checkedByList.values()].some((found) => "recorded" in found && found.isFile);
       return isFile ? ["Local images are sent as data: URLs; not every service accepts that."] : [];
     },
   };
@@ -34,10 +34,10 @@ async function checkAll(images: Images): Promise<CheckedImages> {
   let isFile = false;
   for (const { name } of imageFields) {
     const typed = images[name] ?? [];
-    const seen = await checkList(typed);
-    if (typeof seen === "string") return { field: name, fault: seen };
-    recorded[name] = seen;
-    isFile ||= seen !== typed;
+    const recordedOrFault = await checkList(typed);
+    if (typeof recordedOrFault === "string") return { field: name, fault: recordedOrFault };
+    recorded[name] = recordedOrFault;
+    isFile ||= recordedOrFault !== typed;
   }
   return { recorded, isFile };
 }

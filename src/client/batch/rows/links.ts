@@ -5,8 +5,8 @@ import type { Faults } from "./faults.ts";
 import type { Table, TableLine } from "./table.ts";
 
 /** The id of a row; rows that `--each` makes from one line differ in the values of the variant. */
-export function idOf(own: string | undefined, variant: Variant): string | undefined {
-  return own === undefined ? undefined : [own, ...variant.map(([, text]) => text)].join("/");
+export function idOf(ownId: string | undefined, variant: Variant): string | undefined {
+  return ownId === undefined ? undefined : [ownId, ...variant.map(([, text]) => text)].join("/");
 }
 
 type Link = { index: number; line: number; from: string; variant: Variant };

@@ -23,9 +23,9 @@ export function createOutputCheck({ columns }: Table, io: Pick<Io, "date" | "pla
   const keyOf = (path: string) => (/^(win32|darwin)$/.test(io.platform) ? path.normalize("NFC").toLowerCase() : path);
 
   const isKnownFolder = async (path: string) => {
-    const known = folders.get(path) ?? (await isFolder(path, io.disk).catch(() => false));
-    folders.set(path, known);
-    return known;
+    const isFolderPath = folders.get(path) ?? (await isFolder(path, io.disk).catch(() => false));
+    folders.set(path, isFolderPath);
+    return isFolderPath;
   };
 
   return async (outputPath: string, row: TableLine, words: NameParts) => {

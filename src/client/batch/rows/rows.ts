@@ -45,18 +45,21 @@ export async function readRows(
   const faults = createFaults(name);
   const { ignoreColumns } = options;
   const table = await readTable(readUtf8(bytes, name, format), { format, ignoreColumns }, faults);
-  const used = await findUsed(table, options);
-  const variants = await readEach({ each: options.each, used }, table, faults);
+  const templateNames = await findTemplateNames(table, options);
+  const variants = await readEach({ each: options.each, used: templateNames }, table, faults);
   const eachNames = variants[0]?.map(([name]) => name) ?? [];
   const images = createImageCheck();
   const check = createRowCheck({ table, flags: options, eachNames, images, isLocal: options.isLocal }, faults, io);
   const links = createLinks(table, variants.length, faults);
   const rows: Row[] = [];
-  const unused = [...table.columns.keys()].filter((column) => !isKnownColumn(column) && !used.has(column));
+  const unusedColumns = [...table.columns.keys()].filter(
+    (column) => !isKnownColumn(column) && !templateNames.has(column),
+  );
   const imageColumns = new Set<string>();
   let total = 0;
   for await (const line of table.lines()) {
-    for (const column of unused) if (isImageValue(column, line.texts.get(column) ?? "")) imageColumns.add(column);
+    for (const column of unusedColumns)
+      if (isImageValue(column, line.texts.get(column) ?? "")) imageColumns.add(column);
     for (const [index, variant] of variants.entries()) {
       const n = total * variants.length + index;
       links.add(line, variant, n);
@@ -66,19 +69,19 @@ export async function readRows(
     total++;
   }
   links.resolve(rows);
-  for (const column of unused) {
+  for (const column of unusedColumns) {
     const likeness = findLikeness(column) ?? (imageColumns.has(column) ? "its images would not be sent." : undefined);
     if (likeness !== undefined) faults.add(describeUnused(column, likeness));
   }
   faults.throwIfAny();
   if (total === 0)
     throw usage(`${name} has ${table.columns.size > 0 && format !== "txt" ? "a header, but " : ""}no rows.`);
-  const dropped = findDroppedImages({ images: options.images, extra: readSetFields(options.set) }, "--image");
+  const droppedImageNotes = findDroppedImages({ images: options.images, extra: readSetFields(options.set) }, "--image");
   return {
     rows,
     total,
-    unused,
-    notes: [...noteUnused(unused), ...dropped, ...findOutputNotes(rows), ...images.notes()],
+    unused: unusedColumns,
+    notes: [...noteUnused(unusedColumns), ...droppedImageNotes, ...findOutputNotes(rows), ...images.notes()],
   };
 }
 
@@ -88,7 +91,7 @@ function findOutputNotes(rows: readonly Row[]): string[] {
 }
 
 /** The names that templates use. */
-async function findUsed({ lines, columns }: Table, { prompt, output }: RowOptions): Promise<Set<string>> {
+async function findTemplateNames({ lines, columns }: Table, { prompt, output }: RowOptions): Promise<Set<string>> {
   const used = new Set<string>();
   const add = (template = "") => {
     for (const name of namesIn(withColumnNames(template))) used.add(name);

@@ -94,17 +94,17 @@ function* readValues(bytes: Buffer): Generator<{ line: number; value: unknown }>
 /** The line numbers at which the values of this depth start, in valid JSON. */
 function findLines(text: string, depth: number): number[] {
   const lines: number[] = [];
-  let [line, at, isValue] = [1, 0, true];
+  let [line, currentDepth, isValue] = [1, 0, true];
   for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{},\n]|[^\s[\]{},"]+/g)) {
     if (token === "\n") line++;
     else if (token === ",") isValue = true;
     else {
-      if (at === depth && isValue && !/[\]}]/.test(token)) {
+      if (currentDepth === depth && isValue && !/[\]}]/.test(token)) {
         lines.push(line);
         isValue = false;
       }
-      if (token === "[" || token === "{") at++;
-      if (token === "]" || token === "}") at--;
+      if (token === "[" || token === "{") currentDepth++;
+      if (token === "]" || token === "}") currentDepth--;
     }
   }
   return lines;
@@ -134,7 +134,7 @@ async function readCells(
     break;
   }
   while (names.at(-1) === "") names.pop();
-  const set = (row: TableLine, index: number, cell: string) => {
+  const setCellAt = (row: TableLine, index: number, cell: string) => {
     const name = names[index];
     if (name) setCell(row, name, cell);
     else if (name === "" && cell.trim() !== "")
@@ -145,7 +145,7 @@ async function readCells(
       if (line === headerLine || isEmpty(cells)) continue;
       const row: TableLine = { line, texts: new Map() };
       if (cells.length >= names.length && isEmpty(cells.slice(names.length))) {
-        for (const [index, cell] of cells.entries()) set(row, index, cell);
+        for (const [index, cell] of cells.entries()) setCellAt(row, index, cell);
         yield row;
       } else {
         const where = `, column ${Math.min(cells.length, names.length) + 1}`;

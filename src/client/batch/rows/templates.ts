@@ -25,41 +25,43 @@ type WordOptions = {
  * file takes precedence over `{slug}`, `{date}` and `{n}`.
  */
 export function createTemplates({ columns }: Table, { eachNames, flags }: WordOptions, faults: Faults) {
-  const own = new Set([...columns.keys(), ...eachNames]);
-  const later = placeholders.filter((name) => name === "model" || name === "id" || (name !== "n" && !own.has(name)));
+  const rowNames = new Set([...columns.keys(), ...eachNames]);
+  const laterNames = placeholders.filter(
+    (name) => name === "model" || name === "id" || (name !== "n" && !rowNames.has(name)),
+  );
   const wordOf = (name: string, row: TableLine, n: number) =>
-    row.texts.get(name) ?? flags.get(name) ?? (name === "n" && !own.has("n") ? String(n) : undefined);
+    row.texts.get(name) ?? flags.get(name) ?? (name === "n" && !rowNames.has("n") ? String(n) : undefined);
 
   return (typed: string, { label, line }: TemplateSource): Fill => {
     const template = withColumnNames(typed);
-    const kept: readonly string[] = label === "--prompt" ? [] : later;
-    const unknown = findNameFault(template, [...new Set([...kept, "n", ...own, ...knownColumns])]);
-    if (unknown) {
+    const keptNames: readonly string[] = label === "--prompt" ? [] : laterNames;
+    const nameFault = findNameFault(template, [...new Set([...keptNames, "n", ...rowNames, ...knownColumns])]);
+    if (nameFault) {
       const where = columns.get("output");
       faults.add(
-        `${line === undefined ? `${label} ` : ""}${unknown.text}. ${unknown.hint}`,
+        `${line === undefined ? `${label} ` : ""}${nameFault.text}. ${nameFault.hint}`,
         line === undefined ? undefined : { line, where },
       );
       return () => undefined;
     }
-    const used = namesIn(template);
-    if (used.length === 0) return () => template;
+    const usedNames = namesIn(template);
+    if (usedNames.length === 0) return () => template;
     return (row, n) => {
       const words = new Map<string, string>();
-      let isWhole = true;
-      for (const name of used) {
+      let isComplete = true;
+      for (const name of usedNames) {
         const word = wordOf(name, row, n);
-        const stays = kept.includes(name) && (name === "model" || word === undefined);
+        const stays = keptNames.includes(name) && (name === "model" || word === undefined);
         if (stays) continue;
         if (word !== undefined) {
           words.set(name, label === "--prompt" ? word : safeName(word));
           continue;
         }
-        isWhole = false;
+        isComplete = false;
         const where = columns.get(name) ?? ` (${name})`;
         faults.add(`is empty, but ${label} uses {${name}}`, { line: row.line, where });
       }
-      return isWhole ? fillIn(template, words) : undefined;
+      return isComplete ? fillIn(template, words) : undefined;
     };
   };
 }

@@ -42,8 +42,8 @@ export async function readYaml(bytes: Buffer, faults: Faults): Promise<{ line: n
   }
   visit(document, {
     Alias(_, alias, path) {
-      const named = alias.resolve(document);
-      if (named && path.includes(named))
+      const aliasTarget = alias.resolve(document);
+      if (aliasTarget && path.includes(aliasTarget))
         faults.add(`*${alias.source} is inside of the value of &${alias.source}`, { line: lineOf(alias.range?.[0]) });
     },
     Scalar(_, scalar, path) {
@@ -71,10 +71,13 @@ function toValue(read: () => unknown, { line, faults }: { line: number; faults: 
     return read();
   } catch (error) {
     if (!(error instanceof ReferenceError)) throw error;
-    const isBomb = error.message.startsWith("Excessive alias count");
-    faults.add(isBomb ? `has more than ${maxAliasCount} aliases, counting those inside of others` : error.message, {
-      line,
-    });
+    const hasTooManyAliases = error.message.startsWith("Excessive alias count");
+    faults.add(
+      hasTooManyAliases ? `has more than ${maxAliasCount} aliases, counting those inside of others` : error.message,
+      {
+        line,
+      },
+    );
     return {};
   }
 }
