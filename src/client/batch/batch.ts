@@ -116,10 +116,10 @@ export async function openBatch(
     const ownResults = await readResults(path, io.disk);
     checkService(ownResults.lastRun, path, service.name);
     const rowsFile = await findRowsFile(options.source.file, io.disk);
-    const source = describeSource(path, { rows: redactedRows, rowsFile, ...options.source, service: service.name });
-    const results = openResults(path, source, { ...io, redact: service.redact });
+    const runLine = describeRun(path, { rows: redactedRows, rowsFile, ...options.source, service: service.name });
+    const results = openResults(path, runLine, { ...io, redact: service.redact });
     if (lease) await results.begin();
-    const journalAttempts = await readJournaled(service);
+    const journalAttempts = await readJournalAttempts(service);
     const entries = journalAttempts.map(foldEntry);
     const otherPaths = rowsFile ? await findOtherResults(path, rowsFile, entries, io.disk) : new Set<string>();
     const ownPaths = new Set([path, ...ownResults.paths]);
@@ -189,7 +189,7 @@ export async function openBatch(
         };
         const signal = lease ? AbortSignal.any([runOptions.signal, lease.lost]) : runOptions.signal;
         const confirmLease = async () => lease?.confirm();
-        const label = { name: labelOf(source, service.redact), size: options.source.total };
+        const label = { name: labelOf(runLine, service.redact), size: options.source.total };
         const work = createWork(
           { service: batchService, costs, ledger, results: path, rowsFile, label, confirmLease },
           { ...runOptions, signal, overwrite: options.overwrite, onEvent },
@@ -237,7 +237,7 @@ function rowsName({ file }: Pick<RunLine, "file">): string {
 }
 
 /** The attempts at this service in the journal, newest first. */
-async function readJournaled({ name, journal }: Service): Promise<AttemptLines[]> {
+async function readJournalAttempts({ name, journal }: Service): Promise<AttemptLines[]> {
   const attempts: AttemptLines[] = [];
   for await (const part of scanAttempts(journal)) attempts.push(...part.filter(([intent]) => intent.base_url === name));
   return attempts;
@@ -249,7 +249,7 @@ type RunSource = Pick<OpenBatchOptions["source"], "file" | "total" | "shard"> & 
   service: string;
 };
 
-function describeSource(path: string, { rows, rowsFile, file, total, shard, service }: RunSource): RunLine {
+function describeRun(path: string, { rows, rowsFile, file, total, shard, service }: RunSource): RunLine {
   return {
     kind: "batch",
     file: rowsFile === undefined ? file : relative(dirname(path), rowsFile.identity.path),

@@ -150,7 +150,7 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
       else if (lastRun === undefined)
         throw usage(
           `${path} is not a results file of \`vidgen batch\`.`,
-          "If this is the file with the rows, its batch has no results yet.",
+          "If this is the file with the rows, it has no results yet.",
         );
       else if (tornNumber !== undefined) throw unreadableError(path, tornNumber);
       else if (line?.kind === "film") films.push(line);
@@ -192,10 +192,10 @@ function mayBeCharged({ kind }: DatedLine): boolean {
 }
 
 /** Throws `usage` for a line about an attempt whose row is in none of these files, nor in the journal. */
-export function checkOrphans(files: readonly Results[], journaled: readonly AttemptLines[]): void {
+export function checkOrphans(files: readonly Results[], journalAttempts: readonly AttemptLines[]): void {
   const orphans = files.flatMap((file) => file.orphans);
   if (orphans.length === 0) return;
-  const knownAttempts = new Set([...files.flatMap((file) => file.attempts), ...journaled].map(attemptName));
+  const knownAttempts = new Set([...files.flatMap((file) => file.attempts), ...journalAttempts].map(attemptName));
   const orphan = orphans.find(({ attempt }) => !knownAttempts.has(attempt));
   if (orphan) throw unreadableError(orphan.path, orphan.number);
 }

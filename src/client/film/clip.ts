@@ -36,6 +36,7 @@ type ProbeIo = RunIo;
 
 /** Reads the streams of a video and the times of its frames. Throws `usage` if it is not a video, `output`, or the signal's reason. */
 export async function readClip(file: string, options: ProbeOptions, io: ProbeIo): Promise<ClipFacts> {
+  // `V:0` is the first video stream that is not a cover picture.
   const [description, packetList] = await Promise.all([
     probe(file, ["-show_streams", "-show_format", "-show_data_hash", "CRC32"], options, io),
     probe(file, ["-select_streams", "V:0", "-show_entries", "packet=pts,duration,flags"], options, io),
@@ -74,9 +75,10 @@ export async function readClip(file: string, options: ProbeOptions, io: ProbeIo)
   };
 }
 
-/** The common codecs that an .mp4 can contain. */
+/** The common video codecs that an .mp4 can contain. */
 const copiedCodecs = ["h264", "hevc", "av1", "vp9", "mpeg4"];
 
+/** The fields of ffprobe that must be equal for clips to be of one kind. */
 const fieldsOfKind = [
   ...["index", "codec_name", "profile", "level", "width", "height", "pix_fmt", "sample_aspect_ratio", "time_base"],
   ...["r_frame_rate", "field_order", "color_range", "color_space", "color_transfer", "color_primaries"],
@@ -99,6 +101,7 @@ type Frames = { count: number; seconds: number; firstSeconds: number; lastSecond
 /** Sums up the packets of a picture; each is one frame. `undefined` without packets. */
 function readFrames(packets: Fields[], picture: Fields | undefined): Frames | undefined {
   const tick = ratio(picture?.time_base);
+  // "D" marks a packet that a player discards, as an edit list may say.
   const shownPackets = packets.filter(({ flags }) => !String(flags).includes("D"));
   // Sorted, since packets are in decoding order.
   const times = shownPackets.map(({ pts }) => Number(pts)).sort((a, b) => a - b);

@@ -52,6 +52,7 @@ export async function findFfmpeg(
 async function findProgram({ env, disk }: FfmpegIo): Promise<string> {
   const path = env.FFMPEG_PATH || "ffmpeg";
   if (path === "ffmpeg") return path;
+  // `kindOf` calls only `stat` and `lstat`.
   const kind = await kindOf(path, disk as Io["disk"]).catch(() => "none");
   return kind === "folder" ? join(path, "ffmpeg") : path;
 }
@@ -66,8 +67,8 @@ async function canRun(program: string, io: FfmpegIo, signal: AbortSignal): Promi
 }
 
 /**
- * As `findFfmpeg`, for a command that needs it; must be called before anything is sent. `feature` is what needs it, such as
- * "--from"; `encodes` is set if it may encode. Throws `usage`, which says that nothing was sent.
+ * As `findFfmpeg`, for a command that needs ffmpeg; must be called before anything is sent. `feature` is what needs ffmpeg, such as
+ * "--from"; `encodes` is set if ffmpeg may have to encode. Throws `usage`, which says that nothing was sent.
  */
 export async function requireFfmpeg(
   { feature, encodes }: { feature: string; encodes: boolean },

@@ -62,7 +62,7 @@ export async function joinClips(
   const { overwrite, earlier, signal } = options;
   if (clips.length === 0) throw usage("There are no clips to join.");
   if (clips.length > maxFilmClips) throw usage(`A film can have at most ${maxFilmClips} clips, not ${clips.length}.`);
-  // Compared by identity: the path may go through a linked folder.
+  // Compared by real path and inode, because the path may go through a linked folder.
   const existingFile = await identify(outputPath, io.disk).catch(() => undefined);
   for (const { file } of clips) {
     await checkWhole(file, io.disk);

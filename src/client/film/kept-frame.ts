@@ -17,8 +17,8 @@ export type KeptFrame = {
 type KeepOptions = { ffmpeg: Ffmpeg; signal: AbortSignal };
 
 /**
- * The last frame of a video. It is taken once and kept in the folder, named by the hashes of both: another version of ffmpeg may produce other bytes, and the
- * same command would then send another request, which is charged. Throws as `lastFrame` does.
+ * The last frame of a video. It is extracted once and kept in the folder, under the hashes of the video and the frame: another version of ffmpeg may produce
+ * other bytes, and the same command would then send another request, which is charged. Throws as `lastFrame` does.
  */
 export async function keepLastFrame(
   video: string,
@@ -49,7 +49,7 @@ export async function keepLastFrame(
   return { path, isNearlyOneColor };
 }
 
-/** Taking a frame lasts seconds, so an hour-old file was left by a killed process. */
+/** Extracting a frame takes seconds, so a file that is an hour old was left by a killed process. */
 const leftoverMs = 3_600_000;
 
 async function removeLeftover(path: string, { disk, date }: Pick<Io, "disk" | "date">): Promise<void> {

@@ -67,7 +67,7 @@ function noteOf(files: string[], size: number): string {
   return `${files.join(", ")} ${verb} sent as ${urls} (${formatBytes(size)}); not every service accepts that.`;
 }
 
-/** Reads a local image; the previous ones have `before` bytes. */
+/** Reads a local image. The request's images before it have `previousBytes` in total. */
 async function readLocal(image: string, previousBytes: number): Promise<{ format: ImageFormat; bytes: Buffer }> {
   const refuse = (reason: string) => usage(`Cannot read the image "${image}": ${reason}.`);
   try {

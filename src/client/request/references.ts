@@ -1,9 +1,9 @@
 import type { Images } from "../../protocol/fields.ts";
 
-/** The images of each reference, such as a person, by its name. */
+/** The images of each reference by its name. A reference is something that several videos show, such as a person. */
 export type References = ReadonlyMap<string, readonly string[]>;
 
-/** A request's texts and images in which references were named. */
+/** A prompt and images in which mentions such as `@hero` are replaced. */
 export type NamedReferences = {
   prompt: string;
   images: Images;

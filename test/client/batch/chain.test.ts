@@ -99,7 +99,7 @@ test.each([
   const batch = await machine.open(longer);
   await batch.close();
   expect(batch.plan).toMatchObject({ rows: 4, done: 3, to_start: 1 });
-  expect(batch.notes.filter((note) => note.includes("where an earlier video ended"))).toHaveLength(
+  expect(batch.notes.filter((note) => note.includes("with the last frame of an earlier video"))).toHaveLength(
     prompts[1] === "x" ? 1 : 0,
   );
   await machine.run(longer, { keepFrame });

@@ -40,7 +40,7 @@ export type RowFlags = Omit<RequestInput, "texts"> & {
   output?: string | undefined;
   /** The images of references such as `@hero`, which prompts and the column `references` name. */
   references?: References | undefined;
-  /** The flags as they were typed, to recognise a row that differs only in what `untyped` names. */
+  /** The flags as they were typed, to recognize a row whose request differs only in the fields of `untyped`. */
   typed?: object | undefined;
   /** The fields whose values are from vidgen.json. */
   untyped?: readonly string[] | undefined;
@@ -96,6 +96,7 @@ export function createRowCheck(
     const typedPrompt = texts.get("prompt") ?? (fillPrompt ? (fillPrompt(row, n) ?? placeholderPrompt) : "");
     const rowTexts = fieldTexts(texts);
     const model = rowTexts.model ?? flags.texts.model;
+    // An image from --set, or the frame of another row, replaces the image of the flags.
     const noFlagImage = replacesSourceImages({ extra }) || texts.has("from") ? { imageUrl: [] } : {};
     const resolved = nameReferences(typedPrompt, { ...flags.images, ...row.images, ...noFlagImage }, references);
     const prompt = joinStyle(resolved.prompt, flags.style);
@@ -187,7 +188,7 @@ function checkFlags(
   destination: Destination,
   faults: Faults,
 ): Set<string> {
-  // The number of images depends on the row's model, so it is not checked here.
+  // The number of images depends on the row's model, so it is not checked here: an `imageUrl` from --set turns that check off.
   const texts = { ...flags.texts, prompt: flags.prompt ?? placeholderPrompt };
   const input = { texts, images: flags.images, extra: { imageUrl: "", ...settings } };
   const flagFaults = [...findFaults(input, destination)];

@@ -31,6 +31,7 @@ export async function* readCsv(bytes: Buffer, format: CsvFormat, faults: Faults)
   });
   for await (const found of Readable.from(split(bytes), { objectMode: false }).pipe(parser)) {
     const { record: cells, info }: ParsedRecord = found;
+    // The line `sep=;` comes before the header.
     if (isSeparatorRecord) {
       isSeparatorRecord = false;
       continue;

@@ -10,14 +10,14 @@ type EachOptions = {
   /** As typed, such as "model=wan-2.5,ray-3". */
   each: readonly string[];
   /** The names that templates use. */
-  used: ReadonlySet<string>;
+  templateNames: ReadonlySet<string>;
 };
 
 /** More rows per line are probably a mistake, such as one `--each` too many. */
 const maxVariants = 10_000;
 
 /** All combinations of the values of `--each`; the last field changes fastest. Without `--each` one empty combination. */
-export async function readEach({ each, used }: EachOptions, table: Table, faults: Faults): Promise<Variant[]> {
+export async function readEach({ each, templateNames }: EachOptions, table: Table, faults: Faults): Promise<Variant[]> {
   const fields = new Map<string, string[]>();
   const validFields: string[] = [];
   for (const typed of each) {
@@ -27,7 +27,7 @@ export async function readEach({ each, used }: EachOptions, table: Table, faults
       .slice(at + 1)
       .split(",")
       .map((value) => value.trim());
-    const fault = fields.has(name) ? "is given twice" : findEachFault(name, values, used);
+    const fault = fields.has(name) ? "is given twice" : findEachFault(name, values, templateNames);
     if (name === "") faults.add(`--each must be field=value,value, not "${shorten(typed)}"`);
     else if (fault !== undefined) faults.add(`--each ${name} ${fault}`);
     else validFields.push(name);

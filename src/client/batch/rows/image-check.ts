@@ -42,13 +42,14 @@ async function checkAll(images: Images): Promise<CheckedImages> {
   return { recorded, isFile };
 }
 
-/** Returns the given list if none of the images is a file, otherwise the images with hashes in place of files; or the fault. */
+/** Returns the same list if none of the images is a file, otherwise a list with hashes in place of files. Returns the text of a fault, if there is one. */
 async function checkList(images: readonly string[]): Promise<readonly string[] | string> {
   try {
     const sent = await readImages(images);
     const fault = sent.map(findImageFault).find((text) => text !== undefined);
     if (fault !== undefined) return fault;
     if (sent.every((image, index) => image === images[index])) return images;
+    // `recordOf` hashes images in any field, whatever its name.
     const { recorded } = recordOf({ prompt: "", model: "", recorded: sent }) as { recorded?: unknown };
     return recorded as string[];
   } catch (error) {

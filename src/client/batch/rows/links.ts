@@ -21,8 +21,10 @@ export function createLinks({ columns }: Table, variantCount: number, faults: Fa
   const findCircle = (start: Link, sources: ReadonlyMap<number, Link & { source: number }>) => {
     const lines = [start.line];
     for (let at = sources.get(start.index); at !== undefined; at = sources.get(at.source)) {
-      // A row that only leads to a circle is not in it. Each circle is reported once.
-      if (lines.length > sources.size || at.source < start.index) return undefined;
+      // A row that only leads to a circle is not in it, and its chain never comes back to it.
+      if (lines.length > sources.size) return undefined;
+      // Each circle is reported once, for its first row.
+      if (at.source < start.index) return undefined;
       lines.push(sources.get(at.source)?.line ?? 0);
       if (at.source === start.index) return lines;
     }

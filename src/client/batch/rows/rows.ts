@@ -46,7 +46,7 @@ export async function readRows(
   const { ignoreColumns } = options;
   const table = await readTable(readUtf8(bytes, name, format), { format, ignoreColumns }, faults);
   const templateNames = await findTemplateNames(table, options);
-  const variants = await readEach({ each: options.each, used: templateNames }, table, faults);
+  const variants = await readEach({ each: options.each, templateNames }, table, faults);
   const eachNames = variants[0]?.map(([name]) => name) ?? [];
   const images = createImageCheck();
   const check = createRowCheck({ table, flags: options, eachNames, images, isLocal: options.isLocal }, faults, io);

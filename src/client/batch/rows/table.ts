@@ -80,6 +80,7 @@ function* splitLines(bytes: Buffer): Generator<{ line: number; text: string }> {
 /** The values of a JSON file: one per line, or the elements of an array. An object on several lines is one value. */
 function* readValues(bytes: Buffer): Generator<{ line: number; value: unknown }> {
   const [first] = splitLines(bytes);
+  // A first line that is not JSON by itself begins an object on several lines.
   const isWhole = first !== undefined && (first.text.startsWith("[") || parseJson(first.text) === undefined);
   const text = isWhole ? bytes.toString("utf8") : "";
   const whole = isWhole ? parseJson(text) : undefined;

@@ -25,7 +25,7 @@ export async function readYaml(bytes: Buffer, faults: Faults): Promise<{ line: n
   const lineOf = (position = 0) => lines.linePos(position).line;
   const parser = new Parser();
   for (const lexeme of new Lexer().lex(text)) {
-    // The parser itself keeps its levels in a list.
+    // Iterates only to run the parser, which keeps its levels in a list and so cannot overflow the stack itself.
     for (const _ of parser.next(lexeme));
     if (parser.stack.length > maxDepth) throw usage("The YAML file is nested too deeply. Nothing was sent.");
   }
