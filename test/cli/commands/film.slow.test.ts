@@ -231,6 +231,17 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
     expect(world.requests.length).toBe(sent);
   });
 
+  test("after --redo the film is joined anew, and the old clips keep their frames", async () => {
+    const { world, batch, film } = await createFilmWorld(["red,", "lime,"]);
+    await batch("--join", film);
+    const yellow = readFileSync(makeClip(join(world.home, "yellow.mp4"), { colors: [["yellow", 12]] }));
+    world.faults.unshift(({ url }) => (/\.mp4\b/.test(url) ? new Response(yellow) : undefined));
+    expect(await batch("--redo", "all", "--join", film)).toMatchObject({ code: 0 });
+    expect(runsOf(film)).toEqual([["yellow", 24]]);
+    const old = ["1", "2"].map((n) => runsOf(join(world.folder, `clips/${n}.take-1.mp4`)));
+    expect(old).toEqual([[["red", 12]], [["lime", 12]]]);
+  });
+
   test.each<[string, (film: string, world: World) => void]>([
     ["was changed", (film) => appendFileSync(film, "mine")],
     ["is another one", (film, { home }) => copyFileSync(makeClip(join(home, "other.mp4")), film)],
