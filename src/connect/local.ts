@@ -219,8 +219,8 @@ async function createEnginesHere({ engine, engineTimeout, onNote }: LocalOptions
   const flags = { engine: [...engine], engineTimeout };
   const { findEngineSetting } = await import("./settings.ts");
   const setting = await findEngineSetting(io).catch(() => undefined);
-  const isSetting = setting?.join(" ") === engine.join(" ");
-  return createEngines({ ...readEngineSettings(flags, io, { minJobs: 1 }), isSetting, onNote }, io);
+  const fromSettings = setting?.join(" ") === engine.join(" ");
+  return createEngines({ ...readEngineSettings(flags, io, { minJobs: 1 }), fromSettings, onNote }, io);
 }
 
 /**

@@ -31,7 +31,7 @@ test.each([
   [withEngines({ url: "http://gpu-2", models: [] }), /engines\[1\]\.models must be a list of at least one model\.$/],
   [
     withEngines({ url: "http://gpu-1:8091/v1/", models: ["ray-3", "wan-2.5"] }),
-    /engines\[1\] is http:\/\/gpu-1:8091 for wan-2\.5, as engines\[0\] is\.$/,
+    /engines\[1\] and engines\[0\] are the same engine: http:\/\/gpu-1:8091 for wan-2\.5\.$/,
   ],
   [
     withEngines({ url: "http://gpu-2", models: ["kling-1.6-elements"] }),

@@ -36,7 +36,7 @@ async function createEngineFactory(options: ServeEngineOptions, { io, output }: 
       if (typeof key_env === "string" && !io.env[key_env]) throw usage(`its key is missing: ${key_env} is not set`);
       const readKey = (name: string) => (isShared && name === "VIDGEN_ENGINE_KEY" ? undefined : common.readKey(name));
       const engines = [readOrigin(origin)];
-      const [engine] = createEngines({ ...common, readKey, engines, isSetting: isShared, jobs: undefined }, io);
+      const [engine] = createEngines({ ...common, readKey, engines, fromSettings: isShared, jobs: undefined }, io);
       if (!engine) throw new Error("there is no engine");
       return engine;
     },

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { findExtraFault } from "../../protocol/extras.ts";
 import { isRecord } from "../../protocol/json.ts";
 import { aspectRatios, findModel, maxLocalSeconds, models } from "../../protocol/models.ts";
-import { type Engine, optionalExtras, otherExtras } from "../engines/engine.ts";
+import { type Engine, optionalExtras, requiredExtras } from "../engines/engine.ts";
 import { frameSize, pixelsOf, readSize, shapeOf, sizeText } from "../engines/frame-size.ts";
 import { type FieldNames, parse } from "../http/input.ts";
 import { findJsonFault, refuse } from "../http/message.ts";
@@ -116,7 +116,7 @@ function referenceExtra(media: "audio" | "video") {
 const extrasSchema = z.object(
   Object.fromEntries([
     ...optionalExtras.map((name) => [name, checkedExtra(name).optional()] as const),
-    ...otherExtras.map((name) => [name, (objectExtras[name] ?? otherExtra).optional()] as const),
+    ...requiredExtras.map((name) => [name, (objectExtras[name] ?? otherExtra).optional()] as const),
   ]),
 );
 

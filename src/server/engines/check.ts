@@ -42,6 +42,7 @@ export async function checkEngineKeys(
 
 const keyHint = "`vidgen doctor` shows which variables with engine keys are set.";
 
+/** Checks one engine, free of charge, within 10 seconds. Never rejects. */
 export async function checkEngine(
   { name, models, check }: Engine,
   { limit }: Pick<Clock, "limit">,

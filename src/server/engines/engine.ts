@@ -15,8 +15,11 @@ export const optionalExtras: readonly string[] = [
   "true_cfg_scale",
 ];
 
-/** More such fields, without which the video would not be the requested one. Several are objects, or lists of objects. */
-export const otherExtras: readonly string[] = [
+/**
+ * Fields of a start that only some real models have, and without which the video would not be the requested one. Several are objects, or lists of
+ * objects.
+ */
+export const requiredExtras: readonly string[] = [
   "extra_params",
   "lora",
   "audio_reference",
@@ -47,7 +50,7 @@ export type RenderTask = Images<ImageFile> & {
   thumbnail: string;
 };
 
-/** How many generations a server of real models runs at the same time, unless its owner or its kind says otherwise. */
+/** How many generations an engine of real models runs at the same time, unless its owner or its kind says otherwise. */
 export const defaultJobs = 16;
 
 export type RenderOptions = {
@@ -65,7 +68,7 @@ export type RenderOptions = {
   /** Reports that the task hardly keeps the engine busy, although it has not ended, so that another task may use its slot. May be called again. */
   releaseSlot?(): void;
   /** Reports what the provider has charged, in USD, before the video is downloaded, because the charge remains even if the file cannot be used. */
-  charged?(cost: number): void;
+  reportCharge?(cost: number): void;
   signal: AbortSignal;
 };
 

@@ -11,7 +11,7 @@ import { readWorkflow } from "./comfyui/workflow.ts";
 import { defaultJobs, type Engine } from "./engine.ts";
 import { createKeyFinder, type KeyReader } from "./keys.ts";
 import { createPreviewEngine } from "./preview/preview.ts";
-import { checkRepeats, type EngineSpec, isFlag, originOf, readSpec, type ServerSpec, specExample } from "./spec.ts";
+import { checkRepeats, type EngineSpec, isFromFlag, originOf, readSpec, type ServerSpec, specExample } from "./spec.ts";
 import { describe } from "./upstream/upstream.ts";
 import { maxImagesOf } from "./videos/kinds.ts";
 import { fetchOffers, type Offer } from "./videos/offers.ts";
@@ -28,8 +28,11 @@ export type EngineSettings = KeyReader & {
   keepUpstream?: boolean | undefined;
   /** How many generations each engine runs at the same time; by default the preview one per processor, and a server of real models 16. */
   jobs: number | undefined;
-  /** Whether the engines come from a setting. Then a package is not loaded from the current folder, which may be any folder. */
-  isSetting?: boolean | undefined;
+  /**
+   * Whether the engines come from saved settings or a shared database, and not from the command. Then a package is not loaded from the current folder,
+   * because these engines are used in every folder, and a folder from elsewhere may have another package of that name.
+   */
+  fromSettings?: boolean | undefined;
   onNote(text: string): void;
 };
 
@@ -44,16 +47,24 @@ export function createEngines(
   settings: EngineSettings,
   io: Pick<Io, "fetch" | "readSocket" | "now" | "date" | "sleep" | "limit">,
 ): Engine[] {
-  const { timeoutMs = defaultTimeoutMs, keepUpstream, isSetting, onNote } = settings;
+  const { timeoutMs = defaultTimeoutMs, keepUpstream, fromSettings, onNote } = settings;
   const specs = readEngines(settings.engines);
   const findKey = createKeyFinder(specs, settings);
   if (specs.length === 0) return [createPreviewEngine({ concurrency: settings.jobs })];
-  const create = ({ label, models, server, packageName, workflowFile, upstreamModel = "", ...own }: PlannedEngine) => {
-    const jobs = settings.jobs ?? own.jobs;
+  const create = ({
+    label,
+    models,
+    server,
+    packageName,
+    workflowFile,
+    upstreamModel = "",
+    jobs: specJobs,
+  }: PlannedEngine) => {
+    const jobs = settings.jobs ?? specJobs;
     if (packageName !== undefined) {
       const { open } = createOutbound({ allowLoopback: () => false, clock: io });
       const options = { packageName, upstreamModel, timeoutMs, onNote };
-      const load = (name: string) => loadPackage(name, isSetting ? [besideVidgen] : undefined);
+      const load = (name: string) => loadPackage(name, fromSettings ? [besideVidgen] : undefined);
       return createAiSdkEngine({ ...options, models, concurrency: jobs ?? defaultJobs }, { ...io, open }, load);
     }
     if (!server) return createPreviewEngine({ models, concurrency: jobs });
@@ -72,6 +83,7 @@ export function createEngines(
     const [engine, origin] = [create(spec), originOf(spec)];
     const key = server && findKey({ label, server });
     const identity = hash("sha256", JSON.stringify([origin, models, jobs, key]));
+    // A preview needs no origin, because nothing that was submitted to it continues elsewhere.
     // Changes the engine instead of copying it, because `concurrency` may be a getter.
     return Object.assign(engine, isSimulation ? { identity } : { origin, identity });
   });
@@ -84,13 +96,13 @@ export type PlannedEngine = Omit<EngineSpec, "models"> & Pick<Engine, "models" |
 export function readEngines(engines: readonly (string | EngineSpec)[]): PlannedEngine[] {
   const specs = engines.map((engine) => (typeof engine === "string" ? readSpec(engine) : engine));
   checkRepeats(specs);
-  const named = specs.flatMap(({ models = [] }) => models);
-  const others = knownModels.filter(({ id }) => !named.includes(id));
+  const namedModels = specs.flatMap(({ models = [] }) => models);
+  const otherModels = knownModels.filter(({ id }) => !namedModels.includes(id));
   return specs.map((spec) => {
     const { server, label } = spec;
-    const able = server ? others.filter((known) => canServe(server, known)) : others;
-    const models = spec.models ?? able.map(({ id }) => id);
-    if (models.length === 0 && !isFlag(label))
+    const servable = server ? otherModels.filter((known) => canServe(server, known)) : otherModels;
+    const models = spec.models ?? servable.map(({ id }) => id);
+    if (models.length === 0 && !isFromFlag(label))
       throw usage(`${label} has no model left: the other engines serve all of them.`);
     if (models.length === 0)
       throw usage(`--engine ${spec.name} has no model left: the other engines serve all of them.`, specExample);
@@ -112,12 +124,12 @@ export type ListedOffer = { engine: string; models: string[]; offer: Offer };
  * and `network` when an engine does not reply.
  */
 export async function listOffers(
-  { engines, ...keys }: Pick<EngineSettings, "engines" | "readKey">,
+  { engines, ...keyReader }: Pick<EngineSettings, "engines" | "readKey">,
   io: Pick<Io, "fetch" | "limit">,
   signal: AbortSignal,
 ): Promise<ListedOffer[]> {
   const specs = readEngines(engines);
-  const findKey = createKeyFinder(specs, keys);
+  const findKey = createKeyFinder(specs, keyReader);
   const lists = specs.map(async ({ label, name, server, workflowFile, models }) => {
     if (!server || workflowFile !== undefined)
       throw usage(`${name} does not list its models.`, "OpenRouter and your own servers do.");
@@ -128,11 +140,11 @@ export async function listOffers(
       signal.throwIfAborted();
       throw new VidgenError("network", `${name} does not list its models: ${describe(error)}.`, { cause: error });
     });
-    const upstreamOf = (model: string) => upstreamModel ?? kind?.provider?.models[model];
+    const upstreamModelOf = (model: string) => upstreamModel ?? kind?.provider?.models[model];
     return offers.map((offer) => ({
       engine: name,
       offer,
-      models: models.filter((model) => upstreamOf(model) === offer.id),
+      models: models.filter((model) => upstreamModelOf(model) === offer.id),
     }));
   });
   return (await Promise.all(lists)).flat();

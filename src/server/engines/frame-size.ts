@@ -36,8 +36,8 @@ export function familySize(model: string, size: FrameSize): FrameSize {
 
 /** Whether the size depends on the model's family, and the model's name does not show the family. */
 export function needsFamily(model: string, size: FrameSize): boolean {
-  const isNamed = familySizes.some(({ name }) => name.test(model));
-  return !isNamed && familySizes.some(({ sizes }) => sizeText(size) in sizes);
+  const showsFamily = familySizes.some(({ name }) => name.test(model));
+  return !showsFamily && familySizes.some(({ sizes }) => sizeText(size) in sizes);
 }
 
 /** Returns the size as text, such as "1280x720". */
@@ -56,12 +56,12 @@ export function sizeOf(request: Parameters<typeof frameSize>[0]): string {
  */
 export function frameSize(request: Pick<RenderRequest, "model" | "aspectRatio" | "resolution" | "extras">): FrameSize {
   const { size } = request.extras;
-  const named = typeof size === "string" ? pixelsOf(size) : undefined;
-  return named ?? familySize(request.model, roundedSize(request, 16));
+  const requestedSize = typeof size === "string" ? pixelsOf(size) : undefined;
+  return requestedSize ?? familySize(request.model, roundedSize(request, 16));
 }
 
 /** OpenAI's sizes whose shorter side matches no resolution. Models use the nearest ratio and resolution. */
-const nearest = new Map<string, Shape>([
+const nearestShapes = new Map<string, Shape>([
   ["1024x1792", { aspectRatio: "9:16", resolution: "1080p" }],
   ["1792x1024", { aspectRatio: "16:9", resolution: "1080p" }],
 ]);
@@ -71,8 +71,8 @@ export function readSize(text: string): Shape | undefined {
   const size = pixelsOf(text);
   if (!size) return undefined;
   const shape = shapeOf(size);
-  const isOurs = shorterSidePx[shape.resolution] === Math.min(size.width, size.height);
-  return isOurs || nearest.has(text) ? shape : undefined;
+  const hasResolution = shorterSidePx[shape.resolution] === Math.min(size.width, size.height);
+  return hasResolution || nearestShapes.has(text) ? shape : undefined;
 }
 
 /** Reads the pixels of a size such as "1280x720"; `undefined` when it is invalid. */
@@ -83,7 +83,7 @@ export function pixelsOf(text: string): FrameSize | undefined {
 
 /** Returns the shape of any size: its ratio, and the resolution with the nearest shorter side. */
 export function shapeOf(size: FrameSize): Shape {
-  const known = nearest.get(sizeText(size));
+  const known = nearestShapes.get(sizeText(size));
   if (known) return known;
   const { width, height } = size;
   const distance = (resolution: Resolution) => Math.abs(shorterSidePx[resolution] - Math.min(width, height));

@@ -26,11 +26,11 @@ export function createKeyFinder(
     const found = server && !server.key && find(server);
     if (!found) continue;
     const { origin } = new URL(server.url);
-    const other = origins.get(found.name) ?? origin;
-    if (other !== origin)
+    const earlierOrigin = origins.get(found.name) ?? origin;
+    if (earlierOrigin !== origin)
       throw usage(
         `${found.name} is one key, but --engine names several servers, and a key must go to one server only.`,
-        `Set the key of each: ${[other, origin].map((url) => ownVariablesOf(url)[0]).join(" and ")}.`,
+        `Set the key of each: ${[earlierOrigin, origin].map((url) => hostVariablesOf(url)[0]).join(" and ")}.`,
       );
     origins.set(found.name, origin);
   }
@@ -42,7 +42,7 @@ export function createKeyFinder(
       if (named !== undefined) return named;
       // The name is not printed, because it may be a key that was put in the wrong place.
       throw new VidgenError("auth", `${label}.key_env: the variable that it names is not set.`, {
-        hint: "It must be the name of a variable of the environment of `vidgen serve`, which has the key.",
+        hint: "key_env must be the name of an environment variable of `vidgen serve`, which has the key.",
       });
     }
     const key = find(server)?.key;
@@ -56,15 +56,15 @@ export function createKeyFinder(
 
 /** Returns the variables that may contain a server's key; the first that is set is used. */
 function variablesOf(server: ServerSpec): string[] {
-  return [...ownVariablesOf(server.url), providerAt(server)?.keyVariable ?? "VIDGEN_ENGINE_KEY"];
+  return [...hostVariablesOf(server.url), providerAt(server)?.keyVariable ?? "VIDGEN_ENGINE_KEY"];
 }
 
-function ownVariablesOf(url: string): string[] {
+function hostVariablesOf(url: string): string[] {
   const { host, hostname } = new URL(url);
-  return [host, hostname].map((name) => `VIDGEN_ENGINE_KEY_${nameIn(name)}`);
+  return [host, hostname].map((name) => `VIDGEN_ENGINE_KEY_${toVariablePart(name)}`);
 }
 
-function nameIn(host: string): string {
+function toVariablePart(host: string): string {
   return host
     .toUpperCase()
     .replace(/[^A-Z0-9]+/g, "_")

@@ -37,7 +37,7 @@ export type ServerSpec = {
 };
 
 /** Whether an engine was named by a flag and not in a file, so that hints can show what to type. */
-export const isFlag = (label: string) => label.startsWith("--engine");
+export const isFromFlag = (label: string) => label.startsWith("--engine");
 
 /** The parts of a specification, as they were written. */
 type Parts = {
@@ -53,46 +53,46 @@ export const kindNames = ["preview", ...kinds.map(({ id }) => id), "comfyui", "a
 
 export const specExample = `Write [model=]kind[:url][#upstream-model], such as wan-2.5=http://gpu-1:8091, wan-2.5=${kinds[0]?.id}:http://gpu-1:8091 or preview. The kinds are ${kindNames.slice(0, -1).join(", ")} and ${kindNames.at(-1)}.`;
 
-const pattern =
+const specPattern =
   /^(?:((?:(?!:\/\/)[^=#\s])+)=)?(?:([a-z][\w-]*)(?::(https?:\/\/[^#\s]+))?|(https?:\/\/[^#\s]+))(?:#(\S+))?$/i;
 
-/** Reads `[model=]kind[:url][#upstream-model]`. For a URL alone, the kind of the server is detected later. Throws `usage`. */
+/** Reads `[model=]kind[:url][#upstream-model]`. For a URL without a kind, the kind of the server is detected later. Throws `usage`. */
 export function readSpec(text: string): EngineSpec {
   if (/^([^=]*=)?ai-sdk(:|$)/i.test(text)) return readSdkSpec(text);
-  const [isRead, model, kindId, kindUrl, addressAlone, upstreamModel] = pattern.exec(text) ?? [];
+  const [match, model, kindId, kindUrl, urlWithoutKind, upstreamModel] = specPattern.exec(text) ?? [];
   const kind = kindId?.toLowerCase();
   const isKnown =
     kind === "preview" ? kindUrl === undefined && upstreamModel === undefined : kindNames.includes(kind ?? "preview");
-  const url = addressAlone ?? kindUrl;
-  if (isRead === undefined || !isKnown || (url !== undefined && !URL.canParse(url))) throw invalidError(text);
+  const url = urlWithoutKind ?? kindUrl;
+  if (match === undefined || !isKnown || (url !== undefined && !URL.canParse(url))) throw invalidError(text);
   const models = model === undefined ? undefined : [model];
   return readServer({ label: `--engine ${text}`, models, kind, url, upstreamModel });
 }
 
 /** Reads an engine that is not a package. Throws `usage`. */
-export function readServer({ label, models, kind: kindId, url: written, upstreamModel, key }: Parts): EngineSpec {
-  const named = kinds.find(({ id }) => id === kindId);
-  const url = written ?? named?.provider?.url;
-  const hint = (text: string) => (isFlag(label) ? text : undefined);
+export function readServer({ label, models, kind: kindId, url: writtenUrl, upstreamModel, key }: Parts): EngineSpec {
+  const namedKind = kinds.find(({ id }) => id === kindId);
+  const url = writtenUrl ?? namedKind?.provider?.url;
+  const hintForFlag = (text: string) => (isFromFlag(label) ? text : undefined);
   if (kindId === "preview") return { label, models, name: "preview", upstreamModel, server: undefined };
-  if (url === undefined) throw usage(`${label} needs a URL.`, hint(`Write ${kindId}:http://gpu-1:8091.`));
+  if (url === undefined) throw usage(`${label} needs a URL.`, hintForFlag(`Write ${kindId}:http://gpu-1:8091.`));
   const { username, password, search, origin, pathname } = new URL(url);
   // The text is not printed, because it may contain a password.
   if (username !== "" || password !== "" || search !== "")
     throw usage(
-      `${hint("--engine") ?? label} takes a URL without a user name, a password or a query.`,
-      hint("Set the key in VIDGEN_ENGINE_KEY.") ?? "Name the variable that has the key in key_env.",
+      `${isFromFlag(label) ? "--engine" : label} takes a URL without a user name, a password or a query.`,
+      hintForFlag("Set the key in VIDGEN_ENGINE_KEY.") ?? "Name the variable that has the key in key_env.",
     );
   const name = origin + pathname.replace(/(\/v1(\/videos)?)?\/*$/, "");
   if (kindId === "comfyui" && (models === undefined || upstreamModel === undefined))
     throw usage(
       `${label} needs a model and the file of a workflow that generates it.`,
-      hint("Write model=comfyui:url#file, such as wan-2.5=comfyui:http://gpu-1:8188#wan.json."),
+      hintForFlag("Write model=comfyui:url#file, such as wan-2.5=comfyui:http://gpu-1:8188#wan.json."),
     );
-  const own = { label, models, name, upstreamModel };
+  const common = { label, models, name, upstreamModel };
   if (kindId === "comfyui")
-    return { ...own, server: { url: name, kind: undefined, upstreamModel, key }, workflowFile: upstreamModel };
-  const kind = named ?? kinds.find(({ provider }) => provider && new URL(provider.url).origin === origin);
+    return { ...common, server: { url: name, kind: undefined, upstreamModel, key }, workflowFile: upstreamModel };
+  const kind = namedKind ?? kinds.find(({ provider }) => provider && new URL(provider.url).origin === origin);
   for (const model of models ?? []) {
     checkImages(model, {
       label,
@@ -101,11 +101,11 @@ export function readServer({ label, models, kind: kindId, url: written, upstream
     });
     if (kind?.provider && upstreamModel === undefined && findModel(model) && !kind.provider.models[model])
       throw usage(
-        `${isFlag(label) ? "" : `${label}: `}${kind.title} has no model that matches ${model}.`,
-        hint(`--engine ${model}=${kind.id}#<model> names one of its own models.`),
+        `${isFromFlag(label) ? "" : `${label}: `}${kind.title} has no model that matches ${model}.`,
+        hintForFlag(`--engine ${model}=${kind.id}#<model> names one of its own models.`),
       );
   }
-  return { ...own, server: { url: name, kind, upstreamModel, key } };
+  return { ...common, server: { url: name, kind, upstreamModel, key } };
 }
 
 /** Returns the error for an invalid specification, without a possible password in it, and with a suggestion. */
@@ -161,20 +161,22 @@ function checkImages(
   { label, title, maxImages }: { label: string; title: string; maxImages: number },
 ): void {
   const { min = 0, max } = findModel(model)?.images ?? {};
-  const able = kinds.filter((other) => maxImagesOf(other) >= min).map(({ id }) => `--engine ${model}=${id}:<url>`);
+  const suitableEngines = kinds
+    .filter((other) => maxImagesOf(other) >= min)
+    .map(({ id }) => `--engine ${model}=${id}:<url>`);
   if (min > maxImages)
     throw usage(
-      `${isFlag(label) ? "--engine" : label} cannot serve ${model}: it needs ${min} to ${max} images, and ${title} takes ${maxImages}.`,
-      `${able.join(" or ")} takes them, and --engine ${model}=preview serves previews of it.`,
+      `${isFromFlag(label) ? "--engine" : label} cannot serve ${model}: it needs ${min} to ${max} images, and ${title} takes ${maxImages}.`,
+      `${suitableEngines.join(" or ")} takes them, and --engine ${model}=preview serves previews of it.`,
     );
 }
 
 /** Returns an engine as the fields of a configuration file, from which a later process creates it again (`readOrigin` in `config.ts`). */
 export function originOf({ server, packageName, workflowFile, models, upstreamModel }: EngineSpec): EngineOrigin {
   const { url, kind, key } = server ?? {};
-  const ownKind = workflowFile === undefined ? kind?.id : "comfyui";
+  const serverKind = workflowFile === undefined ? kind?.id : "comfyui";
   return {
-    kind: packageName === undefined ? ownKind : "ai-sdk",
+    kind: packageName === undefined ? serverKind : "ai-sdk",
     url,
     models,
     ...(workflowFile === undefined ? { upstream_model: upstreamModel } : { workflow: resolve(workflowFile) }),
@@ -194,13 +196,13 @@ export function checkRepeats(specs: readonly EngineSpec[]): void {
       seen.set(key, spec);
       if (!earlier) continue;
       const forModel = model === "" ? "" : ` for ${model}`;
-      if (isFlag(label))
+      if (isFromFlag(label))
         throw usage(
           `--engine names ${name}${forModel} twice.`,
           "--jobs sets how many generations an engine runs at the same time.",
         );
       throw usage(
-        `${label} is ${name}${forModel}, as ${earlier.label} is.`,
+        `${label} and ${earlier.label} are the same engine: ${name}${forModel}.`,
         "jobs sets how many generations an engine runs at the same time.",
       );
     }

@@ -104,13 +104,13 @@ export async function makeVideo(
     if (state && ["submitted", "saved", "finished"].includes(state.state)) onSubmitted();
   };
   let cost: number | undefined;
-  const charged = (usd: number) => {
+  const reportCharge = (usd: number) => {
     cost = usd;
   };
   const render = () => {
     if (checkpoint?.state === "saved") {
-      const { file: saved } = checkpoint;
-      return takeSaved({ saved, file: task.file, name: checkpoint.engine }, options);
+      const { file: savedFile } = checkpoint;
+      return takeSaved({ savedFile, file: task.file, name: checkpoint.engine }, options);
     }
     const isOwn = checkpoint?.engine === engine.name && checkpoint.state !== "submitting";
     return engine.render(task, {
@@ -119,7 +119,7 @@ export async function makeVideo(
       confirm,
       progress,
       ...(releaseSlot && { releaseSlot }),
-      charged,
+      reportCharge,
       signal,
     });
   };

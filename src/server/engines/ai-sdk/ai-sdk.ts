@@ -46,7 +46,7 @@ export function createAiSdkEngine(
       timeoutMs,
       patienceMs: paidPatienceMs(timeoutMs),
       io,
-      newsAt: io.now(),
+      lastChangeAt: io.now(),
       poll: createPoll({ name, openModel, fetch: io.fetch, io }),
       contentOf: () => undefined,
       open: (address, signal) => io.open(address, { signal, accept: "video/mp4" }),
@@ -75,7 +75,7 @@ export function createAiSdkEngine(
         const { job, model = upstreamModel } = resume;
         return finish({ job }, task, { upstream: model === upstreamModel ? own : sdkFor(model), ...options });
       }
-      if (resume?.state === "finished") return finish({ finished: resume.url }, task, { upstream: own, ...options });
+      if (resume?.state === "finished") return finish({ videoUrl: resume.url }, task, { upstream: own, ...options });
       const outcome = await start(task, own, options);
       return outcome.kind === "submitted" ? finish(outcome.submitted, task, { upstream: own, ...options }) : outcome;
     },

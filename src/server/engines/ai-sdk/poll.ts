@@ -3,7 +3,7 @@ import { unlessAborted } from "../../../abort.ts";
 import { isRecord } from "../../../protocol/json.ts";
 import { isCompleted, missingMs } from "../upstream/follow.ts";
 import { beginningOf, clean, describeReply, optional, type UpstreamJob } from "../upstream/reply.ts";
-import { notNowStatuses } from "../upstream/submit.ts";
+import { notAcceptedStatuses } from "../upstream/submit.ts";
 import { describe, type Upstream } from "../upstream/upstream.ts";
 import { type CallResult, createCall, describeError, isSuccess } from "./call.ts";
 import type { Sdk, SdkModel } from "./package.ts";
@@ -162,7 +162,7 @@ function isAboutVideo({ isReadable }: Problem, result: CallResult | undefined): 
   if (!result || !("status" in result) || result.json === undefined) return false;
   const { status } = result;
   if (isSuccess(result)) return isReadable;
-  return status >= 400 && status < 500 && ![404, 408, ...notNowStatuses].includes(status);
+  return status >= 400 && status < 500 && ![404, 408, ...notAcceptedStatuses].includes(status);
 }
 
 function describeResult(result: CallResult): string | undefined {

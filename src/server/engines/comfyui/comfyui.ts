@@ -90,7 +90,7 @@ async function begin(
   task: RenderTask,
   { server, workflow, resume, ...options }: { server: ComfyUi; workflow: Workflow } & Omit<RenderOptions, "progress">,
 ) {
-  if (resume?.state === "finished") return { kind: "submitted" as const, submitted: { finished: resume.url } };
+  if (resume?.state === "finished") return { kind: "submitted" as const, submitted: { videoUrl: resume.url } };
   if (!resume || !("job" in resume)) return submitWorkflow(task, { server, workflow }, options);
   const { state, job } = resume;
   if (state === "submitted") return { kind: "submitted" as const, submitted: { job } };

@@ -77,7 +77,7 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
     lostReason: "it was restarted, or the job was removed from its queue",
     goneReason: "ComfyUI no longer has the file",
     io,
-    newsAt: io.now(),
+    lastChangeAt: io.now(),
     async findVersion(signal) {
       const reply = await read(await get(`${url}/system_stats`, signal));
       const version = statsSchema.safeParse(reply.json).data?.system.comfyui_version;
@@ -138,7 +138,7 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
       if (!("result" in polled) || !polled.result) return polled;
       const { filename, subfolder, type } = polled.result.video;
       const address = `${url}/view?${new URLSearchParams({ filename, subfolder, type })}`;
-      return { ...polled, url: address, isOtherKind: !isMp4(polled.result.video) };
+      return { ...polled, url: address, isNotMp4: !isMp4(polled.result.video) };
     },
     contentOf: () => undefined,
     open: (address, signal) =>

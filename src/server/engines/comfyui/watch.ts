@@ -25,16 +25,16 @@ export function watch(server: ComfyUi): { upstream: Upstream; result(): Workflow
     if (position !== -1) before = Math.min(before, position);
     runs = running.join();
     const isBusy = running.length > 0 && io.now() - movedAt <= (server.runningPatienceMs ?? server.patienceMs);
-    if (isMoved || isBusy) server.newsAt = io.now();
+    if (isMoved || isBusy) server.lastChangeAt = io.now();
   };
 
   const upstream: Upstream = {
     ...server,
-    get newsAt() {
-      return server.newsAt;
+    get lastChangeAt() {
+      return server.lastChangeAt;
     },
-    set newsAt(at) {
-      server.newsAt = at;
+    set lastChangeAt(at) {
+      server.lastChangeAt = at;
     },
     async poll(job, signal) {
       const polled = await server.poll(job, signal);

@@ -5,12 +5,12 @@ import { backOffMs, createAbsence, type Upstream } from "./upstream.ts";
  * Why a download failed. "temporary": an error of the network, of a server or of this machine. "not ready" and "missing": the file may appear later
  * than the job's status, and a replica may not have it. "nowhere": the job is completed, but states no address. "unfinished": an .mp4 whose end is
  * still missing. "fault": a file that is not an .mp4; final when the server sends the same file (by `digest`) a minute later. "denied": the server
- * refuses access, which a new address may change. "address refused": the rules for addresses that others chose forbid this address, or its file is
- * too large.
+ * refuses access, which a new address may change. "unusable address": the rules for addresses that others chose forbid this address, or its file is
+ * too large. In both cases only another address can help.
  */
 export type DownloadFailure =
   | {
-      kind: "temporary" | "not ready" | "nowhere" | "unfinished" | "missing" | "denied" | "address refused";
+      kind: "temporary" | "not ready" | "nowhere" | "unfinished" | "missing" | "denied" | "unusable address";
       reason: string;
       retryAfterMs?: number | undefined;
       /** Whether the reply had no body. A proxy's error has one. */
@@ -34,7 +34,7 @@ type DownloadRule = {
 /** What each failure means. A temporary failure does not reset the time of absence. */
 export const rules: Readonly<Record<DownloadFailure["kind"], DownloadRule>> = {
   temporary: { isAbsent: false, mayKnowJob: true, retries: "later" },
-  "address refused": { isAbsent: false, mayKnowJob: true, retries: "soon" },
+  "unusable address": { isAbsent: false, mayKnowJob: true, retries: "soon" },
   "not ready": { isAbsent: true, mayKnowJob: true, retries: "soon at first" },
   nowhere: { isAbsent: true, mayKnowJob: true, retries: "later" },
   missing: { isAbsent: true, mayKnowJob: false, retries: "soon at first" },
@@ -43,18 +43,18 @@ export const rules: Readonly<Record<DownloadFailure["kind"], DownloadRule>> = {
   fault: { isAbsent: true, mayKnowJob: false, retries: "later" },
 };
 
-/** Signs that a video is missing, apart from the last failure. */
+/** Signs that a video is missing, besides the last failure. */
 export type MissingSigns = {
-  /** Whether the server's reply, the video's age or another address shows that the video is gone. */
-  isGone: boolean;
+  /** Whether a missing video is believed after a minute, because of the server's reply, the video's age, or another address that is unusable. */
+  isLikelyGone: boolean;
   /** Whether the last poll of the job found no file. */
   hasNoFile: boolean;
 };
 
 /**
- * `over` is the limit that was reached, if the download is given up. `isSoon`: try another address or replica at once, otherwise wait for `waitMs`.
+ * `reachedLimit` is set if the download is given up. `isRetriedSoon`: try another address or replica at once, otherwise wait for `waitMs`.
  */
-export type DownloadVerdict = { over: DownloadLimit | undefined; isSoon: boolean; waitMs: number };
+export type DownloadVerdict = { reachedLimit: DownloadLimit | undefined; isRetriedSoon: boolean; waitMs: number };
 
 type DownloadLimit = keyof ReturnType<typeof limitsOf>;
 
@@ -63,7 +63,7 @@ function limitsOf({ patienceMs }: Pick<Upstream, "patienceMs">) {
   return {
     /** The server has no video. */
     absent: patienceMs,
-    /** The same, without a temporary failure in between, when the video is known to be gone. */
+    /** The same, without a temporary failure in between, when the video is likely to be gone (`MissingSigns`). */
     gone: minuteMs,
     /** The same, when the server does not know the job either. */
     forgotten: minuteMs,
@@ -85,50 +85,52 @@ const maxGapMs = 2 * latePollMs;
 export function createDownloadPatience(upstream: Upstream) {
   const { io } = upstream;
   const limits = limitsOf(upstream);
-  const [gone, forgotten, fileless] = [createAbsence(io), createAbsence(io), createAbsence(io)];
-  const lasted: Record<DownloadLimit, number> = { absent: 0, gone: 0, forgotten: 0, "same file": 0, "no file": 0 };
+  const [goneTimer, forgottenTimer, noFileTimer] = [createAbsence(io), createAbsence(io), createAbsence(io)];
+  const lastedMs: Record<DownloadLimit, number> = { absent: 0, gone: 0, forgotten: 0, "same file": 0, "no file": 0 };
   let absentAt: number | undefined;
-  let file: { digest: string; at: number } | undefined;
+  let faultyFile: { digest: string; firstAt: number } | undefined;
   let isForgotten = false;
   let tries = 0;
   return {
     /** The digest of the last file that was not an .mp4. */
-    lastDigest: () => file?.digest,
+    lastDigest: () => faultyFile?.digest,
     /** `isMissing`: the server does not know the job. `hasNoFile`: the job has no file. */
     recordPoll({ isMissing, hasNoFile }: { isMissing: boolean; hasNoFile: boolean }): void {
       isForgotten = isMissing;
-      lasted.forgotten = forgotten(isMissing);
-      if (!hasNoFile) fileless(false);
+      lastedMs.forgotten = forgottenTimer(isMissing);
+      if (!hasNoFile) noFileTimer(false);
     },
-    decide(failure: DownloadFailure, { isGone, hasNoFile }: MissingSigns): DownloadVerdict {
+    decide(failure: DownloadFailure, { isLikelyGone, hasNoFile }: MissingSigns): DownloadVerdict {
       const { kind } = failure;
       const { isAbsent, mayKnowJob, retries } = rules[kind];
       const now = io.now();
       tries++;
-      if (failure.kind === "fault" && failure.digest !== file?.digest) file = { digest: failure.digest, at: now };
-      if ("hasPart" in failure && failure.hasPart) [lasted.absent, absentAt] = [0, undefined];
+      if (failure.kind === "fault" && failure.digest !== faultyFile?.digest)
+        faultyFile = { digest: failure.digest, firstAt: now };
+      if ("hasPart" in failure && failure.hasPart) [lastedMs.absent, absentAt] = [0, undefined];
       if (isAbsent) {
-        lasted.absent += Math.min(now - (absentAt ?? now), maxGapMs);
+        lastedMs.absent += Math.min(now - (absentAt ?? now), maxGapMs);
         absentAt = now;
       }
-      if (mayKnowJob) [isForgotten, lasted.forgotten] = [false, forgotten(false)];
-      lasted.gone = gone(isAbsent);
-      lasted["same file"] = failure.kind === "fault" && file ? now - file.at : 0;
-      lasted["no file"] = fileless(hasNoFile && failure.kind === "missing" && failure.isJson === true);
-      const counts: Record<DownloadLimit, boolean> = {
+      if (mayKnowJob) [isForgotten, lastedMs.forgotten] = [false, forgottenTimer(false)];
+      lastedMs.gone = goneTimer(isAbsent);
+      lastedMs["same file"] = failure.kind === "fault" && faultyFile ? now - faultyFile.firstAt : 0;
+      lastedMs["no file"] = noFileTimer(hasNoFile && failure.kind === "missing" && failure.isJson === true);
+      const applies: Record<DownloadLimit, boolean> = {
         "no file": true,
         "same file": kind === "fault",
         forgotten: isAbsent,
-        gone: isAbsent && isGone,
+        gone: isAbsent && isLikelyGone,
         absent: isAbsent,
       };
-      const over = (Object.keys(counts) as DownloadLimit[]).find(
-        (limit) => counts[limit] && lasted[limit] >= limits[limit],
+      const reachedLimit = (Object.keys(applies) as DownloadLimit[]).find(
+        (limit) => applies[limit] && lastedMs[limit] >= limits[limit],
       );
-      const isSoon = isForgotten || retries === "soon" || (retries === "soon at first" && lasted.absent < minuteMs);
+      const isRetriedSoon =
+        isForgotten || retries === "soon" || (retries === "soon at first" && lastedMs.absent < minuteMs);
       const retryAfterMs = "retryAfterMs" in failure ? failure.retryAfterMs : undefined;
-      const absentWaitMs = lasted.absent < lateMs ? Math.min(backOffMs(tries - 1), absentPollMs) : latePollMs;
-      return { over, isSoon, waitMs: isAbsent ? absentWaitMs : backOffMs(tries - 1, retryAfterMs) };
+      const absentWaitMs = lastedMs.absent < lateMs ? Math.min(backOffMs(tries - 1), absentPollMs) : latePollMs;
+      return { reachedLimit, isRetriedSoon, waitMs: isAbsent ? absentWaitMs : backOffMs(tries - 1, retryAfterMs) };
     },
   };
 }

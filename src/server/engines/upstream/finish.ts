@@ -9,22 +9,22 @@ import { retryForeverOptions, type Upstream } from "./upstream.ts";
 export async function finish(
   submitted: Submitted,
   { file }: { file: string },
-  { upstream, ...options }: { upstream: Upstream } & FollowJobOptions & Pick<RenderOptions, "confirm" | "charged">,
+  { upstream, ...options }: { upstream: Upstream } & FollowJobOptions & Pick<RenderOptions, "confirm" | "reportCharge">,
 ): Promise<RenderOutcome> {
-  if ("saved" in submitted) {
-    const { saved } = submitted;
-    return takeSaved({ saved, file, name: upstream.name }, retryForeverOptions(upstream, options.signal));
+  if ("savedFile" in submitted) {
+    const { savedFile } = submitted;
+    return takeSaved({ savedFile, file, name: upstream.name }, retryForeverOptions(upstream, options.signal));
   }
-  if ("finished" in submitted) {
+  if ("videoUrl" in submitted) {
     await save(submitted, file, { upstream, ...options });
     return { kind: "made", hasThumbnail: false };
   }
   const { job } = submitted;
-  const { failure, cost, ...ended } = await follow(job, upstream, options);
-  if (failure !== undefined && ended.status === "unclear") return { kind: "unclear", reason: failure };
-  if (failure !== undefined) return { kind: "refused", error: failure, code: ended.code, cost };
-  if (cost !== undefined) options.charged?.(cost);
-  await save({ ...ended, job }, file, { upstream, ...options });
+  const { failure, cost, ...endedJob } = await follow(job, upstream, options);
+  if (failure !== undefined && endedJob.status === "unclear") return { kind: "unclear", reason: failure };
+  if (failure !== undefined) return { kind: "refused", error: failure, code: endedJob.code, cost };
+  if (cost !== undefined) options.reportCharge?.(cost);
+  await save({ ...endedJob, job }, file, { upstream, ...options });
   const { discard } = upstream;
   return { kind: "made", hasThumbnail: false, cost, discard: discard && ((signal) => discard(job, signal)) };
 }

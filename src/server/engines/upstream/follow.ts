@@ -1,14 +1,14 @@
 import { unlessAborted } from "../../../abort.ts";
 import type { Engine, RenderOptions } from "../engine.ts";
-import { createPatience, minuteMs, type Standing } from "./patience.ts";
+import { createPatience, type JobObservation, minuteMs } from "./patience.ts";
 import { clean, type UpstreamJob } from "./reply.ts";
 import { backOffMs, describe, minutes, type PollFailure, type Upstream } from "./upstream.ts";
 
 const pollMs = 2_000;
 /** A job whose status has not changed for this long is polled less often. */
-const longMs = 10 * 60_000;
-const longPollMs = 20_000;
-const pollLimitMs = 30_000;
+const quietJobMs = 10 * 60_000;
+const quietPollMs = 20_000;
+const pollTimeoutMs = 30_000;
 /** A balancer may send a poll to a replica that does not know the job, so a 404 counts only when it repeats for this long. */
 export const missingMs = minuteMs;
 /**
@@ -18,7 +18,7 @@ export const missingMs = minuteMs;
 export function missingWaitMs(): number {
   return 250 + 500 * Math.random();
 }
-/** More new statuses than these do not count as progress. */
+/** How many new statuses of a job count as progress. With a limit, because a server may send another text at each poll. */
 const maxStatuses = 20;
 /** The owner is notified after this number of polls without a usable reply. */
 const notifyAfter = 3;
@@ -49,19 +49,19 @@ export async function follow(
   { progress, signal, releaseSlot, cancel }: FollowJobOptions,
 ): Promise<EndedJob> {
   const { io, name } = upstream;
-  const patience = createPatience(upstream);
-  const seen = new Set<string>();
-  let [best, failures] = [-1, 0];
+  const decide = createPatience(upstream);
+  const seenStatuses = new Set<string>();
+  let [bestPercent, failures] = [-1, 0];
   for (;;) {
     const polled = await pollOnce(id, upstream, signal);
     if ("reason" in polled) {
-      const { isOver, isSlotFree, limitMs } = patience(standingOf(polled));
-      if (isSlotFree) releaseSlot?.();
-      if (isOver && polled.isMissing)
+      const { isGivenUp, freesSlot, limitMs } = decide(observationOf(polled));
+      if (freesSlot) releaseSlot?.();
+      if (isGivenUp && polled.isMissing)
         throw new Error(
           `${name} no longer knows this video's job (${polled.reason}); ${upstream.lostReason ?? "it may have been restarted"}`,
         );
-      if (isOver) {
+      if (isGivenUp) {
         await stop(id, upstream, { cancel, signal });
         if (polled.fault !== undefined) throw new Error(`${name}: ${polled.fault} (${polled.reason})`);
         const what = polled.isUnreadable ? "has not given a reply that can be read" : "has not responded";
@@ -69,7 +69,7 @@ export async function follow(
       }
       if (!polled.isMissing && ++failures === notifyAfter) upstream.report(describePollFailure(polled, name));
       const backOff = backOffMs(failures, polled.retryAfterMs);
-      const waitMs = polled.fault === undefined ? backOff : Math.min(backOff, longPollMs);
+      const waitMs = polled.fault === undefined ? backOff : Math.min(backOff, quietPollMs);
       await io.sleep(polled.isMissing ? missingWaitMs() : waitMs, signal);
       continue;
     }
@@ -78,32 +78,32 @@ export async function follow(
     const status = polled.status.toLowerCase();
     failures = 0;
     // A job that returns to an earlier status has made no progress.
-    const hasProgress = (!seen.has(status) && seen.size < maxStatuses) || (percent ?? -1) > best;
-    if (hasProgress) seen.add(status);
-    best = Math.max(best, percent ?? -1);
-    const { isOver, limitMs, quietMs } = patience(standingOf(polled), hasProgress);
+    const hasProgress = (!seenStatuses.has(status) && seenStatuses.size < maxStatuses) || (percent ?? -1) > bestPercent;
+    if (hasProgress) seenStatuses.add(status);
+    bestPercent = Math.max(bestPercent, percent ?? -1);
+    const { isGivenUp, limitMs, quietMs } = decide(observationOf(polled), hasProgress);
     if (isCompleted(polled)) return polled;
     const failure = error ?? `the model run did not succeed (${status})`;
     if (statuses.failed.includes(status)) return { ...polled, failure };
-    // A job cancelled at the server is not the request's fault, so it rejects, which refunds the credits, even if the cancelling process has ended.
+    // A cancelled job is not the request's fault. Rejecting refunds the credits, also when the process that cancelled the job has ended.
     if (isCancelled(polled)) throw new Error(failure);
     if (percent !== undefined) progress(percent);
-    if (isOver) {
+    if (isGivenUp) {
       await stop(id, upstream, { cancel, signal });
       throw new Error(`${name} made no progress with this video for ${minutes(limitMs)} (${clean(status)})`);
     }
-    await io.sleep(quietMs > longMs ? longPollMs : pollMs, signal);
+    await io.sleep(quietMs > quietJobMs ? quietPollMs : pollMs, signal);
   }
 }
 
-function standingOf(polled: UpstreamJob | PollFailure): Standing {
+function observationOf(polled: UpstreamJob | PollFailure): JobObservation {
   if (!("reason" in polled)) return statuses.waiting.includes(polled.status.toLowerCase()) ? "waiting" : "running";
   if (polled.isMissing) return "missing";
   if (polled.fault !== undefined) return "faulty";
   return polled.isUnreadable ? "unreadable" : "unanswered";
 }
 
-const stopLimitMs = 10_000;
+const stopTimeoutMs = 10_000;
 
 /** Asks a server once to stop a job that is given up, so that the job does not delay the next one or cost more. The reply is ignored. */
 async function stop(
@@ -111,7 +111,7 @@ async function stop(
   { io }: Upstream,
   { cancel, signal }: Pick<FollowJobOptions, "cancel" | "signal">,
 ): Promise<void> {
-  const limit = io.limit(stopLimitMs, signal, new Error(`no response within ${stopLimitMs / 1_000} s`));
+  const limit = io.limit(stopTimeoutMs, signal, new Error(`no response within ${stopTimeoutMs / 1_000} s`));
   await unlessAborted(Promise.resolve(cancel?.(id, limit.signal)), limit.signal)
     .catch(() => {})
     .finally(limit.clear);
@@ -142,7 +142,7 @@ export async function pollOnce(
   { io, poll }: Upstream,
   signal: AbortSignal,
 ): Promise<UpstreamJob | PollFailure> {
-  const limit = io.limit(pollLimitMs, signal, new Error(`no response within ${pollLimitMs / 1_000} s`));
+  const limit = io.limit(pollTimeoutMs, signal, new Error(`no response within ${pollTimeoutMs / 1_000} s`));
   try {
     return await poll(id, limit.signal);
   } catch (error) {

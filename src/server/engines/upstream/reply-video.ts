@@ -16,20 +16,21 @@ const startBytes = 8;
 /** Reads the start of a reply. Returns whether the reply is a video, and the reply with its whole body. Rejects when reading fails. */
 export async function peek({ status, headers, body }: UnreadReply): Promise<{ reply: UnreadReply; isVideo: boolean }> {
   const chunks = body?.[Symbol.asyncIterator]();
-  const first: Uint8Array[] = [];
+  const firstChunks: Uint8Array[] = [];
   let start = Buffer.alloc(0);
   while (chunks && start.length < startBytes) {
     const { done, value } = await chunks.next();
     if (done) break;
-    first.push(value);
-    start = Buffer.concat(first);
+    firstChunks.push(value);
+    start = Buffer.concat(firstChunks);
   }
+  // An .mp4 begins with the length of its first box, which has bytes that no text has.
   const isText = start.every((byte) => byte > 8);
   const hasVideoType = /^\s*video\//i.test(headers.get("Content-Type") ?? "") && !isText;
   const isVideo = hasVideoType || start.toString("latin1", 4, startBytes) === "ftyp";
   async function* whole() {
     try {
-      yield* first;
+      yield* firstChunks;
       for (let next = await chunks?.next(); next && !next.done; next = await chunks?.next()) yield next.value;
     } finally {
       await chunks?.return?.();
@@ -67,16 +68,16 @@ export async function saveReply(
 }
 
 /**
- * Uses a video from the reply to a create, which an earlier process may have saved under another path of this machine. Rejects with `output` when the
- * file is not a whole .mp4, which a retry would not change. The outcome is "unclear" when this machine does not have the file.
+ * Uses a video from the reply to a create, which is in `savedFile`: an earlier process may have saved it under another path of this machine. Rejects
+ * with `output` when the file is not a whole .mp4, which a retry would not change. The outcome is "unclear" when this machine does not have the file.
  */
 export async function takeSaved(
-  { saved, file, name }: { saved: string; file: string; name: string },
+  { savedFile, file, name }: { savedFile: string; file: string; name: string },
   options: RetryForeverOptions,
 ): Promise<RenderOutcome> {
   const find = async () => {
     try {
-      if (saved !== file) await rename(saved, file).catch(ignoreMissing);
+      if (savedFile !== file) await rename(savedFile, file).catch(ignoreMissing);
       const handle = await open(file);
       return await faultOfMp4(handle).finally(() => handle.close());
     } catch (error) {

@@ -13,7 +13,7 @@ export type UpstreamJob = {
   /** The address of the video, when it is not at the job's own `/content`. */
   url: string | undefined;
   /** Whether the server says that the video is not an .mp4. */
-  isOtherKind?: boolean | undefined;
+  isNotMp4?: boolean | undefined;
   error: string | undefined;
   /** The server's code for the error. */
   code?: string | undefined;
@@ -58,11 +58,11 @@ export async function readReply(
     chunks.push(chunk);
   }
   // Some servers send a byte order mark, which JSON does not allow.
-  const all = Buffer.concat(chunks)
+  const whole = Buffer.concat(chunks)
     .toString()
     .replace(/^\uFEFF/, "");
   // A shorter text is not a real key, and may be part of ordinary words.
-  const text = secret === undefined || secret.length < 8 ? all : all.replaceAll(secret, "[key]");
+  const text = secret === undefined || secret.length < 8 ? whole : whole.replaceAll(secret, "[key]");
   return { status, text, json: parseJson(text), ...(waitMs !== undefined && { retryAfterMs: waitMs }) };
 }
 
@@ -85,20 +85,20 @@ const jobSchema = z.object({
 });
 
 /**
- * `vidgen serve` reports these by an error code, because the API has no status for them: a cancelled job, and a job that its own engine may still be
- * running.
+ * `vidgen serve` reports these two ends of a job by an error code, because the API has no status for them: a cancelled job, and a job that its engine
+ * may still be running.
  */
-const codedSchema = z.object({ code: z.enum(["cancelled", "unclear"]) });
+const endCodeSchema = z.object({ code: z.enum(["cancelled", "unclear"]) });
 
 /** Finds a job in a reply of any status, because some servers answer the status of a failed job with HTTP 4xx or 5xx. */
 export function findJob({ json }: ServerReply): UpstreamJob | undefined {
   const parsed = jobSchema.safeParse(json);
   if (!parsed.success || (parsed.data.id === undefined && parsed.data.object !== "video")) return undefined;
   const { id, status, progress, url, error, completed_at: completedAt, expires_at: expiresAt, usage } = parsed.data;
-  const ended = codedSchema.safeParse(error).data?.code ?? status;
+  const endStatus = endCodeSchema.safeParse(error).data?.code ?? status;
   return {
     id,
-    status: ended,
+    status: endStatus,
     progress,
     url,
     error: findMessage(error) ?? (isRecord(json) ? clean(failureReason(json) ?? "") || undefined : undefined),
@@ -120,7 +120,7 @@ function findCode(error: unknown): string | undefined {
 const createdSchema = z.object({ id: idSchema });
 
 /** Finds the id of the job that a create started. */
-export function findCreated({ json }: ServerReply): string | undefined {
+export function findCreatedId({ json }: ServerReply): string | undefined {
   return createdSchema.safeParse(json).data?.id;
 }
 
@@ -129,7 +129,7 @@ const finishedSchema = z.object({
 });
 
 /** Finds the video in the reply of a server that generates it at once: its bytes, or its address. */
-export function findFinished({ json }: ServerReply): { bytes: Uint8Array } | { address: string } | undefined {
+export function findFinishedVideo({ json }: ServerReply): { bytes: Uint8Array } | { address: string } | undefined {
   const { url, b64_json } = finishedSchema.safeParse(json).data?.data[0] ?? {};
   if (b64_json) return { bytes: Buffer.from(b64_json, "base64") };
   return url === undefined ? undefined : { address: url };
@@ -141,20 +141,22 @@ const detailSchema = z.object({
 
 const maxComplaints = 50;
 /** Separates the complaints in one text: vLLM-Omni writes a list into the text, Pydantic one complaint per line. */
-const betweenComplaints = /; |\}, ?\{|\n(?=\S)/;
-/** The rest repeats the request, such as the prompt. */
-const beforeInput = /^(.*?)(?:input_value=|'input':|$)/s;
+const complaintSeparator = /; |\}, ?\{|\n(?=\S)/;
+/** The part of a complaint before the input that it quotes, such as the prompt. */
+const partBeforeInput = /^(.*?)(?:input_value=|'input':|$)/s;
 
 /** Returns the complaints of a refusal, each as a whole text. */
 export function readComplaints({ json, text }: ServerReply): string[] {
   const list = detailSchema.safeParse(json).data?.detail;
   const complaints =
     list?.map(({ loc, msg, type }) => `${loc.join(" ")}: ${msg} (${type})`) ??
-    (json === undefined ? [text] : textsIn(json)).flatMap((each) => each.split(betweenComplaints));
-  return complaints.slice(0, maxComplaints).map((each) => (beforeInput.exec(each)?.[1] ?? "").slice(0, maxComplaint));
+    (json === undefined ? [text] : textsIn(json)).flatMap((each) => each.split(complaintSeparator));
+  return complaints
+    .slice(0, maxComplaints)
+    .map((each) => (partBeforeInput.exec(each)?.[1] ?? "").slice(0, maxComplaintLength));
 }
 
-const maxComplaint = 64_000;
+const maxComplaintLength = 64_000;
 
 /** Returns all texts in an error; `findMessage` returns the first one. */
 function textsIn(value: unknown, depth = 0): string[] {
@@ -250,10 +252,10 @@ export function beginningOf(reply: ServerReply): string {
 
 function findId(value: unknown, depth = 0): string | undefined {
   if (!isRecord(value) || depth > 3) return undefined;
-  const own = Object.entries(value).find(
+  const idField = Object.entries(value).find(
     ([name, id]) => idFields.test(name) && ["string", "number"].includes(typeof id),
   );
-  if (own) return clean(`${own[0]} ${own[1]}`).slice(0, maxBeginning);
+  if (idField) return clean(`${idField[0]} ${idField[1]}`).slice(0, maxBeginning);
   return Object.values(value)
     .map((part) => findId(part, depth + 1))
     .find((id) => id !== undefined);

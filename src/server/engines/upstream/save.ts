@@ -19,10 +19,10 @@ const partBytes = 1_000_000;
 const slowMs = 60_000;
 const maxRedirects = 3;
 
-/** Where a video is: at the address that its job states, or else at the job's `/content`; or at a known address. */
+/** Where a video is: at the address that its job states, or else at the job's `/content`; or, without a job, at `videoUrl`. */
 export type VideoSource =
-  | ({ job: string } & Pick<UpstreamJob, "url" | "isOtherKind" | "completedAt" | "expiresAt" | "noFileReason">)
-  | { finished: string };
+  | ({ job: string } & Pick<UpstreamJob, "url" | "isNotMp4" | "completedAt" | "expiresAt" | "noFileReason">)
+  | { videoUrl: string };
 
 /** `confirm` throws when another process may be writing the file, because this process was suspended. */
 export type SaveVideoOptions = Pick<RenderOptions, "signal" | "confirm" | "releaseSlot"> & { upstream: Upstream };
@@ -32,7 +32,7 @@ const maxLagMs = 3_600_000;
 
 /** The owner is notified after this number of failures in a row. */
 const notifyAfter = 3;
-const maxRefused = 3;
+const maxUnusable = 3;
 
 /**
  * Saves a finished video as `file`. The video may have been paid for, so the download is retried as long as that can help. There is no limit after an
@@ -47,46 +47,48 @@ export async function save(source: VideoSource, file: string, options: SaveVideo
   const { io, name } = upstream;
   const startedAt = io.now();
   const patience = createDownloadPatience(upstream);
-  /** Addresses that are not tried again. */
-  const refused = new Map<string, DownloadFailure>();
-  let stated = addressesOf(source, upstream);
+  /** Addresses that are not tried again, with the reason. */
+  const unusable = new Map<string, DownloadFailure>();
+  let allAddresses = addressesOf(source, upstream);
   let noFileReason = "job" in source ? source.noFileReason : undefined;
   for (let tries = 1; ; tries++) {
-    const addresses = stated.filter((address) => !refused.has(address));
-    const address = addresses[(tries - 1) % addresses.length] ?? stated[0];
-    const otherKind = {
-      isOtherKind: "job" in source && source.isOtherKind === true,
-      lastDigest: patience.lastDigest(),
-    };
-    const failure = await download(address, file, { ...options, ...otherKind, words: noFileReason });
+    const usableAddresses = allAddresses.filter((address) => !unusable.has(address));
+    const address = usableAddresses[(tries - 1) % usableAddresses.length] ?? allAddresses[0];
+    const isNotMp4 = "job" in source && source.isNotMp4 === true;
+    const downloadOptions = { ...options, isNotMp4, lastDigest: patience.lastDigest(), noFileReason };
+    const failure = await download(address, file, downloadOptions);
     if (!failure) return upstream.report(undefined);
-    if (failure.kind === "address refused" && address !== undefined) refused.set(address, failure);
-    const removed = findRemoval(failure, source, upstream);
-    const isGone = removed !== undefined || refused.size > 0;
-    const { over, isSoon, waitMs } = patience.decide(failure, { isGone, hasNoFile: noFileReason !== undefined });
-    // Each poll may return a newly signed address, so a few refused addresses are enough.
-    const isRefusedEverywhere =
-      refused.size >= maxRefused || (stated.length > 0 && stated.every((each) => refused.has(each)));
-    // The refusal of the job's own address explains more than a missing /content.
-    const { reason } = refused.get(stated[0] ?? "") ?? failure;
-    const where = refused.has(stated[0] ?? "") ? stated[0] : address;
-    const place = where === undefined || isDataUrl(where) ? "" : ` from ${clean(where)}`;
-    const words = over === "no file" ? noFileReason : removed?.words;
-    if (over || isRefusedEverywhere || removed?.isSure)
+    if (failure.kind === "unusable address" && address !== undefined) unusable.set(address, failure);
+    const removal = findRemoval(failure, source, upstream);
+    // When one address is unusable, the video may be at no other: then a minute without it is enough.
+    const isLikelyGone = removal !== undefined || unusable.size > 0;
+    const { reachedLimit, isRetriedSoon, waitMs } = patience.decide(failure, {
+      isLikelyGone,
+      hasNoFile: noFileReason !== undefined,
+    });
+    // Each poll may return a newly signed address, so a few unusable addresses are enough.
+    const isUnusableEverywhere =
+      unusable.size >= maxUnusable || (allAddresses.length > 0 && allAddresses.every((each) => unusable.has(each)));
+    // If the address that the job states is unusable, that explains more than a missing /content.
+    const { reason } = unusable.get(allAddresses[0] ?? "") ?? failure;
+    const failedAddress = unusable.has(allAddresses[0] ?? "") ? allAddresses[0] : address;
+    const fromAddress = failedAddress === undefined || isDataUrl(failedAddress) ? "" : ` from ${clean(failedAddress)}`;
+    const explanation = reachedLimit === "no file" ? noFileReason : removal?.explanation;
+    if (reachedLimit || isUnusableEverywhere || removal?.isSure)
       throw new VidgenError(
         "output",
-        `${name} generated this video, but it could not be downloaded${place}: ${words === undefined ? reason : `${words} (${reason})`}`,
+        `${name} generated this video, but it could not be downloaded${fromAddress}: ${explanation === undefined ? reason : `${explanation} (${reason})`}`,
       );
     if (io.now() - startedAt >= minuteMs) releaseSlot?.();
-    if (!isSoon && tries >= notifyAfter)
-      upstream.report(`${name} generated a video that cannot be downloaded yet${place}: ${reason}. Retrying.`);
-    await io.sleep(isSoon ? missingWaitMs() : waitMs, signal);
-    if (!("job" in source) || (address !== undefined && isRepeated(tries))) continue;
+    if (!isRetriedSoon && tries >= notifyAfter)
+      upstream.report(`${name} generated a video that cannot be downloaded yet${fromAddress}: ${reason}. Retrying.`);
+    await io.sleep(isRetriedSoon ? missingWaitMs() : waitMs, signal);
+    if (!("job" in source) || (address !== undefined && skipsPoll(tries))) continue;
     const polled = await pollOnce(source.job, upstream, signal);
     const isFailed = "reason" in polled;
-    // The address that a job stated may have expired, because another poll may return a new one.
     if (!isFailed) noFileReason = polled.noFileReason;
-    if (!isFailed && isCompleted(polled)) stated = addressesOf({ ...source, url: polled.url }, upstream);
+    // The earlier address may have expired.
+    if (!isFailed && isCompleted(polled)) allAddresses = addressesOf({ ...source, url: polled.url }, upstream);
     patience.recordPoll({ isMissing: isFailed && polled.isMissing, hasNoFile: noFileReason !== undefined });
   }
 }
@@ -97,22 +99,22 @@ const goldenRatio = (Math.sqrt(5) - 1) / 2;
  * Whether the next download follows without a poll before it. If polls and downloads alternated, a round-robin balancer could send every download to
  * the same replica. The order is derived from an irrational number, so it has no period that a balancer could fall into step with.
  */
-function isRepeated(tries: number): boolean {
+function skipsPoll(tries: number): boolean {
   return (tries * goldenRatio) % 1 < 0.5;
 }
 
 const noAddress: DownloadFailure = { kind: "nowhere", reason: "it says that this video is ready, but not where it is" };
 
-/** Whether the server says that the video is not an .mp4, and the digest of the last file that was not an .mp4. */
-type OtherKind = { isOtherKind: boolean; lastDigest: string | undefined };
+/** How a file that is not an .mp4 is checked: whether its server says that the video is not one, and the digest of the last such file. */
+type NonMp4Check = { isNotMp4: boolean; lastDigest: string | undefined };
 
 async function download(
   address: string | undefined,
   file: string,
-  { words, ...options }: SaveVideoOptions & OtherKind & { words: string | undefined },
+  { noFileReason, ...options }: SaveVideoOptions & NonMp4Check & { noFileReason: string | undefined },
 ): Promise<DownloadFailure | undefined> {
   if (address !== undefined) return fetchVideo(address, file, options);
-  return words === undefined ? noAddress : { ...noAddress, reason: `${noAddress.reason} (${words})` };
+  return noFileReason === undefined ? noAddress : { ...noAddress, reason: `${noAddress.reason} (${noFileReason})` };
 }
 
 /** Returns why a completed job may no longer have its video. `isSure` only if the server says so, because another replica may have the job. */
@@ -120,14 +122,16 @@ function findRemoval(
   failure: DownloadFailure,
   source: VideoSource,
   { io, goneReason }: Upstream,
-): { words: string; isSure: boolean } | undefined {
+): { explanation: string; isSure: boolean } | undefined {
   if (failure.kind !== "missing" || !("job" in source)) return undefined;
-  const since = (seconds = Number.POSITIVE_INFINITY) => io.date().getTime() - seconds * 1_000;
-  if (since(source.expiresAt) >= 0) return { words: "it has expired there and was removed", isSure: true };
-  if (failure.isEmpty && goneReason !== undefined) return { words: goneReason, isSure: false };
-  const endedMs = since(source.completedAt);
-  return endedMs > maxLagMs
-    ? { words: `it was completed ${minutes(endedMs)} ago, and is no longer there`, isSure: false }
+  const { expiresAt, completedAt } = source;
+  const now = io.date().getTime();
+  if (expiresAt !== undefined && now >= expiresAt * 1_000)
+    return { explanation: "it has expired there and was removed", isSure: true };
+  if (failure.isEmpty && goneReason !== undefined) return { explanation: goneReason, isSure: false };
+  const ageMs = completedAt === undefined ? 0 : now - completedAt * 1_000;
+  return ageMs > maxLagMs
+    ? { explanation: `it was completed ${minutes(ageMs)} ago, and is no longer there`, isSure: false }
     : undefined;
 }
 
@@ -136,7 +140,7 @@ function findRemoval(
  * right.
  */
 function addressesOf(source: VideoSource, { contentOf }: Upstream): string[] {
-  if ("finished" in source) return [source.finished];
+  if ("videoUrl" in source) return [source.videoUrl];
   const addresses = [source.url, contentOf(source.job)].filter((address) => address !== undefined);
   return [...new Set(addresses)];
 }
@@ -150,7 +154,7 @@ type FetchVideoOptions = Pick<SaveVideoOptions, "upstream" | "signal">;
 async function fetchVideo(
   address: string,
   file: string,
-  { upstream, signal, confirm, ...otherKind }: SaveVideoOptions & OtherKind,
+  { upstream, signal, confirm, isNotMp4, lastDigest }: SaveVideoOptions & NonMp4Check,
 ): Promise<DownloadFailure | undefined> {
   const limit = upstream.io.limit(slowMs, signal, new Error(`less than 1 MB came within ${slowMs / 1_000} s`));
   let failure: DownloadFailure | undefined;
@@ -162,24 +166,24 @@ async function fetchVideo(
     else {
       const { reply, isVideo } = await peek(opened);
       hasPart = isVideo;
-      failure = await write(reply, file, { onPart: limit.restart, ...otherKind });
+      failure = await write(reply, file, { onPart: limit.restart, isNotMp4, lastDigest });
     }
   } catch (error) {
     const isForbidden = error instanceof Error && "isForbidden" in error;
-    failure = { kind: isForbidden ? "address refused" : "temporary", reason: describe(error), hasPart };
+    failure = { kind: isForbidden ? "unusable address" : "temporary", reason: describe(error), hasPart };
   } finally {
     limit.clear();
   }
   if (!failure) return undefined;
   // Another process may have taken over the folder, and may be writing the file or have finished it.
   signal.throwIfAborted();
-  if (!isConfirmed(confirm)) return failure;
+  if (!isStillOwner(confirm)) return failure;
   // A partial file would keep a full disk full. Failing to remove it does no harm, because the next try replaces it.
   await rm(file, { force: true }).catch(() => {});
   return failure;
 }
 
-function isConfirmed(confirm: () => void): boolean {
+function isStillOwner(confirm: () => void): boolean {
   try {
     confirm();
     return true;
@@ -192,7 +196,7 @@ function isConfirmed(confirm: () => void): boolean {
 async function write(
   reply: Omit<HttpResponse, "text">,
   path: string,
-  { onPart, isOtherKind, lastDigest }: OtherKind & { onPart(): void },
+  { onPart, isNotMp4, lastDigest }: NonMp4Check & { onPart(): void },
 ): Promise<DownloadFailure | undefined> {
   const file = await open(path, "w+");
   try {
@@ -201,7 +205,7 @@ async function write(
     for await (const chunk of reply.body ?? []) {
       if (Math.floor((size + chunk.byteLength) / partBytes) > Math.floor(size / partBytes)) onPart();
       size += chunk.byteLength;
-      if (size > maxBytes) return { kind: "address refused", reason: `it is larger than ${maxBytes / 1e9} GB` };
+      if (size > maxBytes) return { kind: "unusable address", reason: `it is larger than ${maxBytes / 1e9} GB` };
       hash.update(chunk);
       for (let at = 0; at < chunk.byteLength; ) at += writeSync(file.fd, chunk, at);
     }
@@ -214,7 +218,8 @@ async function write(
     if (!isFinished) return { kind: mayBeVideo ? "unfinished" : "not ready", reason };
     const digest = hash.digest("hex");
     // A file of another kind may not contain its length: it is whole when its server states the length, or when a second download is identical.
-    if (isOtherKind && noLengthReason && (isLengthKnown || digest === lastDigest)) return undefined;
+    const isWhole = isLengthKnown || digest === lastDigest;
+    if (isNotMp4 && noLengthReason !== undefined && isWhole) return undefined;
     return { kind: "fault", reason, digest };
   } finally {
     await file.close();

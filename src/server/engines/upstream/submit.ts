@@ -8,8 +8,8 @@ import { missingMs, missingWaitMs, pollOnce } from "./follow.ts";
 import { beginningOf, describeReply, errorCodeOf, isAboutRequest, refusesKey, type ServerReply } from "./reply.ts";
 import { backOffMs, createAbsence, describe, minutes, type Upstream } from "./upstream.ts";
 
-/** The result of a create: a job, or a finished video, by its address or by the path of its file on this machine. */
-export type Submitted = { job: string } | { finished: string } | { saved: string };
+/** The result of a create: a job's id, or the address of a finished video, or the path of its file on this machine. */
+export type Submitted = { job: string } | { videoUrl: string } | { savedFile: string };
 
 /** The outcome of a create. A create that was not submitted can be sent again later, or to another server. */
 export type SubmitOutcome = { kind: "submitted"; submitted: Submitted } | Exclude<RenderOutcome, { kind: "made" }>;
@@ -62,8 +62,8 @@ export async function submitOnce<Result extends SubmitVerdict>(
 
 function checkpointOf(submitted: Submitted): Checkpoint {
   if ("job" in submitted) return { state: "submitted", job: submitted.job };
-  if ("saved" in submitted) return { state: "saved", file: submitted.saved };
-  return { state: "finished", url: submitted.finished };
+  if ("savedFile" in submitted) return { state: "saved", file: submitted.savedFile };
+  return { state: "finished", url: submitted.videoUrl };
 }
 
 type Confirmed = { kind: "submitted"; submitted: { job: string } } | Unanswered;
@@ -78,7 +78,7 @@ export async function confirm(
   { checkpoint, signal, reason }: Pick<RenderOptions, "checkpoint" | "signal"> & { reason: string },
 ): Promise<Confirmed> {
   const { io, timeoutMs } = upstream;
-  const start = io.now();
+  const startedAt = io.now();
   const absence = createAbsence(io);
   for (let failures = 0; ; failures++) {
     const polled = await pollOnce(job, upstream, signal);
@@ -91,7 +91,7 @@ export async function confirm(
       await checkpoint(null);
       return { kind: "not submitted", reason };
     }
-    if (io.now() - start > timeoutMs) return { kind: "unclear", reason: `${reason}; ${polled.reason}` };
+    if (io.now() - startedAt > timeoutMs) return { kind: "unclear", reason: `${reason}; ${polled.reason}` };
     await io.sleep(polled.isMissing ? missingWaitMs() : backOffMs(failures), signal);
   }
 }
@@ -105,11 +105,11 @@ async function sendWithGrace<Result>(
   { io, timeoutMs }: Upstream,
   { signal, confirm }: Pick<SubmitOptions, "signal" | "confirm">,
 ): Promise<Result> {
-  const [late, done] = [new AbortController(), new AbortController()];
-  const limit = io.limit(timeoutMs, late.signal, new Error(`no response within ${minutes(timeoutMs)}`));
+  const [graceEnd, replied] = [new AbortController(), new AbortController()];
+  const limit = io.limit(timeoutMs, graceEnd.signal, new Error(`no response within ${minutes(timeoutMs)}`));
   const onStop = () =>
-    void io.sleep(graceMs, done.signal).then(
-      () => late.abort(signal.reason),
+    void io.sleep(graceMs, replied.signal).then(
+      () => graceEnd.abort(signal.reason),
       () => {},
     );
   signal.addEventListener("abort", onStop, { once: true });
@@ -117,7 +117,7 @@ async function sendWithGrace<Result>(
     return await send({ signal: limit.signal, unsentSignal: signal, beforeSend: confirm, onPart: limit.restart });
   } finally {
     signal.removeEventListener("abort", onStop);
-    done.abort();
+    replied.abort();
     limit.clear();
   }
 }
@@ -137,8 +137,8 @@ export function toNotSubmitted(error: unknown): NotSubmitted {
   if (error instanceof VidgenError && error.code === "auth") return { kind: "not submitted", reason, cause: "auth" };
   const reply = error instanceof Error && "reply" in error ? (error.reply as ServerReply) : undefined;
   if (!reply) return { kind: "not submitted", reason, cause: "unreachable" };
-  return isRefusingPage(reply)
-    ? notSubmittedByPage(reply, reason)
+  return isProxyRefusal(reply)
+    ? refusedByProxy(reply, reason)
     : { kind: "not submitted", reason, retryAfterMs: reply.retryAfterMs };
 }
 
@@ -147,29 +147,29 @@ export function replyError(reply: ServerReply, reason: string): Error {
   return Object.assign(new Error(reason), { reply });
 }
 
-/** A proxy that mistakes this program for a robot, or blocks its address, may accept it later. */
-const pageRetryMs = 60_000;
+/** A proxy that mistakes this program for a robot, or blocks its address, may accept the request later. */
+const proxyRetryMs = 60_000;
 
-function isRefusingPage(reply: ServerReply): boolean {
+function isProxyRefusal(reply: ServerReply): boolean {
   return reply.status === 403 && !refusesKey(reply);
 }
 
-function notSubmittedByPage({ retryAfterMs = 0 }: ServerReply, reason: string): NotSubmitted {
-  return { kind: "not submitted", reason, cause: "unreachable", retryAfterMs: Math.max(pageRetryMs, retryAfterMs) };
+function refusedByProxy({ retryAfterMs = 0 }: ServerReply, reason: string): NotSubmitted {
+  return { kind: "not submitted", reason, cause: "unreachable", retryAfterMs: Math.max(proxyRetryMs, retryAfterMs) };
 }
 
 /** Statuses that mean that the server did not accept a request, and may accept it later. */
-export const notNowStatuses = [401, 403, 425, 429];
+export const notAcceptedStatuses = [401, 403, 425, 429];
 
 /** What proxies such as Envoy and HAProxy write in a 503 when there is no server to forward the request to. */
-const noServer = /connection failure|overflow|no healthy upstream|no server is available/i;
+const noServerText = /connection failure|overflow|no healthy upstream|no server is available/i;
 
 /**
  * Whether the request was certainly not accepted. A proxy also answers 503 when a server that has the request does not reply, so a 503 counts only
  * with the server's own JSON, or with one of these texts.
  */
-function isNotNow({ status, json, text }: ServerReply): boolean {
-  return status === 503 ? json !== undefined || noServer.test(text) : notNowStatuses.includes(status);
+function isNotAccepted({ status, json, text }: ServerReply): boolean {
+  return status === 503 ? json !== undefined || noServerText.test(text) : notAcceptedStatuses.includes(status);
 }
 
 /** Returns the meaning of a reply to a create that contains no job. The reply may repeat the prompt. */
@@ -187,10 +187,10 @@ export function classifyReply(
     return { kind: "unclear", reason: `its reply names no job, ${beginningOf(reply)}` };
   if (status >= 400 && status < 500 && lacksCredits({ ...reply, retryAfter: retryAfterMs, prompt }))
     return { kind: "no credits", reason };
-  if (isRefusingPage(reply)) return notSubmittedByPage(reply, reason);
-  const refused = { kind: "refused" as const, reason, code: errorCodeOf(reply) };
-  if (status === 403 && isAboutRequest(reply)) return refused;
-  if (isNotNow(reply) || refusesKey(reply))
+  if (isProxyRefusal(reply)) return refusedByProxy(reply, reason);
+  const refusal = { kind: "refused" as const, reason, code: errorCodeOf(reply) };
+  if (status === 403 && isAboutRequest(reply)) return refusal;
+  if (isNotAccepted(reply) || refusesKey(reply))
     return { kind: "not submitted", reason, cause: refusesKey(reply) ? "auth" : undefined, retryAfterMs };
-  return isRefusal(status) ? refused : { kind: "unclear", reason };
+  return isRefusal(status) ? refusal : { kind: "unclear", reason };
 }

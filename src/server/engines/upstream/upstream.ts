@@ -19,7 +19,7 @@ export type Upstream = {
   goneReason?: string;
   io: Pick<Clock, "now" | "date" | "sleep" | "limit">;
   /** The time of the last change of any of its jobs, in milliseconds of the clock. */
-  newsAt: number;
+  lastChangeAt: number;
   /** Requests the status of a job, free of charge. Rejects as `fetch` does when there is no reply. */
   poll(job: string, signal: AbortSignal): Promise<UpstreamJob | PollFailure>;
   /** Returns the address of a job's video, for a job that does not state one. */
@@ -88,8 +88,9 @@ export function createAbsence({ now }: Pick<Clock, "now">): (isMissing: boolean)
 export function describe(error: unknown): string {
   const reason = systemReason(error);
   const code = systemCode(error) ?? "";
-  const hasWords = !(error instanceof Error) || reason !== error.message;
-  return /^E[A-Z_]+$/.test(code) && !hasWords ? code : clean(reason);
+  // `systemReason` returns the error's message if it has no text for the code. Node's message repeats the address, so the code alone is better.
+  const hasOwnText = !(error instanceof Error) || reason !== error.message;
+  return /^E[A-Z_]+$/.test(code) && !hasOwnText ? code : clean(reason);
 }
 
 /** Returns the options of `retryForever` for saving what a server sent while this machine cannot save it. */

@@ -90,7 +90,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
     name: url,
     io,
     headers,
-    newsAt: io.now(),
+    lastChangeAt: io.now(),
     findKind,
     knownKind: () => kind,
     fetch: io.fetch,

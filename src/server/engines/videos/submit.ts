@@ -2,7 +2,7 @@ import { traceHeaders } from "../../observe/trace.ts";
 import { listImages } from "../../store/generations.ts";
 import { optionalExtras, type RenderTask } from "../engine.ts";
 import { frameSize, needsFamily } from "../frame-size.ts";
-import { findCreated, findFinished, findJob, readComplaints, type ServerReply } from "../upstream/reply.ts";
+import { findCreatedId, findFinishedVideo, findJob, readComplaints, type ServerReply } from "../upstream/reply.ts";
 import { peek, saveReply } from "../upstream/reply-video.ts";
 import {
   classifyReply,
@@ -63,13 +63,13 @@ async function tryOnce(
       const keep = async (video: Pick<typeof reply, "body">): Promise<CreateOutcome> => {
         const { signal, onPart } = signals;
         await saveReply(video, task.file, { ...retryForeverOptions(server, signal), onPart });
-        return { kind: "submitted", submitted: { saved: task.file } };
+        return { kind: "submitted", submitted: { savedFile: task.file } };
       };
       if (isSuccess && isVideo) return keep(reply);
       const read = await server.read(reply, maxReplyBytes);
-      const finished = isSuccess ? findFinished(read) : undefined;
+      const finished = isSuccess ? findFinishedVideo(read) : undefined;
       if (finished && "bytes" in finished) return keep({ body: once(finished.bytes) });
-      if (finished) return { kind: "submitted", submitted: { finished: new URL(finished.address, server.url).href } };
+      if (finished) return { kind: "submitted", submitted: { videoUrl: new URL(finished.address, server.url).href } };
       return classify(read, server, { body, sent: [...Object.keys(body.fields), ...replaceable] });
     },
     server,
@@ -103,7 +103,7 @@ function classify(
 ): CreateOutcome | NoCredits {
   const { status } = reply;
   const isSuccess = status >= 200 && status < 300;
-  const job = isSuccess ? findCreated(reply) : findJob(reply)?.id;
+  const job = isSuccess ? findCreatedId(reply) : findJob(reply)?.id;
   if (job !== undefined) return { kind: "submitted", submitted: { job } };
   const classified = classifyReply(reply, String(body.fields.prompt ?? ""));
   if (classified.kind !== "refused") return classified;

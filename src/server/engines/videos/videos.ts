@@ -43,7 +43,7 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
     async render(task, { resume, ...rest }) {
       const how = { upstream: server, cancel: cancelJob, ...rest };
       if (resume && "job" in resume) return finish({ job: resume.job }, task, how);
-      if (resume?.state === "finished") return finish({ finished: resume.url }, task, how);
+      if (resume?.state === "finished") return finish({ videoUrl: resume.url }, task, how);
       const outcome = await submitVideo(task, server, rest);
       return outcome.kind === "submitted" ? finish(outcome.submitted, task, how) : outcome;
     },

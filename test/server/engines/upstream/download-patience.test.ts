@@ -11,7 +11,7 @@ const minutes = 60;
 
 type Case = {
   failure: DownloadFailure;
-  /** What is known besides: that it is gone; that the looks find no file in its job; that they do not find the job. */
+  /** What else is known: the video is likely gone; the polls find no file in its job; the polls do not find the job. */
   isGone?: boolean;
   hasNoFile?: boolean;
   isJobMissing?: boolean;
@@ -24,7 +24,7 @@ type Case = {
 test.each<Case>([
   { failure: { kind: "temporary", reason }, isSoon: false },
   { failure: { kind: "temporary", reason }, isGone: true, hasNoFile: true, isSoon: false },
-  { failure: { kind: "address refused", reason }, isGone: true, isSoon: true },
+  { failure: { kind: "unusable address", reason }, isGone: true, isSoon: true },
   { failure: { kind: "not ready", reason }, over: "absent", seconds: 30 * minutes, isSoon: true },
   { failure: { kind: "nowhere", reason }, over: "absent", seconds: 30 * minutes, isSoon: false },
   { failure: { kind: "missing", reason }, over: "absent", seconds: 30 * minutes, isSoon: true },
@@ -43,14 +43,14 @@ test.each<Case>([
   const clock = createVirtualClock();
   const upstream = { io: clock, patienceMs: 30 * 60_000 } as unknown as Upstream;
   const patience = createDownloadPatience(upstream);
-  const first = patience.decide(failure, { isGone, hasNoFile });
-  expect(first).toMatchObject({ over: undefined, isSoon });
+  const first = patience.decide(failure, { isLikelyGone: isGone, hasNoFile });
+  expect(first).toMatchObject({ reachedLimit: undefined, isRetriedSoon: isSoon });
   let verdict = first;
   let passed = 0;
-  for (; verdict.over === undefined && passed < 3_600; passed++) {
+  for (; verdict.reachedLimit === undefined && passed < 3_600; passed++) {
     patience.recordPoll({ isMissing: isJobMissing, hasNoFile });
     await clock.sleep(1_000);
-    verdict = patience.decide(failure, { isGone, hasNoFile });
+    verdict = patience.decide(failure, { isLikelyGone: isGone, hasNoFile });
   }
-  expect([verdict.over, passed]).toEqual([over, seconds ?? 3_600]);
+  expect([verdict.reachedLimit, passed]).toEqual([over, seconds ?? 3_600]);
 });
