@@ -57,7 +57,7 @@ export function createAiSdkEngine(
       fetch: io.fetch,
     };
   };
-  const own = sdkFor(upstreamModel);
+  const sdk = sdkFor(upstreamModel);
   return {
     name,
     upstreamModel,
@@ -73,14 +73,14 @@ export function createAiSdkEngine(
       if (resume?.state === "submitted") {
         // The package requests a job's status through the job's model, which may belong to another engine by now.
         const { job, model = upstreamModel } = resume;
-        return finish({ job }, task, { upstream: model === upstreamModel ? own : sdkFor(model), ...options });
+        return finish({ job }, task, { upstream: model === upstreamModel ? sdk : sdkFor(model), ...options });
       }
-      if (resume?.state === "finished") return finish({ videoUrl: resume.url }, task, { upstream: own, ...options });
-      const outcome = await start(task, own, options);
-      return outcome.kind === "submitted" ? finish(outcome.submitted, task, { upstream: own, ...options }) : outcome;
+      if (resume?.state === "finished") return finish({ videoUrl: resume.url }, task, { upstream: sdk, ...options });
+      const outcome = await start(task, sdk, options);
+      return outcome.kind === "submitted" ? finish(outcome.submitted, task, { upstream: sdk, ...options }) : outcome;
     },
     async check() {
-      await checkKey(await own.openModel(sendNothing));
+      await checkKey(await sdk.openModel(sendNothing));
       return `AI SDK ${(await findPackage()).version}`;
     },
   };

@@ -17,7 +17,7 @@ export type SdkCall = {
 const maxReplyBytes = 64_000_000;
 
 /** Headers that vidgen's own `fetch` sets, so that the package's headers of these names are dropped. */
-const ownHeaders = ["user-agent", "content-length"];
+const vidgenHeaders = ["user-agent", "content-length"];
 
 /**
  * Returns a `fetch` based on vidgen's own, which knows whether a request was sent. After a failed request it sends nothing more, because a package that
@@ -25,9 +25,9 @@ const ownHeaders = ["user-agent", "content-length"];
  */
 export function createCall({ fetch }: Pick<Io, "fetch">, signals: Partial<SubmitSignals>): SdkCall {
   let result: CallResult | undefined;
-  const forward = async (request: Request, given: [string, string][]): Promise<HttpResponse> => {
+  const forward = async (request: Request, headerList: [string, string][]): Promise<HttpResponse> => {
     const { url, method } = request;
-    const headers = Object.fromEntries(given);
+    const headers = Object.fromEntries(headerList);
     if (method === "GET") return fetch(url, { headers, ...signals });
     return fetch(url, { method, headers, body: new Uint8Array(await request.arrayBuffer()), ...signals });
   };
@@ -35,14 +35,14 @@ export function createCall({ fetch }: Pick<Io, "fetch">, signals: Partial<Submit
     async fetch(...args) {
       if (result && !isSuccess(result)) throw new Error("vidgen sends nothing more after a request that failed");
       const request = new Request(...args);
-      const given = [...request.headers].filter(([name]) => !ownHeaders.includes(name));
+      const headerList = [...request.headers].filter(([name]) => !vidgenHeaders.includes(name));
       result = { error: undefined };
       try {
-        const reply = await forward(request, given);
-        const read = await readReply(reply, { maxBytes: maxReplyBytes, secret: secretIn(given) });
-        result = read;
+        const reply = await forward(request, headerList);
+        const serverReply = await readReply(reply, { maxBytes: maxReplyBytes, secret: secretIn(headerList) });
+        result = serverReply;
         const headers = { "Content-Type": reply.headers.get("Content-Type") ?? "application/json" };
-        return new Response(read.text || null, { status: read.status, headers });
+        return new Response(serverReply.text || null, { status: serverReply.status, headers });
       } catch (error) {
         result = { error };
         throw error;

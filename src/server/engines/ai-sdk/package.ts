@@ -30,41 +30,42 @@ export type SdkPackage = {
   openModel(id: string, fetch: typeof globalThis.fetch): SdkModel;
 };
 
+/** A file of vidgen, for `loadPackage`. */
 export const besideVidgen = import.meta.url;
 
 /**
  * Loads a package of the AI SDK by its name: the one beside vidgen first, so that no other folder can replace it, then the one of the current folder.
- * `from` contains files in the folders whose `node_modules` are searched, as Node does. Throws `usage` when the package is not found or cannot be
+ * `searchFrom` contains files in the folders whose `node_modules` are searched, as Node does. Throws `usage` when the package is not found or cannot be
  * used; the messages continue the package's name.
  */
 export async function loadPackage(
   name: string,
-  from: readonly string[] = [besideVidgen, resolve("package.json")],
+  searchFrom: readonly string[] = [besideVidgen, resolve("package.json")],
 ): Promise<SdkPackage> {
-  const entry = from.map((file) => findEntry(name, file)).find((found) => found !== undefined);
+  const entry = searchFrom.map((file) => findEntry(name, file)).find((found) => found !== undefined);
   if (entry === undefined) throw usage("is not installed here", `npm install ${name}@latest`);
   const { create, version } = await readExports(entry).catch((error) => {
-    throw usage(`cannot be loaded (${error.message})`, needsNewer(name));
+    throw usage(`cannot be loaded (${error.message})`, newerVersionHint(name));
   });
   return {
     version,
     openModel(id, fetch) {
       const provider = create?.({ fetch });
       const model = provider?.videoModel?.(id) ?? provider?.video?.(id);
-      if (!model) throw usage("has no video models", otherPackages);
+      if (!model) throw usage("has no video models", otherPackagesHint);
       if (!model.doStart || !model.doStatus)
         throw usage(
           `generates a video in one long request (${version} has no doStart), and the video would be lost if that request is interrupted`,
-          needsNewer(name),
+          newerVersionHint(name),
         );
       return model as SdkModel;
     },
   };
 }
 
-const otherPackages = "@ai-sdk/fal, @ai-sdk/replicate, @ai-sdk/google and @ai-sdk/xai have some.";
+const otherPackagesHint = "@ai-sdk/fal, @ai-sdk/replicate, @ai-sdk/google and @ai-sdk/xai have some.";
 
-function needsNewer(name: string): string {
+function newerVersionHint(name: string): string {
   return `A newer version may work: npm install ${name}@latest, with Node 22; for an older Node, npm chooses older versions.`;
 }
 

@@ -22,21 +22,21 @@ const statusSchema = z.discriminatedUnion("status", [
 ]);
 
 /** Some models at Replicate return a list, which the package cannot read: a thumbnail and the video, or an empty list. */
-const listSchema = z.object({ status: z.literal("succeeded"), output: z.array(z.unknown()).nullable() });
+const listReplySchema = z.object({ status: z.literal("succeeded"), output: z.array(z.unknown()).nullable() });
 
 /** By the extension in the path; a signature may follow in the query. */
 const isVideoAddress = (address: string) => /\.(mp4|m4v|mov|webm)$/i.test(new URL(address).pathname);
 
 /** What Google returns for a video that its filter has blocked: Gemini's API in `generateVideoResponse`, Vertex's in `response` itself. */
-const filteredSchema = z.object({
+const googleResultSchema = z.object({
   generatedSamples: optional(z.array(z.unknown())),
   videos: optional(z.array(z.unknown())),
   raiMediaFilteredCount: optional(z.number()),
   raiMediaFilteredReasons: optional(z.array(z.string())),
 });
-const endedSchema = z.object({
+const googleDoneSchema = z.object({
   done: z.literal(true),
-  response: filteredSchema.extend({ generateVideoResponse: optional(filteredSchema) }),
+  response: googleResultSchema.extend({ generateVideoResponse: optional(googleResultSchema) }),
 });
 
 /** A package's answer that is not a job's status; `isReadable` when the package could read the reply. */
@@ -56,19 +56,24 @@ export function createPoll({
   const problemsAt = new Map<string, number>();
   return async (operation, signal) => {
     const call = createCall({ fetch }, { signal });
-    const reported = await requestStatus(await openModel(call.fetch), operation, signal);
+    // Where the package cannot read a reply, or calls it an error, vidgen reads it itself.
+    const packageAnswer = await requestStatus(await openModel(call.fetch), operation, signal);
     const result = call.result();
-    const read = "problem" in reported ? (findListed(result) ?? findFiltered(result, name)) : reported;
-    const found = read ?? findEmpty(result) ?? reported;
-    const isProblem = "problem" in found;
-    const since = isProblem && isAboutVideo(found, result) ? (problemsAt.get(operation) ?? io.now()) : undefined;
-    if (since === undefined) problemsAt.delete(operation);
-    else problemsAt.set(operation, since);
-    if (!isProblem) return found.url === undefined ? { ...found, noFileReason: beginningOfResult(result) } : found;
-    const words = (result && !isSuccess(result) && describeResult(result)) || found.problem;
-    if (since !== undefined && io.now() - since >= missingMs) return jobWith({ status: "failed", error: words });
+    const answer =
+      "problem" in packageAnswer
+        ? (findJobInList(result) ?? findBlockedJob(result, name) ?? findJobWithoutVideo(result) ?? packageAnswer)
+        : packageAnswer;
+    const isProblem = "problem" in answer;
+    const problemSince =
+      isProblem && isAboutVideo(answer, result) ? (problemsAt.get(operation) ?? io.now()) : undefined;
+    if (problemSince === undefined) problemsAt.delete(operation);
+    else problemsAt.set(operation, problemSince);
+    if (!isProblem) return answer.url === undefined ? { ...answer, noFileReason: beginningOfResult(result) } : answer;
+    const words = (result && !isSuccess(result) && describeResult(result)) || answer.problem;
+    if (problemSince !== undefined && io.now() - problemSince >= missingMs)
+      return jobWith({ status: "failed", error: words });
     const isMissing = result !== undefined && "status" in result && result.status === 404;
-    const isUnreadable = result !== undefined && isSuccess(result) && !found.isReadable;
+    const isUnreadable = result !== undefined && isSuccess(result) && !answer.isReadable;
     const retryAfterMs = result && "status" in result ? result.retryAfterMs : undefined;
     return { reason: words, isMissing, isUnreadable, retryAfterMs };
   };
@@ -106,19 +111,19 @@ function videoUrl(video: z.infer<typeof videoSchema>): string {
   return `data:video/mp4;base64,${base64}`;
 }
 
-function findListed(result: CallResult | undefined): UpstreamJob | undefined {
-  const listed = result && "json" in result ? listSchema.safeParse(result.json).data : undefined;
-  const addresses = (listed?.output ?? []).flatMap((part) => z.url().safeParse(part).data ?? []);
-  return listed && jobWith({ status: "completed", url: addresses.find(isVideoAddress) ?? addresses[0] });
+function findJobInList(result: CallResult | undefined): UpstreamJob | undefined {
+  const listReply = result && "json" in result ? listReplySchema.safeParse(result.json).data : undefined;
+  const addresses = (listReply?.output ?? []).flatMap((part) => z.url().safeParse(part).data ?? []);
+  return listReply && jobWith({ status: "completed", url: addresses.find(isVideoAddress) ?? addresses[0] });
 }
 
 /** Google's package cannot read the reply about a blocked video. */
-function findFiltered(result: CallResult | undefined, name: string): UpstreamJob | undefined {
-  const { response } = endedSchema.safeParse(result && "json" in result ? result.json : undefined).data ?? {};
-  const filtered = response?.generateVideoResponse ?? response;
-  if (!filtered || filtered.generatedSamples?.length || filtered.videos?.length) return undefined;
-  const reasons = filtered.raiMediaFilteredReasons ?? [];
-  if (reasons.length === 0 && !filtered.raiMediaFilteredCount) return undefined;
+function findBlockedJob(result: CallResult | undefined, name: string): UpstreamJob | undefined {
+  const { response } = googleDoneSchema.safeParse(result && "json" in result ? result.json : undefined).data ?? {};
+  const googleResult = response?.generateVideoResponse ?? response;
+  if (!googleResult || googleResult.generatedSamples?.length || googleResult.videos?.length) return undefined;
+  const reasons = googleResult.raiMediaFilteredReasons ?? [];
+  if (reasons.length === 0 && !googleResult.raiMediaFilteredCount) return undefined;
   const words = clean(reasons.join("; ")) || "no reason was given";
   return jobWith({ status: "failed", error: `the filter of ${name} has blocked this video: ${words}` });
 }
@@ -131,17 +136,17 @@ const completedWords = /^(ready|succeed)$/i;
  * Finds a completed job without its video. fal, Black Forest Labs and Google return such replies, which their packages cannot read, or report as an
  * error of the video. The reply contains no error, and nothing that could be a video or its address.
  */
-function findEmpty(result: CallResult | undefined): UpstreamJob | undefined {
+function findJobWithoutVideo(result: CallResult | undefined): UpstreamJob | undefined {
   if (!result || !isSuccess(result) || !("json" in result) || !isRecord(result.json)) return undefined;
   const fields = fieldsIn(result.json);
   const statuses = fields.flatMap(([name, value]) => (statusFields.includes(name) ? [String(value)] : []));
   const isDone = fields.some(([name, value]) => name === "done" && value === true);
   const isCompletedThere = statuses.some((word) => isCompleted({ status: word }) || completedWords.test(word));
   // fal's reply in place of the video has no status.
-  const isResult = statuses.length === 0 && "video" in result.json;
+  const isVideoResult = statuses.length === 0 && "video" in result.json;
   const mayBeVideo = fields.some(([, value]) => typeof value === "string" && /^(https?:|data:|.{1000})/s.test(value));
   const hasError = fields.some(([name, value]) => /^errors?$/.test(name) && value);
-  if (hasError || mayBeVideo || !(isDone || isCompletedThere || isResult)) return undefined;
+  if (hasError || mayBeVideo || !(isDone || isCompletedThere || isVideoResult)) return undefined;
   return jobWith({ status: "completed" });
 }
 
@@ -157,7 +162,7 @@ function beginningOfResult(result: CallResult | undefined): string | undefined {
   return result && "status" in result ? beginningOf(result) : undefined;
 }
 
-/** Whether a problem is about the video. A proxy's page, a refusal of this request alone, and a 2xx that the package could not read are not. */
+/** Whether a problem is about the video. A proxy's page, a refusal of only this request, and a 2xx that the package could not read are not. */
 function isAboutVideo({ isReadable }: Problem, result: CallResult | undefined): boolean {
   if (!result || !("status" in result) || result.json === undefined) return false;
   const { status } = result;

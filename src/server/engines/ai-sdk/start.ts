@@ -17,7 +17,7 @@ import { type CallResult, createCall, describeError } from "./call.ts";
 import type { Sdk, SdkModel } from "./package.ts";
 import type { JsonObject, VideoCall, VideoFile } from "./video-model.ts";
 
-/** The outcome of a start. If `isSent` is false, the package itself refused. */
+/** The outcome of a start. If `isSent` is false, the package itself refused the task, and no request was sent. */
 type StartOutcome =
   | { kind: "submitted"; submitted: { job: string } }
   | Exclude<SubmitOutcome, { kind: "submitted" | "refused" }>
@@ -35,20 +35,20 @@ export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions):
   const outcome = await submitOnce<StartOutcome | NoCredits>(
     async (signals) => {
       const call = createCall({ fetch }, signals);
-      const guarded = guardImages(call.fetch, images);
+      const guard = guardImages(call.fetch, images);
       try {
-        const model = await openModel(guarded.fetch);
-        const given = toCallOptions(task.request, images, { ...sdk, model });
+        const model = await openModel(guard.fetch);
+        const callOptions = toCallOptions(task.request, images, { ...sdk, model });
         const starting = Promise.resolve(
-          model.doStart({ ...given, headers: traceHeaders(task.request), abortSignal: signals.signal }),
+          model.doStart({ ...callOptions, headers: traceHeaders(task.request), abortSignal: signals.signal }),
         );
         const started = startedSchema.parse(await unlessAborted(starting, signals.signal));
         for (const warning of started.warnings) onNote(`${name} warns: ${describeWarning(warning)}`);
         return { kind: "submitted", submitted: { job: JSON.stringify(started.operation) } };
       } catch (error) {
-        const ignored = guarded.ignored();
-        if (ignored !== undefined)
-          return { kind: "refused", error: `${name} ignores ${ignored} with this model`, isSent: false };
+        const ignoredImages = guard.ignoredImages();
+        if (ignoredImages !== undefined)
+          return { kind: "refused", error: `${name} ignores ${ignoredImages} with this model`, isSent: false };
         return classify(error, { name, prompt: task.request.prompt }, call.result());
       }
     },
@@ -64,7 +64,7 @@ function classify(
   { name, prompt }: { name: string; prompt: string },
   result: CallResult | undefined,
 ): StartOutcome | NoCredits {
-  if (!result) return classifyUnseen(error, name);
+  if (!result) return classifyUnobserved(error, name);
   if (!("status" in result)) throw result.error ?? error;
   const classified = classifyReply(result, prompt);
   return classified.kind === "refused"
@@ -78,7 +78,7 @@ function classify(
 }
 
 /** Returns the outcome of an error without a request through vidgen. An `AI_APICallError` means that the package sent a request in its own way. */
-function classifyUnseen(error: unknown, name: string): StartOutcome {
+function classifyUnobserved(error: unknown, name: string): StartOutcome {
   const words = describeError(error).replace(/\.$/, "");
   return error instanceof Error && error.name === "AI_APICallError"
     ? { kind: "unclear", reason: `it was not sent through vidgen: ${words}` }
@@ -92,16 +92,16 @@ function toCallOptions(
   { model: { provider }, upstreamModel }: { model: SdkModel; upstreamModel: string },
 ): VideoCall {
   const { prompt, unset = [], aspectRatio, extras } = request;
-  const { seed, fps, size, ...others } = extras;
-  const isOpen = (field: (typeof unset)[number]) => unset.includes(field);
+  const { seed, fps, size, ...modelOptions } = extras;
+  const isUnset = (field: (typeof unset)[number]) => unset.includes(field);
   return {
     prompt,
     n: 1,
-    aspectRatio: isOpen("aspectRatio") || size !== undefined ? undefined : (aspectRatio as `${number}:${number}`),
-    resolution: isOpen("resolution")
+    aspectRatio: isUnset("aspectRatio") || size !== undefined ? undefined : (aspectRatio as `${number}:${number}`),
+    resolution: isUnset("resolution")
       ? undefined
       : (sizeOf({ ...request, model: upstreamModel }) as `${number}x${number}`),
-    duration: isOpen("duration") ? undefined : wholeSeconds(request),
+    duration: isUnset("duration") ? undefined : wholeSeconds(request),
     fps: fps === undefined ? undefined : Number(fps),
     seed: seed === undefined ? undefined : Number(seed),
     image,
@@ -113,7 +113,7 @@ function toCallOptions(
     inputReferences: references,
     generateAudio: undefined,
     // "fal.video" is the provider "fal".
-    providerOptions: { [provider.split(".")[0] ?? provider]: others as JsonObject },
+    providerOptions: { [provider.split(".")[0] ?? provider]: modelOptions as JsonObject },
   };
 }
 
@@ -130,26 +130,27 @@ async function readFiles(task: RenderTask): Promise<Images<ImageBytes>> {
 
 /**
  * Returns a `fetch` that sends the start of a video only when the body contains its last image and its references, in base64, as packages send
- * images. A package that ignores them warns at best after the video is paid for. `ignored` returns what an unsent request had left out.
+ * images. A package that ignores them warns at best after the video is paid for. `ignoredImages` returns which images an unsent request left out.
  */
 function guardImages(fetch: typeof globalThis.fetch, images: Images<ImageBytes>) {
   const { lastImage, references = [] } = images;
   let isSent = lastImage === undefined && references.length === 0;
-  let ignored: string | undefined;
-  const all = listImages(images).map(base64Of);
+  let ignoredImages: string | undefined;
+  const allBase64 = listImages(images).map(base64Of);
+  /** Whether the body contains an image, as often as the start has it. */
   const isIn = (image: ImageBytes, body: string) => {
     const base64 = base64Of(image);
-    return body.split(base64).length > all.filter((other) => other === base64).length;
+    return body.split(base64).length > allBase64.filter((other) => other === base64).length;
   };
   return {
-    ignored: () => ignored,
+    ignoredImages: () => ignoredImages,
     async fetch(...args: Parameters<typeof globalThis.fetch>) {
       const request = new Request(...args);
       if (isSent || request.method === "GET") return fetch(request);
       const body = await request.clone().text();
-      if (lastImage && !isIn(lastImage, body)) ignored = "the last image";
-      else if (!references.every((image) => isIn(image, body))) ignored = "the references";
-      if (ignored !== undefined) throw new Error(`${ignored} would be ignored`);
+      if (lastImage && !isIn(lastImage, body)) ignoredImages = "the last image";
+      else if (!references.every((image) => isIn(image, body))) ignoredImages = "the references";
+      if (ignoredImages !== undefined) throw new Error(`${ignoredImages} would be ignored`);
       isSent = true;
       return fetch(request);
     },

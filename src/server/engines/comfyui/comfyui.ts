@@ -14,7 +14,7 @@ import { watch } from "./watch.ts";
 import { shortId, type Workflow } from "./workflow.ts";
 
 /** `upstreamModel` is the workflow's file, as the owner wrote it. */
-type ComfyUiEngineOptions = Omit<ComfyUiOptions, "titled"> & { workflow: Workflow } & Pick<
+type ComfyUiEngineOptions = Omit<ComfyUiOptions, "titledNodes"> & { workflow: Workflow } & Pick<
     Engine,
     "models" | "concurrency" | "upstreamModel"
   >;
@@ -25,7 +25,7 @@ type ComfyUiEngineOptions = Omit<ComfyUiOptions, "titled"> & { workflow: Workflo
  */
 export function createComfyUiEngine(options: ComfyUiEngineOptions, io: ServerIo): Engine {
   const { url, workflow, models, concurrency, upstreamModel, timeoutMs, onNote } = options;
-  const server = createComfyUi({ ...options, titled: workflow.titled }, io);
+  const server = createComfyUi({ ...options, titledNodes: workflow.titledNodes }, io);
   const cancelJob = (job: string, signal: AbortSignal) => cancel(job, server, signal);
   return {
     name: url,
@@ -39,12 +39,12 @@ export function createComfyUiEngine(options: ComfyUiEngineOptions, io: ServerIo)
       const outcome = await begin(task, { server, workflow, resume, ...rest });
       if (outcome.kind !== "submitted") return outcome;
       const { upstream, result } = watch(server);
-      const following = new AbortController();
+      const listening = new AbortController();
       const { submitted } = outcome;
-      const listenOptions = { progress: rest.progress, signal: following.signal };
+      const listenOptions = { progress: rest.progress, signal: listening.signal };
       if ("job" in submitted) void listen(submitted.job, { server, workflow }, listenOptions);
       const end = await finish(submitted, task, { upstream, cancel: cancelJob, ...rest }).finally(() =>
-        following.abort(),
+        listening.abort(),
       );
       for (const note of end.kind === "made" ? notesOf(result(), task.id) : []) onNote(`${url}: ${note}`);
       return end;
@@ -81,9 +81,9 @@ async function cancel(job: string, server: ComfyUi, signal: AbortSignal): Promis
 function notesOf(result: WorkflowResult | undefined, id: string): string[] {
   if (!result) return [];
   const { filename, subfolder, node } = result.video;
-  const isNamed = `${subfolder}/${filename}`.includes(shortId(id));
-  const shared = `node ${node} named ${clean(filename)} itself: two jobs may share this name, and get each other's video. Put {{id}} into its name in the workflow.`;
-  return isNamed ? result.notes : [...result.notes, shared];
+  const hasIdInName = `${subfolder}/${filename}`.includes(shortId(id));
+  const sharedNameNote = `node ${node} named ${clean(filename)} itself: two jobs may share this name, and get each other's video. Put {{id}} into its name in the workflow.`;
+  return hasIdInName ? result.notes : [...result.notes, sharedNameNote];
 }
 
 async function begin(

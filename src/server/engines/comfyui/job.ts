@@ -13,12 +13,12 @@ const jobSchema = z.object({
 export type WorkflowResult = { video: OutputFile; notes: string[] };
 
 /**
- * Reads the reply of `GET /api/jobs/{id}` (get_job in comfy_execution/jobs.py). A completed job without a video counts as failed. `titled` are the
- * nodes whose title says that they make the video.
+ * Reads the reply of `GET /api/jobs/{id}` (get_job in comfy_execution/jobs.py). A completed job without a video counts as failed. `titledNodes`
+ * are the nodes whose title says that they make the video.
  */
 export function readJob(
   reply: ServerReply,
-  titled: readonly string[],
+  titledNodes: readonly string[],
 ): (UpstreamJob & { result?: WorkflowResult }) | PollFailure {
   const { data: job } = jobSchema.safeParse(reply.json);
   // A proxy's 404 says nothing about the job.
@@ -26,13 +26,13 @@ export function readJob(
   if (!job) return { reason: describeReply(reply), isMissing };
   const { id, status, execution_error: error } = job;
   const words = [error?.node_type, error?.exception_message].filter((part) => part !== undefined).join(": ");
-  const read = { id, status, progress: undefined, url: undefined, error: clean(words) || undefined };
-  if (status !== "completed") return read;
+  const common = { id, status, progress: undefined, url: undefined, error: clean(words) || undefined };
+  if (status !== "completed") return common;
   const files = filesIn(job.outputs ?? {});
-  const result = chooseVideo(files, titled);
-  if (result) return { ...read, result };
+  const result = chooseVideo(files, titledNodes);
+  if (result) return { ...common, result };
   const names = files.length === 0 ? "no file" : `${files.map(({ filename }) => filename).join(", ")}, and no video`;
-  return { ...read, status: "failed", error: clean(`the workflow made ${names}`) };
+  return { ...common, status: "failed", error: clean(`the workflow made ${names}`) };
 }
 
 const fileSchema = z.object({ filename: z.string().min(1), subfolder: z.string().catch(""), type: z.string() });
@@ -62,18 +62,19 @@ const isVideo = ({ filename }: OutputFile) => /\.(mp4|m4v|mov|webm|mkv|avi|gif)$
  * Applies the rule of `vidgen help real-models`: the node with the title; else an .mp4 before other kinds of video, saved files before previews, and
  * the highest node id. The order of the outputs does not help, because it is the order in which the nodes ran.
  */
-function chooseVideo(files: OutputFile[], titled: readonly string[]): WorkflowResult | undefined {
-  const marks = [({ node }: OutputFile) => titled.includes(node), isMp4, ({ type }: OutputFile) => type === "output"];
-  let [best, isTitled] = [files.filter(isVideo), false];
-  for (const [index, mark] of marks.entries()) {
-    const marked = best.filter(mark);
-    if (marked.length > 0) best = marked;
-    isTitled ||= index === 0 && marked.length > 0;
+function chooseVideo(files: OutputFile[], titledNodes: readonly string[]): WorkflowResult | undefined {
+  const hasTitle = ({ node }: OutputFile) => titledNodes.includes(node);
+  const isSaved = ({ type }: OutputFile) => type === "output";
+  let candidates = files.filter(isVideo);
+  const isChosenByTitle = candidates.some(hasTitle);
+  for (const isPreferred of [hasTitle, isMp4, isSaved]) {
+    const preferred = candidates.filter(isPreferred);
+    if (preferred.length > 0) candidates = preferred;
   }
-  const nodes = [...new Set(best.map(({ node }) => node))].sort(compareNodes);
+  const nodes = [...new Set(candidates.map(({ node }) => node))].sort(compareNodes);
   const node = nodes.at(-1);
-  const video = best.find((file) => file.node === node);
-  if (!video || nodes.length === 1 || isTitled) return video && { video, notes: [] };
+  const video = candidates.find((file) => file.node === node);
+  if (!video || nodes.length === 1 || isChosenByTitle) return video && { video, notes: [] };
   const others = nodes.slice(0, -1).join(" and ");
   return {
     video,

@@ -6,7 +6,7 @@ import type { ComfyUi } from "./server.ts";
 import type { Workflow } from "./workflow.ts";
 
 /** ComfyUI reports each step of each node, faster than anyone can read. */
-const pauseMs = 1_000;
+const minReportMs = 1_000;
 /** The wait before connecting again, after a connection has ended or failed. */
 const retryMs = 30_000;
 
@@ -33,13 +33,13 @@ export async function listen(
 ): Promise<void> {
   const { io, listen: connect } = server;
   if (!connect) return;
-  let [reportedAt, reported]: [number, string | undefined] = [Number.NEGATIVE_INFINITY, undefined];
+  let [reportedAt, reportedNode]: [number, string | undefined] = [Number.NEGATIVE_INFINITY, undefined];
   const onText = (text: string) => {
     const { data: message } = messageSchema.safeParse(parseJson(text));
     const { prompt_id: id = job, node } = message?.data ?? {};
     if (!message || id !== job || node === undefined || signal.aborted) return;
-    if (node === reported && io.now() - reportedAt < pauseMs) return;
-    [reportedAt, reported] = [io.now(), node];
+    if (node === reportedNode && io.now() - reportedAt < minReportMs) return;
+    [reportedAt, reportedNode] = [io.now(), node];
     const percent =
       message.type === "progress" ? Math.min(100, (message.data.value / message.data.max) * 100) : undefined;
     progress(percent, nodeName(node, workflow));

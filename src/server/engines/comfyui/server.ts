@@ -12,8 +12,8 @@ import type { ServerIo, ServerOptions } from "../videos/server.ts";
 import { isMp4, readJob, type WorkflowResult } from "./job.ts";
 
 export type ComfyUiOptions = Pick<ServerOptions, "url" | "key" | "timeoutMs" | "onNote"> & {
-  /** The nodes whose title says that they make the video. */
-  titled: readonly string[];
+  /** The nodes with the title "vidgen", by which the owner says that they make the video. */
+  titledNodes: readonly string[];
   /** The time limit for a running job without progress. ComfyUI reports no progress over HTTP, so the job may not be stuck. */
   runningPatienceMs: number;
 };
@@ -44,7 +44,7 @@ const entrySchema = z.tuple([z.number(), z.string()], z.unknown());
 const queueSchema = z.object({ queue_running: z.array(entrySchema), queue_pending: z.array(entrySchema) });
 
 /** An id that no job has, for a request that only shows whether the server has the endpoint. */
-const noJob = "00000000-0000-4000-8000-000000000000";
+const unknownJobId = "00000000-0000-4000-8000-000000000000";
 
 const statsSchema = z.object({ system: z.object({ comfyui_version: z.string() }) });
 
@@ -54,7 +54,7 @@ const maxJobBytes = 16_000_000;
 const maxQueueBytes = 64_000_000;
 
 export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
-  const { url, key, timeoutMs, runningPatienceMs, titled, onNote } = options;
+  const { url, key, timeoutMs, runningPatienceMs, titledNodes, onNote } = options;
   const { origin } = new URL(url);
   const { readSocket } = io;
   const headers: Record<string, string> = key === undefined ? {} : { Authorization: `Bearer ${key}` };
@@ -62,8 +62,8 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
   const jobPath = (job: string) => `${url}/api/jobs/${encodeURIComponent(job)}`;
   const get = (address: string, signal: AbortSignal) => {
     // Behind a balancer of connections, a reused connection always reaches the same server.
-    const own = { ...headers, "Accept-Encoding": "identity", Connection: "close" };
-    return io.fetch(address, { headers: own, signal });
+    const allHeaders = { ...headers, "Accept-Encoding": "identity", Connection: "close" };
+    return io.fetch(address, { headers: allHeaders, signal });
   };
   const post = async (path: string, request: PostBody, signals: Partial<SubmitSignals>) => {
     const init = { method: "POST", headers: { ...headers, ...request.headers }, body: request.body, ...signals };
@@ -84,9 +84,9 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
       if (refusesKey(reply)) throw new VidgenError("auth", `refuses the key (HTTP ${reply.status})`);
       if (version === undefined) throw replyError(reply, `does not respond like ComfyUI (${describeReply(reply)})`);
       // Versions with this endpoint also keep the job id that the client chooses, which vidgen needs after an unclear submit.
-      const job = await read(await get(jobPath(noJob), signal));
-      const found = readJob(job, titled);
-      if (!("reason" in found) || found.isMissing) return version;
+      const job = await read(await get(jobPath(unknownJobId), signal));
+      const answer = readJob(job, titledNodes);
+      if (!("reason" in answer) || answer.isMissing) return version;
       if (job.status !== 404 || job.json !== undefined)
         throw replyError(job, `does not report jobs (${describeReply(job)})`);
       throw usage(
@@ -117,9 +117,9 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
       const reply = await read(await get(`${url}/queue`, signal), maxQueueBytes);
       const { data } = queueSchema.safeParse(reply.status === 200 ? reply.json : undefined);
       if (!data) throw replyError(reply, `does not list its queue (${describeReply(reply)})`);
-      const namesOf = (entries: z.infer<typeof entrySchema>[]) =>
+      const idsOf = (entries: z.infer<typeof entrySchema>[]) =>
         entries.toSorted(([one], [other]) => one - other).map(([, job]) => job);
-      return { running: namesOf(data.queue_running), waiting: namesOf(data.queue_pending) };
+      return { running: idsOf(data.queue_running), waiting: idsOf(data.queue_pending) };
     },
     async stop(job, signal) {
       // The endpoint that cancels a job exists only since 0.26. A job that starts between these requests is stopped by the second one.
@@ -134,7 +134,7 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
     },
     async poll(job, signal) {
       const reply = await read(await get(jobPath(job), signal), maxJobBytes);
-      const polled = readJob(reply, titled);
+      const polled = readJob(reply, titledNodes);
       if (!("result" in polled) || !polled.result) return polled;
       const { filename, subfolder, type } = polled.result.video;
       const address = `${url}/view?${new URLSearchParams({ filename, subfolder, type })}`;

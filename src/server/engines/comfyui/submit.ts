@@ -41,7 +41,7 @@ export async function submitWorkflow(
     for (const [index, image] of task.images.entries()) {
       limit.restart();
       const reply = await server.upload(image, limit.signal);
-      const file = findUploaded(reply);
+      const file = findUploadedName(reply);
       const classified = classifyReply(reply);
       if (file === undefined && classified.kind === "refused")
         return { kind: "refused", error: `${name} refused an image: ${classified.reason}`, isNotSubmitted: true };
@@ -56,7 +56,7 @@ export async function submitWorkflow(
   }
   const graph = fillWorkflow(workflow, values);
   const { traceparent } = task.request;
-  for (let count = 1; ; count++) {
+  for (let attempt = 1; ; attempt++) {
     const job = randomUUID();
     let hasInternalError = false;
     const create = async (signals: SubmitSignals) => {
@@ -66,10 +66,10 @@ export async function submitWorkflow(
     };
     const outcome = await submitOnce<WorkflowOutcome | NoCredits>(create, server, { ...options, job });
     if (!hasInternalError || outcome.kind !== "not submitted") return outcome;
-    if (count === maxInternalErrors)
+    if (attempt === maxInternalErrors)
       return {
         kind: "refused",
-        error: `${name} refused the workflow: it ends in an error there each time (HTTP 500)`,
+        error: `${name} refused the workflow: ComfyUI fails on it each time (HTTP 500)`,
         isNotSubmitted: true,
       };
   }
@@ -86,7 +86,7 @@ function isInternalError({ status, text }: ServerReply): boolean {
 const uploadedSchema = z.object({ name: z.string().min(1), subfolder: z.string().catch("") });
 
 /** Returns the name by which a graph refers to an uploaded image. */
-function findUploaded({ status, json }: ServerReply): string | undefined {
+function findUploadedName({ status, json }: ServerReply): string | undefined {
   const { data } = uploadedSchema.safeParse(status === 200 ? json : undefined);
   return data && (data.subfolder === "" ? data.name : `${data.subfolder}/${data.name}`);
 }
@@ -118,7 +118,7 @@ const faultsSchema = z.object({
   ),
 });
 
-const missingSchema = z.object({
+const missingNodeSchema = z.object({
   error: z.object({
     type: z.literal("missing_node_type"),
     message: z.string(),
@@ -128,9 +128,12 @@ const missingSchema = z.object({
 
 /** Returns the faults that a server finds in the nodes of a graph; `undefined` when there are none. */
 function findFaults({ json }: ServerReply): string | undefined {
-  const missing = missingSchema.safeParse(json).data?.error;
+  const missingNode = missingNodeSchema.safeParse(json).data?.error;
   // The message contains only the node's title, which may be any text.
-  if (missing) return clean(`${missing.extra_info.class_type}, node ${missing.extra_info.node_id}: ${missing.message}`);
+  if (missingNode)
+    return clean(
+      `${missingNode.extra_info.class_type}, node ${missingNode.extra_info.node_id}: ${missingNode.message}`,
+    );
   const nodes = Object.entries(faultsSchema.safeParse(json).data?.node_errors ?? {});
   const words = nodes.map(([id, { class_type: type, errors }]) => {
     const complaints = errors.map(({ message, details }) => [message, details].filter(Boolean).join(": "));

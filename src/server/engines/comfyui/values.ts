@@ -16,18 +16,18 @@ export function valuesOf(
   { id, request, images }: Pick<RenderTask, "id" | "request" | "images">,
 ): Map<string, unknown> {
   const { prompt, duration, unset = [], extras } = request;
-  const { num_frames: frames, size: _, ...others } = extras;
+  const { num_frames: frames, size: _, ...otherExtras } = extras;
   const size = frameSize(request);
-  const isSized = !unset.includes("aspectRatio") || !unset.includes("resolution");
-  const isTimed = !unset.includes("duration");
+  const requestsSize = !unset.includes("aspectRatio") || !unset.includes("resolution");
+  const requestsDuration = !unset.includes("duration");
   const requested = new Map<string, unknown>([
-    ...Object.entries(others),
+    ...Object.entries(otherExtras),
     ["prompt", prompt],
     ...images.map(({ name }, index): [string, unknown] => [imagePlaceholder(index), name]),
   ]);
   if (frames !== undefined) requested.set("frames", frames);
-  if (isTimed) requested.set("duration", duration);
-  if (isSized) requested.set("width", size.width).set("height", size.height);
+  if (requestsDuration) requested.set("duration", duration);
+  if (requestsSize) requested.set("width", size.width).set("height", size.height);
   const defaults = new Map<string, unknown>([
     ["negative_prompt", ""],
     ["seed", randomInt(maxSeed)],
@@ -41,28 +41,28 @@ export function valuesOf(
   ]);
   const find = (name: string) => ids.get(name) ?? requested.get(name) ?? placeholders.get(name) ?? defaults.get(name);
   // A video has one frame more than it has steps between frames.
-  const counted = Math.round(Number(find("duration")) * Number(find("fps"))) + 1;
-  if (Number.isInteger(counted)) {
-    defaults.set("frames", counted);
+  const frameCount = Math.round(Number(find("duration")) * Number(find("fps"))) + 1;
+  if (Number.isInteger(frameCount)) {
+    defaults.set("frames", frameCount);
     // A requested length overrides the workflow's own number of frames.
-    if (isTimed && frames === undefined && placeholders.has("frames")) requested.set("frames", counted);
+    if (requestsDuration && frames === undefined && placeholders.has("frames")) requested.set("frames", frameCount);
   }
 
-  const isServed = (name: string) => placeholders.has(name) || (name === "duration" && requested.has("frames"));
-  const missing = [...requested.keys()].filter((name) => !isServed(name));
-  if (missing.length > 0)
+  const isUsed = (name: string) => placeholders.has(name) || (name === "duration" && requested.has("frames"));
+  const missingPlaceholders = [...requested.keys()].filter((name) => !isUsed(name));
+  if (missingPlaceholders.length > 0)
     throw new Error(
-      `the workflow has no ${missing.map(marked).join(" and no ")}: add it to the workflow, or leave that field out of the request; nothing was submitted`,
+      `the workflow has no ${missingPlaceholders.map(inBraces).join(" and no ")}: add it to the workflow, or leave that field out of the request; nothing was submitted`,
     );
   const values = new Map([...placeholders.keys()].map((name) => [name, find(name)]));
-  const open = [...placeholders.keys()].filter((name) => values.get(name) === undefined);
-  if (open.length > 0)
+  const emptyPlaceholders = [...placeholders.keys()].filter((name) => values.get(name) === undefined);
+  if (emptyPlaceholders.length > 0)
     throw new Error(
-      `this request has no value for ${open.map(marked).join(" and ")}, and the workflow has no default, such as {{fps=24}}; nothing was submitted`,
+      `this request has no value for ${emptyPlaceholders.map(inBraces).join(" and ")}, and the workflow has no default, such as {{fps=24}}; nothing was submitted`,
     );
   return values;
 }
 
-function marked(name: string): string {
+function inBraces(name: string): string {
   return `{{${name}}}`;
 }

@@ -13,23 +13,24 @@ export function watch(server: ComfyUi): { upstream: Upstream; result(): Workflow
   const { io } = server;
   let result: WorkflowResult | undefined;
   let polledAt = Number.NEGATIVE_INFINITY;
-  let [runs, before, movedAt] = ["", Number.POSITIVE_INFINITY, io.now()];
+  let [lastRunning, lowestPosition, queueMovedAt] = ["", Number.POSITIVE_INFINITY, io.now()];
 
   const checkQueue = async (job: string, signal: AbortSignal) => {
     if (io.now() - polledAt < queuePollMs) return;
     polledAt = io.now();
     const { running, waiting } = await server.findQueue(signal);
     const position = waiting.indexOf(job);
-    const isMoved = running.join() !== runs || (position !== -1 && position < before);
-    if (isMoved) movedAt = io.now();
-    if (position !== -1) before = Math.min(before, position);
-    runs = running.join();
-    const isBusy = running.length > 0 && io.now() - movedAt <= (server.runningPatienceMs ?? server.patienceMs);
-    if (isMoved || isBusy) server.lastChangeAt = io.now();
+    const hasMoved = running.join() !== lastRunning || (position !== -1 && position < lowestPosition);
+    if (hasMoved) queueMovedAt = io.now();
+    if (position !== -1) lowestPosition = Math.min(lowestPosition, position);
+    lastRunning = running.join();
+    const isBusy = running.length > 0 && io.now() - queueMovedAt <= (server.runningPatienceMs ?? server.patienceMs);
+    if (hasMoved || isBusy) server.lastChangeAt = io.now();
   };
 
   const upstream: Upstream = {
     ...server,
+    // All jobs of the server share this time.
     get lastChangeAt() {
       return server.lastChangeAt;
     },

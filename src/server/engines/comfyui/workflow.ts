@@ -14,8 +14,8 @@ export type Workflow = {
   placeholders: ReadonlyMap<string, string | number | undefined>;
   /** How many images it has placeholders for: {{image}}, {{image_2}} and so on. */
   maxImages: number;
-  /** The nodes whose title says that they make the video. */
-  titled: readonly string[];
+  /** The nodes with the title "vidgen", by which the owner says that they make the video. */
+  titledNodes: readonly string[];
 };
 
 const placeholder = /\{\{\s*(\w+)\s*(?:=([^{}]*))?\}\}/g;
@@ -26,15 +26,15 @@ const wholePlaceholder = new RegExp(`^${placeholder.source}$`);
  * the images that a model needs.
  */
 export function readWorkflow(file: string, models: readonly string[]): Workflow {
-  const written = unwrap(parse(file));
-  if (isObject(written) && Array.isArray(written.nodes))
+  const content = unwrap(parse(file));
+  if (isObject(content) && Array.isArray(content.nodes))
     throw usage(`${file} is a workflow in ComfyUI's UI format, which its API does not accept.`, saveHint);
-  if (!isGraph(written)) throw usage(`${file} is not a ComfyUI workflow in API format.`, saveHint);
+  if (!isGraph(content)) throw usage(`${file} is not a ComfyUI workflow in API format.`, saveHint);
   // ComfyUI accepts a node without inputs, and then runs no job of any client until it is restarted.
-  for (const [id, { class_type: type, inputs }] of Object.entries(written))
+  for (const [id, { class_type: type, inputs }] of Object.entries(content))
     if (!isObject(inputs))
       throw usage(`${file} has a node without "inputs", which ComfyUI cannot run: ${type}, node ${id}.`, saveHint);
-  const graph = hasPlaceholder(written, "id") ? written : withIds(written);
+  const graph = hasPlaceholder(content, "id") ? content : withShortIds(content);
   if (!graph)
     throw usage(
       `${file} has no {{id}}, and no "filename_prefix" to put it in: two videos could get the same file name, and one of them the other's content.`,
@@ -55,14 +55,14 @@ export function readWorkflow(file: string, models: readonly string[]): Workflow 
     );
   let maxImages = 0;
   while (placeholders.has(imagePlaceholder(maxImages))) maxImages++;
-  const unservable = models.map(findModel).find((model) => (model?.images?.min ?? 0) > maxImages);
-  if (unservable)
+  const unservableModel = models.map(findModel).find((model) => (model?.images?.min ?? 0) > maxImages);
+  if (unservableModel)
     throw usage(
-      `${unservable.id} needs ${unservable.images?.min} to ${unservable.images?.max} images, but ${file} has placeholders for ${maxImages}.`,
+      `${unservableModel.id} needs ${unservableModel.images?.min} to ${unservableModel.images?.max} images, but ${file} has placeholders for ${maxImages}.`,
       "Put {{image}}, {{image_2}} and so on in place of the images of its LoadImage nodes.",
     );
-  const titled = Object.keys(graph).filter((id) => titleOf(graph[id]) === "vidgen");
-  return { graph, placeholders, maxImages, titled };
+  const titledNodes = Object.keys(graph).filter((id) => titleOf(graph[id]) === "vidgen");
+  return { graph, placeholders, maxImages, titledNodes };
 }
 
 /** Returns the first characters of a generation's id, which are part of its files' names. */
@@ -74,7 +74,7 @@ export function shortId(id: string): string {
 export const shortIdPlaceholder = "short_id";
 
 /** Returns the graph with the placeholder of the short id in each prefix of a file name; `undefined` when there is no such prefix. */
-function withIds(graph: Graph): Graph | undefined {
+function withShortIds(graph: Graph): Graph | undefined {
   const nodes = Object.entries(graph).map(([id, node]): [string, Node] => {
     const { filename_prefix: prefix } = node.inputs;
     if (typeof prefix !== "string") return [id, node];
@@ -91,8 +91,8 @@ export function imagePlaceholder(index: number): string {
 /** Returns the graph with its placeholders replaced. A placeholder that is a whole text becomes the value itself, such as a number. */
 export function fillWorkflow({ graph }: Workflow, values: ReadonlyMap<string, unknown>): unknown {
   return mapTexts(graph, (text) => {
-    const [alone, name = ""] = wholePlaceholder.exec(text) ?? [];
-    if (alone !== undefined) return values.get(name);
+    const [whole, name = ""] = wholePlaceholder.exec(text) ?? [];
+    if (whole !== undefined) return values.get(name);
     return text.replace(placeholder, (_, inside: string) => String(values.get(inside)));
   });
 }

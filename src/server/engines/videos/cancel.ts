@@ -14,7 +14,7 @@ const retryMs = 1_000;
  * accepted the DELETE.
  */
 export async function cancel(job: string, server: Server, signal: AbortSignal): Promise<boolean> {
-  if (!(await server.findKind(signal)).stopsDeleted) return false;
+  if (!(await server.findKind(signal)).deleteStopsJob) return false;
   let isAccepted = false;
   try {
     return await stop(job, server, {
@@ -30,14 +30,14 @@ export async function cancel(job: string, server: Server, signal: AbortSignal): 
 }
 
 async function stop(job: string, server: Server, { signal, onAccepted }: { signal: AbortSignal; onAccepted(): void }) {
-  const [absence, refusal] = [createAbsence(server.io), createAbsence(server.io)];
+  const [pollAbsence, deleteAbsence] = [createAbsence(server.io), createAbsence(server.io)];
   let isAccepted = false;
-  /** The number of DELETEs that reached a replica without the job. */
+  /** How many DELETEs have reached a replica without the job. */
   let strays = 0;
   for (;;) {
     let polled = await server.poll(job, signal);
     const isMissing = "reason" in polled && polled.isMissing;
-    const absentMs = absence(isMissing);
+    const absentMs = pollAbsence(isMissing);
     // Without an accepted DELETE the job was not stopped by this call, even if the server no longer knows it.
     if (isMissing && absentMs >= minuteMs) return isAccepted;
     // The job may be completed, and a DELETE would then remove a video that was paid for.
@@ -65,7 +65,7 @@ async function stop(job: string, server: Server, { signal, onAccepted }: { signa
         isAccepted = true;
         onAccepted();
       }
-      if (refusal(isUnknown) >= minuteMs && !isAccepted) return false;
+      if (deleteAbsence(isUnknown) >= minuteMs && !isAccepted) return false;
     }
     await server.io.sleep(isUnknown ? missingWaitMs() : retryMs, signal);
   }

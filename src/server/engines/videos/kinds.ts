@@ -33,18 +33,18 @@ type Dialect = {
    * For a service on the internet: its address, the variable that usually contains its key, the path of its public list of models, and its names for
    * the interface's models.
    */
-  provider?: { url: string; keyVariable: string; list: string; models: Readonly<Record<string, string>> };
+  provider?: { url: string; keyVariable: string; listPath: string; models: Readonly<Record<string, string>> };
   /** A GET that costs nothing, and a pattern that matches the body of its reply for this kind alone. */
   probe: { path: string; sign: RegExp };
   /** A GET that costs nothing and requires the key, where the probe does not require it. */
   keyPath?: string;
-  /** Whether it serves and lists only one model, whichever model a request names. */
-  servesOne?: boolean;
+  /** Whether it serves and lists only one model, and ignores the model that a request names. */
+  servesOneModel?: boolean;
   /** How many generations it runs at the same time unless the owner says so, where it does not queue them itself. */
   jobs?: number;
   /** The fields of a start that it silently ignores, and those that it ignores when there is an image. */
-  ignores?: readonly string[];
-  ignoresWithImage?: readonly string[];
+  ignoredFields?: readonly string[];
+  ignoredFieldsWithImage?: readonly string[];
   /** How a create is sent, unless its image is a file. */
   encoding: CreateBody["encoding"];
   /** The fields in which a create can send its images. The first one that the server has is used. */
@@ -52,9 +52,9 @@ type Dialect = {
   /** Whether a finished job can be deleted. */
   hasDelete: boolean;
   /** Whether it stops the work on a job when the job is deleted. */
-  stopsDeleted?: boolean;
+  deleteStopsJob?: boolean;
   /** Whether only the key that created a job can read it. */
-  isJobOfKey?: boolean;
+  hidesJobsFromOtherKeys?: boolean;
   /** The names of fields in older versions, for servers that do not know the newer name. */
   olderNames?: Readonly<Record<string, string>>;
   /** The fields whose name or type is specific to this kind. */
@@ -63,14 +63,14 @@ type Dialect = {
 
 export type Kind = Dialect & {
   /**
-   * Returns the body of a create, without the fields in `dropped`. Without an upstream model the server chooses one; LiteLLM gets the request's own
-   * model, and a provider its own name for that. `served` is the only model of a server that needs no model name. Throws an Error for people when the
+   * Returns the body of a create, without the fields in `droppedFields`. Without an upstream model the server chooses one; LiteLLM gets the request's own
+   * model, and a provider its own name for that. `servedModel` is the only model of a server that needs no model name. Throws an Error for people when the
    * kind does not take the images.
    */
   createBody(
     task: Pick<RenderTask, "request" | keyof Images<unknown>>,
     upstreamModel: string | undefined,
-    options?: { dropped?: readonly string[]; served?: string | undefined },
+    options?: { droppedFields?: readonly string[]; servedModel?: string | undefined },
   ): CreateBody;
 };
 
@@ -89,12 +89,12 @@ export function otherImagesOf(kind: Dialect | undefined): { takesLastImage: bool
 }
 
 /** Returns the fields of a request that a kind silently ignores. */
-export function ignoredOf(
-  { ignores = [], ignoresWithImage = [] }: Dialect,
+export function ignoredFieldsOf(
+  { ignoredFields = [], ignoredFieldsWithImage = [] }: Dialect,
   { request, ...images }: Pick<RenderTask, "request" | keyof Images<unknown>>,
 ): string[] {
   const hasImage = listImages(images).length > 0;
-  return [...ignores, ...(hasImage ? ignoresWithImage : [])].filter((name) => name in request.extras);
+  return [...ignoredFields, ...(hasImage ? ignoredFieldsWithImage : [])].filter((name) => name in request.extras);
 }
 
 function takes(field: ImageField, { images, lastImage, references = [] }: Images<unknown>): boolean {
@@ -111,7 +111,7 @@ const dialects: readonly Dialect[] = [
     id: "vllm-omni",
     title: "vLLM-Omni",
     probe: { path: "/v1/models", sign: /"owned_by":\s*"vllm"/ },
-    servesOne: true,
+    servesOneModel: true,
     encoding: "multipart",
     // Most models read the files of `input_references` as videos (_parse_video_form).
     imageFields: [
@@ -129,20 +129,20 @@ const dialects: readonly Dialect[] = [
       },
     ],
     hasDelete: true,
-    stopsDeleted: true,
-    ignores: ["quality", "short_edge", "generate_audio"],
+    deleteStopsJob: true,
+    ignoredFields: ["quality", "short_edge", "generate_audio"],
     fields: (request) => ({ size: sizeOf(request), seconds: String(wholeSeconds(request)) }),
   },
   {
     id: "sglang",
     title: "SGLang",
     probe: { path: "/v1/models", sign: /"owned_by":\s*"sglang"/ },
-    servesOne: true,
+    servesOneModel: true,
     // Several releases refuse a multipart create that has no image.
     encoding: "json",
     imageFields: [inputReference],
     hasDelete: true,
-    ignores: ["lora", "audio_reference", "boundary_ratio", "generate_sound", "short_edge"],
+    ignoredFields: ["lora", "audio_reference", "boundary_ratio", "generate_sound", "short_edge"],
     fields: (request) => ({ size: sizeOf(request), seconds: wholeSeconds(request) }),
   },
   {
@@ -150,25 +150,25 @@ const dialects: readonly Dialect[] = [
     id: "fastvideo",
     title: "FastVideo",
     probe: { path: "/v1/models", sign: /"owned_by":\s*"fastvideo"/ },
-    servesOne: true,
+    servesOneModel: true,
     encoding: "json",
     imageFields: [inputReference],
     hasDelete: true,
     jobs: 1,
-    ignores: ["flow_shift"],
-    ignoresWithImage: ["guidance_scale_2", "true_cfg_scale"],
+    ignoredFields: ["flow_shift"],
+    ignoredFieldsWithImage: ["guidance_scale_2", "true_cfg_scale"],
     fields: (request) => ({ size: sizeOf(request), seconds: wholeSeconds(request) }),
   },
   {
     id: "tensorrt-llm",
     title: "TensorRT-LLM",
     probe: { path: "/v1/models", sign: /"owned_by":\s*"tensorrt_llm"/ },
-    servesOne: true,
+    servesOneModel: true,
     encoding: "json",
-    // Older versions have `input_reference` alone, and read neither width nor height beside a file.
+    // Older versions have only `input_reference`, and read neither width nor height beside a file.
     imageFields: [{ name: "image_reference", max: 1, value: ({ images: [address = ""] }) => address }, inputReference],
     hasDelete: true,
-    stopsDeleted: true,
+    deleteStopsJob: true,
     olderNames: { format: "output_format" },
     // Without a format, a server that has no ffmpeg makes an .avi.
     fields: (request) => ({
@@ -187,7 +187,7 @@ const dialects: readonly Dialect[] = [
     encoding: "json",
     imageFields: [inputReference],
     hasDelete: true,
-    isJobOfKey: true,
+    hidesJobsFromOtherKeys: true,
     fields: (request) => ({
       model: request.model,
       size: sizeOf(request),
@@ -201,7 +201,7 @@ const dialects: readonly Dialect[] = [
     encoding: "json",
     imageFields: [{ name: "input_reference", max: 4, value: ({ images }) => images }],
     hasDelete: true,
-    stopsDeleted: true,
+    deleteStopsJob: true,
     fields: (request) => ({ model: request.model, size: sizeOf(request), seconds: String(request.duration) }),
   },
   {
@@ -210,7 +210,7 @@ const dialects: readonly Dialect[] = [
     provider: {
       url: "https://openrouter.ai/api",
       keyVariable: "OPENROUTER_API_KEY",
-      list: "/v1/videos/models",
+      listPath: "/v1/videos/models",
       // The most similar models. OpenRouter has nothing like ray-3 and kling-1.6-elements, and OpenAI has shut down sora-2.
       models: {
         "veo-3.1": "google/veo-3.1",
@@ -258,38 +258,38 @@ const dialects: readonly Dialect[] = [
 /** The known servers of `/v1/videos`. A provider comes last, so that its page is requested only from a server of no other kind. */
 export const kinds: readonly Kind[] = dialects.map((dialect) => ({
   ...dialect,
-  createBody({ request, images, lastImage, references }, named, { dropped = [], served } = {}) {
-    const all = { images, lastImage, references };
-    const upstreamModel = named ?? dialect.provider?.models[request.model];
+  createBody({ request, images, lastImage, references }, configuredModel, { droppedFields = [], servedModel } = {}) {
+    const allImages = { images, lastImage, references };
+    const upstreamModel = configuredModel ?? dialect.provider?.models[request.model];
     const maxImages = maxImagesOf(dialect);
     if (images.length > maxImages) {
       throw new Error(
         `${dialect.title} takes ${maxImages} image${maxImages > 1 ? "s" : ""}, and this generation has ${images.length}`,
       );
     }
-    const able = dialect.imageFields.filter((field) => takes(field, all));
-    const isEmpty = listImages(all).length === 0;
-    if (able.length === 0 && !isEmpty)
+    const suitableFields = dialect.imageFields.filter((field) => takes(field, allImages));
+    const hasNoImage = listImages(allImages).length === 0;
+    if (suitableFields.length === 0 && !hasNoImage)
       throw new Error(`${dialect.title} would ignore the last image or the references of this generation`);
     const fields: CreateBody["fields"] = {
       prompt: request.prompt,
-      ...dialect.fields({ ...request, model: upstreamModel ?? served ?? request.model }),
+      ...dialect.fields({ ...request, model: upstreamModel ?? servedModel ?? request.model }),
       ...request.extras,
       ...(upstreamModel === undefined ? {} : { model: upstreamModel }),
     };
-    const fitting = able.filter(({ name }) => !dropped.includes(name));
-    const imageField = isEmpty ? undefined : fitting[0];
+    const remainingFields = suitableFields.filter(({ name }) => !droppedFields.includes(name));
+    const imageField = hasNoImage ? undefined : remainingFields[0];
     return {
       encoding: imageField && !imageField.value ? "multipart" : dialect.encoding,
       fields: Object.fromEntries(
         Object.entries(fields).flatMap(([name, value]) => {
-          const sentAs = dropped.includes(name) ? dialect.olderNames?.[name] : name;
+          const sentAs = droppedFields.includes(name) ? dialect.olderNames?.[name] : name;
           return sentAs === undefined ? [] : [[sentAs, value]];
         }),
       ),
-      images: all,
+      images: allImages,
       imageField,
-      hasOtherImageField: fitting.length > 1,
+      hasOtherImageField: remainingFields.length > 1,
     };
   },
 }));

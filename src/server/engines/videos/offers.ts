@@ -52,10 +52,10 @@ export async function fetchOffers(
   signal: AbortSignal,
 ): Promise<Offer[]> {
   const timeout = limit(limitMs, signal, new Error(`no response within ${limitMs / 1_000} s`));
-  const list = kind?.provider?.list;
+  const listPath = kind?.provider?.listPath;
   try {
-    const init = { headers: list ? {} : headers, signal: timeout.signal };
-    const reply = await readReply(await fetch(`${url}${list ?? "/v1/models"}`, init), { maxBytes: maxListBytes });
+    const init = { headers: listPath ? {} : headers, signal: timeout.signal };
+    const reply = await readReply(await fetch(`${url}${listPath ?? "/v1/models"}`, init), { maxBytes: maxListBytes });
     const { data } = listSchema.safeParse(reply.json).data ?? {};
     if (reply.status !== 200 || !data) throw new Error(describeReply(reply));
     return data.filter((model) => model !== undefined).map(readOffer);

@@ -70,13 +70,13 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
   const jobUrl = (job: string) => `${url}/v1/videos/${encodeURIComponent(job)}`;
   const request = (method: "GET" | "DELETE", address: string, signal: AbortSignal) => {
     // Behind a balancer of connections, a reused connection always reaches the same replica, which may not have the job.
-    const own = { "Accept-Encoding": "identity", Connection: "close" };
-    const isOwn = new URL(address).origin === origin;
-    return io.fetch(address, { method, headers: { ...own, ...(isOwn && headers) }, signal });
+    const commonHeaders = { "Accept-Encoding": "identity", Connection: "close" };
+    const isSameOrigin = new URL(address).origin === origin;
+    return io.fetch(address, { method, headers: { ...commonHeaders, ...(isSameOrigin && headers) }, signal });
   };
   const get = (address: string, signal: AbortSignal) => request("GET", address, signal);
   const remove: Server["remove"] = async (job, signal) => read(await request("DELETE", jobUrl(job), signal));
-  const noted = new Set<string>();
+  const sentNotes = new Set<string>();
   let { kind } = options;
   const isPaid = kind?.provider !== undefined;
   const findKind = async (signal: AbortSignal) => {
@@ -95,15 +95,15 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
     knownKind: () => kind,
     fetch: io.fetch,
     noteOnce(text) {
-      if (!noted.has(text)) options.onNote(text);
-      noted.add(text);
+      if (!sentNotes.has(text)) options.onNote(text);
+      sentNotes.add(text);
     },
     create(encoded, signals) {
       // LiteLLM sends a create to its upstream up to three times, and each may cost money. It may be in front of any server; other servers ignore
       // this header.
-      const once = { "x-litellm-num-retries": "0" };
-      const all = { ...headers, ...once, ...encoded.headers };
-      const init = { method: "POST", headers: all, body: encoded.body, ...signals };
+      const noRetries = { "x-litellm-num-retries": "0" };
+      const allHeaders = { ...headers, ...noRetries, ...encoded.headers };
+      const init = { method: "POST", headers: allHeaders, body: encoded.body, ...signals };
       return io.fetch(`${url}/v1/videos`, init);
     },
     async poll(job, signal) {
@@ -111,11 +111,12 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
       const found = findJob(reply);
       if (found) {
         const isFileless = isCompleted(found) && statesNoFile(reply) && (await findKind(signal)).id === "sglang";
-        return { ...found, url: addressIn(found.url, url), ...(isFileless && { noFileReason }) };
+        return { ...found, url: toAbsolute(found.url, url), ...(isFileless && { noFileReason }) };
       }
       const reason = describeReply(reply);
       // A proxy in front of the server may answer 403 for a while, but not in JSON.
-      const isForbidden = reply.status === 403 && reply.json !== undefined && (await findKind(signal)).isJobOfKey;
+      const isForbidden =
+        reply.status === 403 && reply.json !== undefined && (await findKind(signal)).hidesJobsFromOtherKeys;
       return {
         reason: isForbidden ? `it shows this video's job, ${job}, only to the key that created it (${reason})` : reason,
         isMissing: reply.status === 404,
@@ -146,7 +147,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
 }
 
 /** Returns the address that a job states as an absolute URL: a relative one is resolved against the server's URL. */
-function addressIn(stated: string | undefined, url: string): string | undefined {
+function toAbsolute(stated: string | undefined, url: string): string | undefined {
   const address = stated === undefined ? undefined : new URL(stated, `${url}/`);
   return address && /^https?:$/.test(address.protocol) ? address.href : undefined;
 }

@@ -14,22 +14,23 @@ import {
 } from "../upstream/submit.ts";
 import { retryForeverOptions } from "../upstream/upstream.ts";
 import { encodeBody } from "./encode.ts";
-import { type CreateBody, ignoredOf, type Kind } from "./kinds.ts";
+import { type CreateBody, ignoredFieldsOf, type Kind } from "./kinds.ts";
 import { fetchOffers } from "./offers.ts";
 import type { Server } from "./server.ts";
 
 /** Submits a task to a server, at most once. A create that was refused for fields that the server does not have is sent again without them. */
 export async function submitVideo(task: RenderTask, server: Server, options: SubmitOptions): Promise<SubmitOutcome> {
   const { url, onNote } = server;
-  const outcome = await tryOnce(task, server, { ...options, dropped: [] });
+  const outcome = await tryOnce(task, server, { ...options, droppedFields: [] });
   if (outcome.kind !== "refused" || outcome.fields.length === 0) return outcome;
   const { fields, reason } = outcome;
   const { olderNames = {} } = await server.findKind(options.signal);
   const older = fields.flatMap((name) => olderNames[name] ?? []).join(", ");
-  const how = older === "" ? "without" : `with ${older} in its place`;
-  const moved = fields.includes("image_reference") ? ", and with the image in another field" : "";
-  onNote(`${url} refuses ${fields.join(", ")} (${reason}). Submitting ${how}${moved}.`);
-  return tryOnce(task, server, { ...options, dropped: fields });
+  const dropped = fields.length === 1 ? "it" : "them";
+  const change = older === "" ? `without ${dropped}` : `with ${older} in its place`;
+  const imageChange = fields.includes("image_reference") ? ", and with the image in another field" : "";
+  onNote(`${url} refuses ${fields.join(", ")} (${reason}). Submitting ${change}${imageChange}.`);
+  return tryOnce(task, server, { ...options, droppedFields: fields });
 }
 
 /** `fields` are those without which a refused create may be sent again. */
@@ -40,7 +41,7 @@ type CreateOutcome =
 async function tryOnce(
   task: RenderTask,
   server: Server,
-  { dropped, ...options }: SubmitOptions & { dropped: string[] },
+  { droppedFields, ...options }: SubmitOptions & { droppedFields: string[] },
 ): Promise<CreateOutcome> {
   let kind: Kind;
   try {
@@ -49,28 +50,28 @@ async function tryOnce(
     options.signal.throwIfAborted();
     return toNotSubmitted(error);
   }
-  const ignored = dropped.length === 0 ? ignoredOf(kind, task) : [];
-  if (ignored.length > 0) server.noteOnce(`${server.url}: ${kind.title} ignores ${ignored.join(", ")}.`);
-  const served = await findServed(task, kind, server, options.signal);
-  const body = kind.createBody(task, server.upstreamModel, { dropped, served });
+  const ignoredFields = droppedFields.length === 0 ? ignoredFieldsOf(kind, task) : [];
+  if (ignoredFields.length > 0) server.noteOnce(`${server.url}: ${kind.title} ignores ${ignoredFields.join(", ")}.`);
+  const servedModel = await findServedModel(task, kind, server, options.signal);
+  const body = kind.createBody(task, server.upstreamModel, { droppedFields, servedModel });
   const { headers, ...encoded } = await encodeBody(body);
-  const sent = { ...encoded, headers: { ...headers, ...traceHeaders(task.request) } };
-  const replaceable = body.imageField && body.hasOtherImageField ? [body.imageField.name] : [];
+  const encodedBody = { ...encoded, headers: { ...headers, ...traceHeaders(task.request) } };
+  const replaceableFields = body.imageField && body.hasOtherImageField ? [body.imageField.name] : [];
   return submitOnce(
     async (signals) => {
-      const { reply, isVideo } = await peek(await server.create(sent, signals));
+      const { reply, isVideo } = await peek(await server.create(encodedBody, signals));
       const isSuccess = reply.status >= 200 && reply.status < 300;
-      const keep = async (video: Pick<typeof reply, "body">): Promise<CreateOutcome> => {
+      const keepVideo = async (video: Pick<typeof reply, "body">): Promise<CreateOutcome> => {
         const { signal, onPart } = signals;
         await saveReply(video, task.file, { ...retryForeverOptions(server, signal), onPart });
         return { kind: "submitted", submitted: { savedFile: task.file } };
       };
-      if (isSuccess && isVideo) return keep(reply);
+      if (isSuccess && isVideo) return keepVideo(reply);
       const read = await server.read(reply, maxReplyBytes);
       const finished = isSuccess ? findFinishedVideo(read) : undefined;
-      if (finished && "bytes" in finished) return keep({ body: once(finished.bytes) });
+      if (finished && "bytes" in finished) return keepVideo({ body: chunksOf(finished.bytes) });
       if (finished) return { kind: "submitted", submitted: { videoUrl: new URL(finished.address, server.url).href } };
-      return classify(read, server, { body, sent: [...Object.keys(body.fields), ...replaceable] });
+      return classify(read, server, { body, sentFields: [...Object.keys(body.fields), ...replaceableFields] });
     },
     server,
     options,
@@ -81,13 +82,13 @@ async function tryOnce(
 const maxReplyBytes = 64_000_000;
 
 /** Returns the model of a server that serves only one model, if the size of the frame depends on that model. */
-async function findServed(
+async function findServedModel(
   { request }: RenderTask,
   kind: Kind,
   { url, headers, upstreamModel, io, fetch }: Server,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  if (upstreamModel !== undefined || !kind.servesOne || !needsFamily(request.model, frameSize(request)))
+  if (upstreamModel !== undefined || !kind.servesOneModel || !needsFamily(request.model, frameSize(request)))
     return undefined;
   const [first, ...others] = await fetchOffers({ url, kind, headers }, { fetch, limit: io.limit }, signal).catch(
     () => [],
@@ -99,7 +100,7 @@ async function findServed(
 function classify(
   reply: ServerReply,
   { url }: Server,
-  { body, sent }: { body: CreateBody; sent: string[] },
+  { body, sentFields }: { body: CreateBody; sentFields: string[] },
 ): CreateOutcome | NoCredits {
   const { status } = reply;
   const isSuccess = status >= 200 && status < 300;
@@ -108,15 +109,21 @@ function classify(
   const classified = classifyReply(reply, String(body.fields.prompt ?? ""));
   if (classified.kind !== "refused") return classified;
   const { kind, reason, code } = classified;
-  const old = findTooOld(reply, body);
-  const why = old === undefined ? reason : `${old} (${reason})`;
-  return { kind, error: `${url} refused the request: ${why}`, reason, code, fields: findUnknown(reply, sent) };
+  const tooOldReason = findTooOldReason(reply, body);
+  const why = tooOldReason === undefined ? reason : `${tooOldReason} (${reason})`;
+  return {
+    kind,
+    error: `${url} refused the request: ${why}`,
+    reason,
+    code,
+    fields: findUnknownFields(reply, sentFields),
+  };
 }
 
 /** How vLLM-Omni refuses a list where it accepts only one object, because its message contains two errors of Pydantic. */
 const wantsOneImage = /\bimage_reference\b.*\b(dictionary|model_type)\b|expected dict, got list/s;
 
-function findTooOld(reply: ServerReply, { images, imageField }: CreateBody): string | undefined {
+function findTooOldReason(reply: ServerReply, { images, imageField }: CreateBody): string | undefined {
   const isList = imageField?.name === "image_reference" && listImages(images).length > 1;
   if (!isList || !readComplaints(reply).some((words) => wantsOneImage.test(words))) return undefined;
   return `this server is too old for several ${images.references?.length ? "references" : "images"}`;
@@ -127,21 +134,21 @@ function findTooOld(reply: ServerReply, { images, imageField }: CreateBody): str
  * format, and an image goes to another field. A field whose value is refused is never left out, because a video would be paid for that is not the
  * requested one.
  */
-const droppable = [...optionalExtras, ...["seconds", "size", "width", "height", "format", "image_reference"]];
+const droppableFields = [...optionalExtras, ...["seconds", "size", "width", "height", "format", "image_reference"]];
 const unknownField =
   /extra_forbidden|UnsupportedParams|(extra|unknown|unexpected|unrecogni[sz]ed) (\w+ )?(field|input|param|arg|key)/i;
 
 /** Finds the fields of a create that its refusal calls unknown, and that can be left out. */
-function findUnknown(reply: ServerReply, sent: string[]): string[] {
+function findUnknownFields(reply: ServerReply, sentFields: string[]): string[] {
   const unknown = readComplaints(reply)
     .filter((words) => unknownField.test(words))
     .flatMap((words) => words.match(/\w+/g) ?? [])
-    .filter((word) => droppable.includes(word));
+    .filter((word) => droppableFields.includes(word));
   // A server accepts both of these or neither.
   if (unknown.some((name) => name === "width" || name === "height")) unknown.push("width", "height");
-  return sent.filter((name) => unknown.includes(name));
+  return sentFields.filter((name) => unknown.includes(name));
 }
 
-async function* once(bytes: Uint8Array) {
+async function* chunksOf(bytes: Uint8Array) {
   yield bytes;
 }

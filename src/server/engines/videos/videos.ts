@@ -41,11 +41,11 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
     },
     timeoutMs: options.timeoutMs,
     async render(task, { resume, ...rest }) {
-      const how = { upstream: server, cancel: cancelJob, ...rest };
-      if (resume && "job" in resume) return finish({ job: resume.job }, task, how);
-      if (resume?.state === "finished") return finish({ videoUrl: resume.url }, task, how);
+      const finishOptions = { upstream: server, cancel: cancelJob, ...rest };
+      if (resume && "job" in resume) return finish({ job: resume.job }, task, finishOptions);
+      if (resume?.state === "finished") return finish({ videoUrl: resume.url }, task, finishOptions);
       const outcome = await submitVideo(task, server, rest);
-      return outcome.kind === "submitted" ? finish(outcome.submitted, task, how) : outcome;
+      return outcome.kind === "submitted" ? finish(outcome.submitted, task, finishOptions) : outcome;
     },
     cancel: cancelJob,
     ...(kind?.provider && {
@@ -59,11 +59,11 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
       const detected = await detectKind(server, io, signal).catch((error) => {
         throw error instanceof VidgenError ? error : new Error(`does not answer (${describe(error)})`);
       });
-      const kind = options.kind ?? detected;
-      if (!kind)
+      const usedKind = options.kind ?? detected;
+      if (!usedKind)
         throw new Error(`is no kind of server that vidgen recognizes; name its kind with --engine kind:${url}`);
-      await checkKey(server, kind, { io, signal });
-      return kind.title;
+      await checkKey(server, usedKind, { io, signal });
+      return usedKind.title;
     },
   };
 }
@@ -85,9 +85,9 @@ function createOfferCache(fetchList: () => Promise<Offer[]>, { now, sleep }: Pic
   return async () => {
     if (now() - fetchedAt > offersLastMs) fetching ??= refresh();
     if (list !== undefined || fetching === undefined) return list;
-    const enough = new AbortController();
-    await Promise.race([fetching, sleep(offersWaitMs, enough.signal).catch(() => {})]);
-    enough.abort();
+    const listArrived = new AbortController();
+    await Promise.race([fetching, sleep(offersWaitMs, listArrived.signal).catch(() => {})]);
+    listArrived.abort();
     return list;
   };
 }

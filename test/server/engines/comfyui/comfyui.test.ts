@@ -148,7 +148,7 @@ describe("a graph that the server rejects", () => {
       fault: ({ route }) => (route === "POST /prompt" && ++submits ? own() : undefined),
     });
     const { outcome, checkpoints, seconds } = await make();
-    expect(outcome).toBe("http://gpu.test:8091 refused the workflow: it ends in an error there each time (HTTP 500)");
+    expect(outcome).toBe("http://gpu.test:8091 refused the workflow: ComfyUI fails on it each time (HTTP 500)");
     expect([submits, checkpoints.at(-1), fake.runs]).toEqual([3, null, []]);
     expect(seconds).toBeGreaterThanOrEqual(90);
   });

@@ -59,7 +59,7 @@ describe.each(kindIds)("a server of %s", (kind) => {
     ]);
     expect(checkpoints.slice(0, 3)).toEqual(["submitting", null, "submitting"]);
     expect(notes).toEqual([
-      expect.stringMatching(/^http:\/\/gpu\.test:8091 refuses seed, fps \(HTTP 4.*\)\. Submitting without\.$/s),
+      expect.stringMatching(/^http:\/\/gpu\.test:8091 refuses seed, fps \(HTTP 4.*\)\. Submitting without them\.$/s),
     ]);
   });
 
