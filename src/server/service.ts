@@ -17,7 +17,7 @@ import { createChanges } from "./page/events.ts";
 import { linkOf } from "./page/link.ts";
 import { createPage } from "./page/page.tsx";
 import type { Sessions } from "./page/session.ts";
-import type { Ended, Pace } from "./queue/end.ts";
+import type { EndedGeneration, Pace } from "./queue/end.ts";
 import { createQueue, type QueueOptions } from "./queue/queue.ts";
 import { createRetention, type Keep } from "./queue/retention.ts";
 import type { Store } from "./store/store.ts";
@@ -48,7 +48,7 @@ export type OwnerOptions = {
   program?: string | undefined;
   onDelivery(event: DeliveryEvent): void;
   /** Called for each generation that has ended here. */
-  onEnd?: ((ended: Ended) => void) | undefined;
+  onEnd?: ((ended: EndedGeneration) => void) | undefined;
   /** Called with a line for the owner. */
   onNote(text: string): void;
 };
@@ -106,7 +106,7 @@ export function createService(given: ServiceOptions): Service {
   const health = createHealth(options);
   const sign = createSigner(options.webhookSecret);
   const metrics = options.createMetrics?.(options);
-  const onEnd = (ended: Ended) => {
+  const onEnd = (ended: EndedGeneration) => {
     metrics?.onEnd(ended);
     options.onEnd?.(ended);
   };
@@ -119,7 +119,9 @@ export function createService(given: ServiceOptions): Service {
   const queue = createQueue({ ...options, get: outbound.get, onEnd, ...queueMetrics });
   const sender = createCallbackSender({ ...options, sign, post: outbound.post, random: Math.random, onDelivery });
   const retention = options.keep && createRetention({ ...options, keep: options.keep });
-  const startBy = createStartRoutes(rehearseStarts({ ...options, missing: queue.missing, onStart: metrics?.onStart }));
+  const startBy = createStartRoutes(
+    rehearseStarts({ ...options, missing: queue.missingEngines, onStart: metrics?.onStart }),
+  );
   const linkFor =
     sessions &&
     (async (keyHash: string) => linkOf(options.baseUrl(), await sessions(), { keyHash, now: options.clock.date() }));

@@ -6,7 +6,7 @@ import { createSecret } from "../../src/server/callbacks/signature.ts";
 import type { Engine } from "../../src/server/engines/engine.ts";
 import { openFolder } from "../../src/server/media/folder.ts";
 import { createMetrics } from "../../src/server/observe/metrics.ts";
-import type { Ended } from "../../src/server/queue/end.ts";
+import type { EndedGeneration } from "../../src/server/queue/end.ts";
 import { createService } from "../../src/server/service.ts";
 import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
 import { createVirtualClock } from "../clock.ts";
@@ -38,7 +38,7 @@ export async function createCounted(changes: Partial<Engine> = {}) {
   const { store } = distant;
   for (const [name, key] of Object.entries({ local: apiKey, other: otherKey }))
     await store.addAccount({ name, keyHash: hashKey(key), creditsOf: () => 1_000 });
-  const ended: Ended[] = [];
+  const ended: EndedGeneration[] = [];
   const service = createService({
     store,
     videos: await openFolder({ folder: makeFolder() }),

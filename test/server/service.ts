@@ -174,7 +174,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     if (!options.store) await store.close();
   });
   const startOptions = {
-    ...{ store, engines, clock, creditsPer, missing: queue.missing },
+    ...{ store, engines, clock, creditsPer, missing: queue.missingEngines },
     hasPaidPreviews: options.hasPaidPreviews ?? true,
     hasDirectives: options.hasDirectives ?? false,
   };

@@ -29,11 +29,11 @@ async function startService() {
   const queue = {
     resume() {},
     progressOf: () => undefined,
-    notSubmitted: () => undefined,
+    whyNotSubmitted: () => undefined,
     outageOf: () => undefined,
     engineOf: () => undefined,
-    missing: () => [],
-    retired: async () => [],
+    missingEngines: () => [],
+    retiredEngines: async () => [],
   };
   const engines = [createPreviewEngine({ concurrency: 1 })];
   const prices = { creditsPer: new Map(), hasPaidPreviews: true };

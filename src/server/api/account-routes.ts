@@ -5,7 +5,7 @@ import { newDelivery } from "../callbacks/delivery.ts";
 import { secretOf } from "../callbacks/signature.ts";
 import { parse } from "../http/input.ts";
 import { type ApiContext, readIdempotencyKey, readJson, refuse } from "../http/message.ts";
-import type { Ended } from "../queue/end.ts";
+import type { EndedGeneration } from "../queue/end.ts";
 import { keyPrefixLength, type NewAccount } from "../store/accounts.ts";
 import type { GenerationEnd } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
@@ -168,7 +168,7 @@ export type AccountOptions = {
   /** Makes a link to the page for the account whose key has this hash; without it, there is no page. */
   linkFor?: ((keyHash: string) => Promise<string>) | undefined;
   clock: Pick<Clock, "date">;
-  onEnd?: ((ended: Ended) => void) | undefined;
+  onEnd?: ((ended: EndedGeneration) => void) | undefined;
 };
 
 /** The routes by which the owner of the service manages its accounts. */

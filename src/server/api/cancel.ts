@@ -6,7 +6,7 @@ import type { Engine } from "../engines/engine.ts";
 import { describe } from "../engines/upstream/upstream.ts";
 import { refuse } from "../http/message.ts";
 import { statusBody } from "../http/status-body.ts";
-import type { Ended } from "../queue/end.ts";
+import type { EndedGeneration } from "../queue/end.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { GenerationEnd, StoredGeneration } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
@@ -16,13 +16,13 @@ import { generationSchema, processingExample } from "./status.ts";
 
 export type CancelOptions = {
   store: Pick<Store, "generation" | "cancel" | "ledger">;
-  queue: Pick<Queue, "engineOf" | "missing">;
+  queue: Pick<Queue, "engineOf" | "missingEngines">;
   engines: readonly Engine[];
   clock: Pick<Clock, "date" | "limit">;
   /** Whether the credits of a generation that was not made are returned. */
   hasRefunds: boolean;
   mediaUrl(): string;
-  onEnd?(ended: Ended): void;
+  onEnd?(ended: EndedGeneration): void;
 };
 
 /** The `error` of a generation that was cancelled. */
@@ -108,7 +108,7 @@ export function findLost(
   { queue }: Pick<CancelOptions, "queue">,
 ): string | undefined {
   const isBegun = checkpoint !== null && !["rendering", "submitting"].includes(checkpoint.state);
-  return isBegun && queue.missing().includes(checkpoint.engine) ? checkpoint.engine : undefined;
+  return isBegun && queue.missingEngines().includes(checkpoint.engine) ? checkpoint.engine : undefined;
 }
 
 function unclearEnd(engine: string) {

@@ -24,7 +24,7 @@ const enginesSchema = named("Engines", {
 
 export type EnginesOptions = {
   engines: readonly Engine[];
-  queue: Pick<Queue, "outageOf" | "retired">;
+  queue: Pick<Queue, "outageOf" | "retiredEngines">;
   clock: Pick<Clock, "limit">;
 };
 
@@ -44,7 +44,7 @@ export function createEnginesRoute({ engines, queue, clock }: EnginesOptions): R
         const { since, reason } = outages[index] ?? {};
         return { ...check, out_since: since?.toISOString() ?? null, out_reason: reason ?? null, draining: null };
       };
-      const retired = (await queue.retired()).map(({ engine, count, reason }) => {
+      const retired = (await queue.retiredEngines()).map(({ engine, count, reason }) => {
         return { engine, models: [], kind: null, error: reason, out_since: null, out_reason: null, draining: count };
       });
       return c.json({ engines: [...checks.map(withOutage), ...retired] });

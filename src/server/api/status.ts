@@ -58,7 +58,7 @@ export const completedExample = {
 
 export type StatusOptions = {
   store: Pick<Store, "generation" | "balance">;
-  queue: Pick<Queue, "resume" | "progressOf" | "notSubmitted">;
+  queue: Pick<Queue, "resume" | "progressOf" | "whyNotSubmitted">;
   mediaUrl(): string;
 };
 
@@ -85,7 +85,7 @@ export function createStatusRoute({ store, queue, mediaUrl }: StatusOptions): Ro
       if (generation.status === "processing") queue.resume(generation.id);
       const body = statusBody(generation, mediaUrl());
       const progress = body.status === "processing" ? queue.progressOf(generation.id) : undefined;
-      const not_submitted = queue.notSubmitted(generation);
+      const not_submitted = queue.whyNotSubmitted(generation);
       return c.json({
         ...body,
         ...(progress?.percent !== undefined && { progress: progress.percent }),

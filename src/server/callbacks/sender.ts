@@ -59,24 +59,24 @@ export function createCallbackSender(options: CallbackOptions): CallbackSender {
   };
   /** Returns the milliseconds until the next call. */
   const sendDue = async (): Promise<number> => {
-    const quick = [...sending.values()].filter(({ since }) => clock.now() - since < silentMs);
-    const limit = Math.min(maxConcurrent - quick.length, maxConcurrent + maxSilent - sending.size);
+    const recentAttempts = [...sending.values()].filter(({ since }) => clock.now() - since < silentMs);
+    const limit = Math.min(maxConcurrent - recentAttempts.length, maxConcurrent + maxSilent - sending.size);
     if (limit <= 0) return silentMs;
     const busy: Record<string, number> = {};
     for (const host of slowHosts) busy[host] = maxPerHost - 1;
     for (const { host } of sending.values()) busy[host] = (busy[host] ?? 0) + 1;
     const now = clock.date().toISOString();
     const query = { now, limit, perHost: maxPerHost, except: [...sending.keys()], busy };
-    const found = await store.due(query).catch((error) => {
+    const due = await store.due(query).catch((error) => {
       // The store itself reports when its database cannot be reached.
       if (!isUnavailable(error)) options.reportProblem("The due callbacks could not be read", error);
       return { deliveries: [], nextMs: storeRetryMs };
     });
     if (stop.signal.aborted) return Number.POSITIVE_INFINITY;
-    for (const delivery of found.deliveries) startAttempt(delivery);
-    if (found.deliveries.length === limit) return silentMs;
-    if (store.isShared) return Math.min(found.nextMs, sharedPollMs);
-    return found.nextMs === Number.POSITIVE_INFINITY ? found.nextMs : Math.min(found.nextMs, maxSleepMs);
+    for (const delivery of due.deliveries) startAttempt(delivery);
+    if (due.deliveries.length === limit) return silentMs;
+    if (store.isShared) return Math.min(due.nextMs, sharedPollMs);
+    return due.nextMs === Number.POSITIVE_INFINITY ? due.nextMs : Math.min(due.nextMs, maxSleepMs);
   };
   const loop = createLoop(sendDue, { clock, pauseMs: store.isShared ? sharedPauseMs : 0 });
   return {

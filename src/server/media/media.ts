@@ -91,8 +91,8 @@ async function serveVideo(request: Request, { media, videos, outgoing, ...video 
   const headers = { ...common, ...partial, "Content-Length": String(last - first + 1) };
   const init = { status: range ? 206 : 200, headers };
   // For HEAD, one byte is enough to show that the video still exists.
-  const wanted = { first, last: request.method === "HEAD" ? first : last };
-  const body = await videos.read(media.file, media.size === 0 ? undefined : wanted);
+  const bytesToRead = { first, last: request.method === "HEAD" ? first : last };
+  const body = await videos.read(media.file, media.size === 0 ? undefined : bytesToRead);
   if (!body) throw refuse(404, "not_found", "this video has been removed");
   if (request.method === "HEAD" || media.size === 0) {
     body.destroy();

@@ -79,11 +79,11 @@ const orientationTag = 0x0112;
 
 /** Searches the tags of a TIFF file's first directory. */
 function findOrientation(tiff: DataView): number | undefined {
-  const isLittle = tiff.getUint16(0) === 0x4949;
-  const tags = tiff.getUint32(4, isLittle);
-  for (let i = 0, at = tags + 2; i < tiff.getUint16(tags, isLittle); i++, at += 12) {
-    if (tiff.getUint16(at, isLittle) !== orientationTag) continue;
-    const orientation = tiff.getUint16(at + 8, isLittle);
+  const isLittleEndian = tiff.getUint16(0) === 0x4949;
+  const tags = tiff.getUint32(4, isLittleEndian);
+  for (let i = 0, at = tags + 2; i < tiff.getUint16(tags, isLittleEndian); i++, at += 12) {
+    if (tiff.getUint16(at, isLittleEndian) !== orientationTag) continue;
+    const orientation = tiff.getUint16(at + 8, isLittleEndian);
     return orientation >= 1 && orientation <= 8 ? orientation : undefined;
   }
   return undefined;

@@ -53,8 +53,8 @@ export async function sendS3Request({ method, name, file, signal, ...request }: 
   const signed = await signer.sign();
   const handle = file === undefined ? undefined : await open(file);
   const { protocol, host } = signed.url;
-  const start = protocol === "https:" ? requestHttps : requestHttp;
-  const outgoing = start(signed.url, {
+  const openRequest = protocol === "https:" ? requestHttps : requestHttp;
+  const outgoing = openRequest(signed.url, {
     method,
     headers: Object.fromEntries(signed.headers),
     agent: false,
@@ -74,8 +74,8 @@ export async function sendS3Request({ method, name, file, signal, ...request }: 
 
 /** Returns the URL of an object with a signature in its query, which allows anyone to GET the object for 15 minutes. */
 export async function presign(name: string, { url, region, credentials }: S3Options): Promise<string> {
-  const expiring = `${url}/${name}?X-Amz-Expires=900`;
-  const signer = new AwsV4Signer({ ...credentials, region, service: "s3", url: expiring, signQuery: true });
+  const urlToSign = `${url}/${name}?X-Amz-Expires=900`;
+  const signer = new AwsV4Signer({ ...credentials, region, service: "s3", url: urlToSign, signQuery: true });
   return (await signer.sign()).url.href;
 }
 

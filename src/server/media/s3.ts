@@ -28,9 +28,9 @@ export function openS3({ scratch, mark, ...options }: S3Options & { scratch: Scr
     if (!isSuccess(reply)) throw await toError("PUT", reply, options);
     reply.destroy();
     // A captive portal or a proxy may answer 200 to everything.
-    const found = await send({ method: "HEAD", name, signal });
-    found.destroy();
-    if (!isSuccess(found) || found.headers["content-length"] !== String(size))
+    const head = await send({ method: "HEAD", name, signal });
+    head.destroy();
+    if (!isSuccess(head) || head.headers["content-length"] !== String(size))
       throw unavailable(undefined, `${options.place} confirmed a PUT, but does not have the file`);
     return name;
   };

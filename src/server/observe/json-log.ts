@@ -1,5 +1,5 @@
 import type { DeliveryEvent } from "../callbacks/delivery.ts";
-import type { Ended } from "../queue/end.ts";
+import type { EndedGeneration } from "../queue/end.ts";
 import { type RequestEvent, redactUrl, withoutQuery } from "./log.ts";
 
 /**
@@ -15,7 +15,7 @@ export function createJsonLog(write: (document: object) => void, { date }: { dat
       const about = { request_id: requestId, account, id, model, traceparent };
       logEvent("request", { ...about, method, path: withoutQuery(path), status, ms: Math.round(ms) });
     },
-    onEnd({ generation, reason }: Ended) {
+    onEnd({ generation, reason }: EndedGeneration) {
       const { id, account, request, status, created_at, completed_at, error, cost } = generation;
       const { model, traceparent } = request;
       const ms = Date.parse(completed_at ?? created_at) - Date.parse(created_at);

@@ -2,8 +2,8 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom
 import type { Clock } from "../../io.ts";
 import { type DeliveryEvent, isGivenUp } from "../callbacks/delivery.ts";
 import type { Engine } from "../engines/engine.ts";
-import { type Created, creates } from "../queue/breaker.ts";
-import { type Ended, type FailureReason, failureReasons } from "../queue/end.ts";
+import { type CreateOutcome, createOutcomes } from "../queue/breaker.ts";
+import { type EndedGeneration, type FailureReason, failureReasons } from "../queue/end.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
@@ -19,8 +19,8 @@ export type MetricsOptions = {
 /** The metrics of the service. Labels are models, engines and fixed words, so that their number stays small. */
 export type Metrics = {
   onStart(generation: StoredGeneration, cost: number): void;
-  onEnd(ended: Ended): void;
-  onCreate(engine: Engine, created: Created): void;
+  onEnd(ended: EndedGeneration): void;
+  onCreate(engine: Engine, created: CreateOutcome): void;
   /** Called when an engine takes a generation, with the time since its start. */
   onTaken(model: string, waitedMs: number): void;
   onRequest(request: CountedRequest): void;
@@ -33,10 +33,10 @@ export type Metrics = {
 
 export type CountedRequest = Pick<RequestEvent, "method" | "route" | "isStream" | "status" | "ms">;
 
-type Measured = Pick<Queue, "waiting" | "outageOf" | "loads">;
+type Measured = Pick<Queue, "waitingGenerations" | "outageOf" | "loads">;
 
 export type Counts = {
-  creates: { engine: string; outcome: Created; count: number }[];
+  creates: { engine: string; outcome: CreateOutcome; count: number }[];
   failures: { model: string; reason: FailureReason; count: number }[];
 };
 
@@ -122,7 +122,8 @@ export function createMetrics({ store, engines, clock }: MetricsOptions): Metric
       starts.inc({ model }, 0);
       for (const reason of failureReasons) failures.inc({ model, reason }, 0);
     }
-    for (const { name: engine } of listUsed()) for (const outcome of creates) submitted.inc({ engine, outcome }, 0);
+    for (const { name: engine } of listUsed())
+      for (const outcome of createOutcomes) submitted.inc({ engine, outcome }, 0);
   };
   beginAtZero();
   for (const outcome of ["delivered", "failed", "given_up"]) attempts.inc({ outcome }, 0);
@@ -149,7 +150,7 @@ export function createMetrics({ store, engines, clock }: MetricsOptions): Metric
     }
   };
   const readDatabase = async (queue: Measured) => {
-    const [waiting, callbacks] = await Promise.all([queue.waiting(), store.pendingCallbacks()]);
+    const [waiting, callbacks] = await Promise.all([queue.waitingGenerations(), store.pendingCallbacks()]);
     queueLength.reset();
     oldestAge.reset();
     const models = listModels();

@@ -44,9 +44,9 @@ export async function sendOutbound(
   };
   const url = readTarget(address, what, rules);
   const check = (ip: string) => checkAddress(ip, what, rules);
-  const start = url.protocol === "https:" ? requestHttps : requestHttp;
+  const openRequest = url.protocol === "https:" ? requestHttps : requestHttp;
   return new Promise((resolve, reject) => {
-    const outgoing = start({
+    const outgoing = openRequest({
       method,
       host: hostnameOf(url),
       port: url.port,
@@ -67,13 +67,13 @@ export async function sendOutbound(
 /** Resolves a host name for `net.connect`, which then connects only to checked addresses. One forbidden address refuses the name. */
 function createLookup(check: (ip: string) => void, lookup: Lookup = lookupAll): LookupFunction {
   return (name, { all }, done) => {
-    const found = lookup(name).then((addresses) => {
+    const checkedAddresses = lookup(name).then((addresses) => {
       for (const { address } of addresses) check(address);
       const [first] = addresses;
       if (!first) throw new Error(`${name} has no address`);
       return { addresses, first };
     });
-    found.then(
+    checkedAddresses.then(
       ({ addresses, first }) => (all ? done(null, addresses) : done(null, first.address, first.family)),
       (error) => done(error, []),
     );

@@ -68,12 +68,12 @@ export function createOutbound(options: OutboundOptions): Outbound {
 }
 
 async function follow(
-  first: string,
+  firstUrl: string,
   { accept, ...rest }: Pick<OutboundRequest, "what" | "account" | "signal"> & { accept: string },
   options: OutboundOptions,
 ): Promise<IncomingMessage> {
   const headers = { Accept: accept, "Accept-Encoding": "identity" };
-  let url = first;
+  let url = firstUrl;
   for (let redirects = 0; redirects <= maxRedirects; redirects++) {
     const reply = await sendOutbound(url, { ...rest, method: "GET", headers }, options);
     const { location } = reply.headers;

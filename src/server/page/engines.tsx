@@ -24,10 +24,10 @@ export function addEngines({ app, options, send, signedIn }: PageParts): void {
       return check ? { engine, check, outage: queue.outageOf(engine) } : [];
     });
     const counts = await options.metrics?.counts();
-    const retired = await queue.retired();
+    const retired = await queue.retiredEngines();
     return send(
       c,
-      <EnginesPage {...{ engines, counts, retired }} waiting={await queue.waiting()} now={clock.date()} />,
+      <EnginesPage {...{ engines, counts, retired }} waiting={await queue.waitingGenerations()} now={clock.date()} />,
     );
   });
 }

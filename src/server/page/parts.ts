@@ -18,7 +18,7 @@ import type { PageContext } from "./visitor.ts";
 export type PageOptions = Omit<PriceOptions, "engines"> &
   CancelOptions & {
     store: Store;
-    queue: Pick<Queue, "progressOf" | "outageOf" | "retired" | "waiting">;
+    queue: Pick<Queue, "progressOf" | "outageOf" | "retiredEngines" | "waitingGenerations">;
     /** Creates the route that starts a generation, by the same rules as for other clients. */
     startBy: StartRoutes;
     /** The metrics of this process, if it has any. */

@@ -4,9 +4,9 @@ import type { NotSubmittedCause } from "../engines/engine.ts";
 /** Why and since when an engine gets no creates or only one at a time, and when it last failed. */
 export type Outage = { since: Date; reason: string; cause: NotSubmittedCause | undefined; lastAt: Date };
 
-/** The outcomes of a create. A refusal because of the request counts as taken. */
-export const creates = ["taken", "not_taken", "unclear"] as const;
-export type Created = (typeof creates)[number];
+/** The outcomes of a create. "taken": it was accepted, or refused because of the request, which shows that the engine works. */
+export const createOutcomes = ["taken", "not_taken", "unclear"] as const;
+export type CreateOutcome = (typeof createOutcomes)[number];
 
 export type BreakerOptions = {
   clock: Pick<Clock, "now" | "date">;
@@ -14,13 +14,13 @@ export type BreakerOptions = {
   maxUnreachableRetryMs?: number | undefined;
   /** Called when an outage begins, and with `undefined` when the engine accepts creates again. */
   onChange(outage: Outage | undefined): void;
-  onCreate?(created: Created): void;
+  onCreate?(created: CreateOutcome): void;
 };
 
 /** Decides how many creates an engine gets, so that its failures cost only a few generations. Times are in milliseconds. */
 export type Breaker = {
-  /** How many more creates may be sent now; `open` is the number of creates without a reply. */
-  room(open: number): number;
+  /** How many more creates may be sent now; `openCreates` is the number of creates without a reply. */
+  room(openCreates: number): number;
   /** The time until the next create may be sent; 0 if now. */
   pauseMs(): number;
   /** A create was accepted, or refused because of the request. */
@@ -31,7 +31,7 @@ export type Breaker = {
   onUnclear(reason: string): void;
   outage(): Outage | undefined;
   /** How long the outage has lasted, and how long no server has answered. */
-  outMs(): number;
+  outageMs(): number;
   unreachableMs(): number;
 };
 
@@ -39,25 +39,25 @@ const maxRetryMs = 30_000;
 /** The pause after the first unclear create; each further one in a row makes it 8 times as long. */
 const unclearMs = 30_000;
 const maxPauseMs = 30 * 60_000;
-/** How many accepted creates make up for an unclear one. */
+/** After an unclear create, this many must be accepted, one at a time, before the engine gets several again. */
 const takenPerUnclear = 10;
 
 export function createBreaker(options: BreakerOptions): Breaker {
   const { clock, maxUnreachableRetryMs = maxRetryMs, onChange, onCreate = () => {} } = options;
   let isProven = false;
   let failures = 0;
-  /** How many accepted creates are still needed to make up for the unclear ones. */
+  /** How many creates must still be accepted one at a time, because of unclear ones. */
   let probation = 0;
   let pausedUntil = Number.NEGATIVE_INFINITY;
-  let out: (Outage & { at: number }) | undefined;
+  let current: (Outage & { at: number }) | undefined;
   let unreachableAt: number | undefined;
   const openCircuit = ({ reason, cause }: Pick<Outage, "reason" | "cause">, ms: number) => {
     isProven = false;
     pausedUntil = Math.max(pausedUntil, clock.now() + ms);
     unreachableAt = cause === "unreachable" ? (unreachableAt ?? clock.now()) : undefined;
-    const isNew = out === undefined;
-    out = { since: clock.date(), at: clock.now(), ...out, reason, cause, lastAt: clock.date() };
-    if (isNew) onChange(out);
+    const isNew = current === undefined;
+    current = { since: clock.date(), at: clock.now(), ...current, reason, cause, lastAt: clock.date() };
+    if (isNew) onChange(current);
   };
   const pauseMs = () => Math.max(0, pausedUntil - clock.now());
   return {
@@ -73,8 +73,8 @@ export function createBreaker(options: BreakerOptions): Breaker {
       failures = 0;
       probation = Math.max(0, probation - 1);
       // A create that was sent before another one failed does not end the pause.
-      if (pauseMs() > 0 || out === undefined) return;
-      out = undefined;
+      if (pauseMs() > 0 || current === undefined) return;
+      current = undefined;
       unreachableAt = undefined;
       onChange(undefined);
     },
@@ -88,12 +88,13 @@ export function createBreaker(options: BreakerOptions): Breaker {
     },
     onUnclear(reason) {
       onCreate("unclear");
-      const unclear = Math.ceil(probation / takenPerUnclear) + 1;
-      probation = unclear * takenPerUnclear;
-      openCircuit({ reason, cause: undefined }, Math.min(unclearMs * 8 ** (unclear - 1), maxPauseMs));
+      const unclearCount = Math.ceil(probation / takenPerUnclear) + 1;
+      probation = unclearCount * takenPerUnclear;
+      openCircuit({ reason, cause: undefined }, Math.min(unclearMs * 8 ** (unclearCount - 1), maxPauseMs));
     },
-    outage: () => out && { since: out.since, reason: out.reason, cause: out.cause, lastAt: out.lastAt },
-    outMs: () => (out === undefined ? 0 : clock.now() - out.at),
+    outage: () =>
+      current && { since: current.since, reason: current.reason, cause: current.cause, lastAt: current.lastAt },
+    outageMs: () => (current === undefined ? 0 : clock.now() - current.at),
     unreachableMs: () => (unreachableAt === undefined ? 0 : clock.now() - unreachableAt),
   };
 }

@@ -7,7 +7,7 @@ import { retryForever } from "../retry-forever.ts";
 import type { Delivery } from "../store/deliveries.ts";
 import type { GenerationEnd, StoredGeneration } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
-import { findGeneration, type MakeOptions, notAgain, type RenderResult } from "./make.ts";
+import { findGeneration, type MakeOptions, notSubmittedAgain, type RenderResult } from "./make.ts";
 
 /** How long the preview takes for a generation: only as long as rendering takes, or as long as a real model. */
 export type Pace = "fast" | "realistic";
@@ -20,7 +20,7 @@ export type EndOptions = MakeOptions & {
   hasRefunds: boolean;
   mediaUrl(): string;
   /** Called once for each generation that has ended here. */
-  onEnd?(ended: Ended): void;
+  onEnd?(generation: EndedGeneration): void;
 };
 
 /** Why a generation failed: its error code or, without one, the kind of its `RenderResult`; or "cancelled". */
@@ -28,7 +28,7 @@ export const failureReasons = [...failureCodes, "refused", "failed", "cancelled"
 export type FailureReason = (typeof failureReasons)[number];
 
 /** A generation that has ended, why it failed if it did, and whether its credits were returned. */
-export type Ended = {
+export type EndedGeneration = {
   generation: StoredGeneration;
   reason: FailureReason | undefined;
   isRefunded: boolean | undefined;
@@ -40,7 +40,7 @@ export type Ended = {
  */
 export async function endGeneration(
   id: string,
-  made: Exclude<RenderResult, { kind: "not submitted" }>,
+  result: Exclude<RenderResult, { kind: "not submitted" }>,
   options: EndOptions,
 ): Promise<boolean> {
   const { store, clock, pace, mediaUrl, signal } = options;
@@ -52,49 +52,51 @@ export async function endGeneration(
   const remainingMs = Math.max(slowMs, isRealistic ? realisticMs(generation) : 0) - elapsedMs;
   if (remainingMs > 0) await clock.sleep(remainingMs, signal);
   const date = clock.date();
-  const end = { ...endOf(made, options), completed_at: date.toISOString() };
+  const end = { ...endOf(result, options), completed_at: date.toISOString() };
   if (noVideo && end.media) end.media = { ...end.media, isUnlisted: true };
   const delivery = newDelivery({ ...generation, ...end }, mediaUrl(), date);
   const isEnded = await retryForever(() => store.finish(id, end, delivery), options);
-  const reason = made.kind === "made" ? undefined : (end.error_code ?? made.kind);
+  const reason = result.kind === "made" ? undefined : (end.error_code ?? result.kind);
   if (isEnded) options.onEnd?.({ generation: { ...generation, ...end }, reason, isRefunded: end.isRefunded });
   return isEnded;
 }
 
 /**
  * Returns the end of a generation that is not submitted in a restored copy of the database. The generation may have been submitted, and charged for,
- * after the copy was made.
+ * after the copy was result.
  */
 export function endRestored(
   generation: StoredGeneration,
   date: Date,
 ): { end: GenerationEnd; delivery: Delivery | undefined } {
-  const error = `the database was restored from a copy, after which this video may have been submitted; ${notAgain}`;
-  const made = { kind: "unclear", error, reason: "restored from a copy" } as const;
-  const end = { ...endOf(made, { hasRefunds: false }), completed_at: date.toISOString() };
+  const error = `the database was restored from a copy, after which this video may have been submitted; ${notSubmittedAgain}`;
+  const result = { kind: "unclear", error, reason: "restored from a copy" } as const;
+  const end = { ...endOf(result, { hasRefunds: false }), completed_at: date.toISOString() };
   return { end, delivery: newDelivery({ ...generation, ...end }, "", date) };
 }
 
 function endOf(
-  made: Exclude<RenderResult, { kind: "not submitted" }>,
+  result: Exclude<RenderResult, { kind: "not submitted" }>,
   { hasRefunds }: Pick<EndOptions, "hasRefunds">,
 ): Omit<GenerationEnd, "completed_at"> {
-  const { cost = null } = "cost" in made ? made : {};
-  if (made.kind === "made") return { status: "completed", error: null, media: made.media, cost };
-  const error_code = errorCodeOf(made);
+  const { cost = null } = "cost" in result ? result : {};
+  if (result.kind === "made") return { status: "completed", error: null, media: result.media, cost };
+  const error_code = errorCodeOf(result);
   // Clients say "nothing was charged" for what no engine accepted, so it is refunded even with --no-refunds.
-  const isNotSubmitted =
+  const wasNotSubmitted =
     error_code === "not_submitted" ||
     error_code === "auth" ||
-    (made.kind === "refused" && made.isNotSubmitted === true);
-  const isRefunded = isNotSubmitted || (hasRefunds && made.kind === "failed");
-  const engine_code = made.kind === "refused" ? made.code : undefined;
-  return { status: "failed", error: made.error, error_code, engine_code, media: null, cost, isRefunded };
+    (result.kind === "refused" && result.isNotSubmitted === true);
+  const isRefunded = wasNotSubmitted || (hasRefunds && result.kind === "failed");
+  const engine_code = result.kind === "refused" ? result.code : undefined;
+  return { status: "failed", error: result.error, error_code, engine_code, media: null, cost, isRefunded };
 }
 
-function errorCodeOf(made: Exclude<RenderResult, { kind: "made" | "not submitted" }>): StoredGeneration["error_code"] {
-  if (made.kind === "unclear") return made.kind;
-  return made.kind === "failed" ? made.error_code : undefined;
+function errorCodeOf(
+  result: Exclude<RenderResult, { kind: "made" | "not submitted" }>,
+): StoredGeneration["error_code"] {
+  if (result.kind === "unclear") return result.kind;
+  return result.kind === "failed" ? result.error_code : undefined;
 }
 
 /** Returns the milliseconds from start to end that a real model would take: 1 to 3 minutes, depending on the model. */

@@ -80,8 +80,8 @@ function checkSize({ width, height }: Size, name: string): void {
 async function fetchImage(url: string, { get, account, signal }: FetchOptions): Promise<Uint8Array> {
   const { status, body } = await get(url, { account, signal, maxBytes }).catch((error: unknown) => {
     signal.throwIfAborted();
-    const why = error instanceof Error ? error.message : error;
-    throw new Error(`${imageName(url)} could not be fetched: ${why}`, { cause: error });
+    const reason = error instanceof Error ? error.message : error;
+    throw new Error(`${imageName(url)} could not be fetched: ${reason}`, { cause: error });
   });
   if (status !== 200) throw new Error(`${imageName(url)} responded with HTTP ${status}`);
   return body;

@@ -32,7 +32,7 @@ export type JobOptions = Omit<EndOptions, "confirm"> & {
 };
 
 /** The delay before a generation that could not be finished is tried again. */
-const laterMs = 2_000;
+const retryMs = 2_000;
 
 /**
  * Processes one generation: loads its request, fetches its images, has an engine make the video, and stores the end. The request is not kept in memory,
@@ -42,23 +42,23 @@ const laterMs = 2_000;
 export async function runJob(claimed: Claim, plan: Plan, options: JobOptions): Promise<boolean> {
   const { id, lost, confirm } = claimed;
   const { store, signal, cancelled } = options;
-  const own = { ...options, confirm };
+  const claimOptions = { ...options, confirm };
   try {
     signal.throwIfAborted();
-    const made = await make(claimed, plan, own);
-    await removeFiles(id, { isMade: made.kind === "made" }, options);
-    if (made.kind === "not submitted") {
+    const result = await make(claimed, plan, claimOptions);
+    await removeFiles(id, { isMade: result.kind === "made" }, options);
+    if (result.kind === "not submitted") {
       await store.release(id);
       return false;
     }
-    const isEnded = await endGeneration(id, made, own);
+    const isEnded = await endGeneration(id, result, claimOptions);
     // Deleted upstream only after the end is stored.
-    if (isEnded && made.kind === "made") await made.discard?.(signal);
+    if (isEnded && result.kind === "made") await result.discard?.(signal);
     return true;
   } catch (error) {
     if (!signal.aborted) {
       options.reportProblem(`The generation ${id} could not be finished`, error);
-      await options.clock.sleep(laterMs, signal).catch(() => {});
+      await options.clock.sleep(retryMs, signal).catch(() => {});
     }
     // The video file stays unless the generation was cancelled, because another process may be writing it.
     await removeFiles(id, { isMade: !cancelled.aborted }, options);
@@ -67,16 +67,18 @@ export async function runJob(claimed: Claim, plan: Plan, options: JobOptions): P
   }
 }
 
-type OwnOptions = JobOptions & Pick<Claim, "confirm">;
+type ClaimOptions = JobOptions & Pick<Claim, "confirm">;
 
-async function make(claimed: Claim, plan: Plan, options: OwnOptions): Promise<RenderResult> {
+async function make(claimed: Claim, plan: Plan, options: ClaimOptions): Promise<RenderResult> {
   if (plan.kind === "failed") return plan;
   let slot = plan.kind === "make" ? plan.slot : undefined;
   try {
-    const isAhead = plan.kind === "make" && slot === undefined;
+    // Without a slot the images are fetched ahead, which the scheduler limits (`nextToFetch`).
+    const isFetchedAhead = plan.kind === "make" && slot === undefined;
     const load = () => loadTask(claimed, options);
-    const task = await (isAhead ? load() : options.loading(1, load));
+    const task = await (isFetchedAhead ? load() : options.loading(1, load));
     if ("kind" in task) return task;
+    // The checkpoint shows that it was not submitted after all, so it waits again.
     if (plan.kind === "unclear") return { kind: "not submitted", reason: "it was not submitted" };
     options.signal.throwIfAborted();
     slot ??= await options.waitForSlot();
@@ -92,7 +94,7 @@ async function make(claimed: Claim, plan: Plan, options: OwnOptions): Promise<Re
 async function render(
   task: Parameters<typeof makeVideo>[0],
   { slot, claimed }: { slot: Slot; claimed: Claim },
-  options: OwnOptions,
+  options: ClaimOptions,
 ): Promise<RenderResult> {
   const { id, account } = claimed;
   const { store, allSlots, onRoom } = options;
@@ -102,7 +104,7 @@ async function render(
     if (!isTaken) options.onTaken?.(task.request.model, waitedMs);
     isTaken = true;
   };
-  const made = await makeVideo(task, slot.engine, {
+  const result = await makeVideo(task, slot.engine, {
     ...options,
     progress: (percent, node) => store.publish({ kind: "progress", id, percent, node, account }),
     onSubmitted() {
@@ -114,11 +116,11 @@ async function render(
       if (slot.free()) void retryForever(() => store.freeSlot(id), options).then(onRoom, () => {});
     },
   });
-  if (made.kind !== "not submitted") onTaken();
-  const isDeniedAlone = slot.onMade(made);
-  const isDenied = allSlots.every(({ engine, denied }) => denied.has(id) || !canMake(engine, claimed));
-  if (made.kind !== "not submitted" || !isDeniedAlone || !isDenied) return made;
-  return deniedEnd(slot.engine, made);
+  if (result.kind !== "not submitted") onTaken();
+  const isOnlyOneDenied = slot.onMade(result);
+  const isDeniedByAll = allSlots.every(({ engine, denied }) => denied.has(id) || !canMake(engine, claimed));
+  if (result.kind !== "not submitted" || !isOnlyOneDenied || !isDeniedByAll) return result;
+  return deniedEnd(slot.engine, result);
 }
 
 /** Returns the end of a generation for which an engine refuses its key, although it accepts others with the same key. */

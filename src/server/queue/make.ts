@@ -57,17 +57,18 @@ export async function loadTask(
     return {
       kind: "unclear",
       reason,
-      error: `${reason} to ${checkpoint.engine}, which may be generating it; ${notAgain}`,
+      error: `${reason} to ${checkpoint.engine}, which may be generating it; ${notSubmittedAgain}`,
     };
   }
-  const { images: _, lastImage: __, references: ___, isReal: ____, hasDirectives: _____, ...rest } = request;
+  // The engine gets the images as files, and needs neither of the two flags.
+  const { images: _, lastImage: __, references: ___, isReal: ____, hasDirectives: _____, ...renderRequest } = request;
   const { fail } = readDirectives(request);
   if (fail !== undefined) return { kind: "refused", error: fail };
   const { imageFolder, ...files } = pathsOf(id, options.videos);
   try {
     const sources = engine !== null ? { images: [] } : await retryForever(() => options.store.images(id), options);
     const saved = await saveImages(listImages(sources), imageFolder, { ...options, account });
-    return { id, checkpoint, created_at, request: rest, ...replaceImages(sources, saved), ...files };
+    return { id, checkpoint, created_at, request: renderRequest, ...replaceImages(sources, saved), ...files };
   } catch (error) {
     options.signal.throwIfAborted();
     // An image that cannot be used is the request's fault; a file that cannot be written is the service's.
@@ -90,15 +91,15 @@ export async function makeVideo(
 ): Promise<RenderResult> {
   const { id } = task;
   const { clock, signal, confirm } = options;
-  const keep = async (state: Checkpoint | null) => {
-    const kept = state && {
+  const storeCheckpoint = async (state: Checkpoint | null) => {
+    const stored = state && {
       ...state,
       engine: engine.name,
       model: engine.upstreamModel,
       origin: engine.origin,
       at: clock.date().toISOString(),
     };
-    const write = () => store.keepCheckpoint(id, kept);
+    const write = () => store.keepCheckpoint(id, stored);
     // A job that is being stopped has one attempt.
     await (signal.aborted ? write() : retryForever(write, options));
     if (state && ["submitted", "saved", "finished"].includes(state.state)) onSubmitted();
@@ -112,10 +113,10 @@ export async function makeVideo(
       const { file: savedFile } = checkpoint;
       return takeSaved({ savedFile, file: task.file, name: checkpoint.engine }, options);
     }
-    const isOwn = checkpoint?.engine === engine.name && checkpoint.state !== "submitting";
+    const isOfThisEngine = checkpoint?.engine === engine.name && checkpoint.state !== "submitting";
     return engine.render(task, {
-      resume: isOwn ? checkpoint : undefined,
-      checkpoint: keep,
+      resume: isOfThisEngine ? checkpoint : undefined,
+      checkpoint: storeCheckpoint,
       confirm,
       progress,
       ...(releaseSlot && { releaseSlot }),
@@ -128,9 +129,9 @@ export async function makeVideo(
     if (outcome.kind === "unclear") return { ...outcome, error: unclearText(engine, outcome) };
     if (outcome.kind !== "made") return outcome;
     const { file } = task;
-    const described = await retryForever(() => describeVideo(file), { ...options, what: "The video cannot be read" });
-    if (!described) return { kind: "failed", error: `${engine.name} generated this video, but its file is gone`, cost };
-    const video = { ...described, file, thumbnail: outcome.hasThumbnail ? task.thumbnail : null };
+    const fileInfo = await retryForever(() => describeVideo(file), { ...options, what: "The video cannot be read" });
+    if (!fileInfo) return { kind: "failed", error: `${engine.name} generated this video, but its file is gone`, cost };
+    const video = { ...fileInfo, file, thumbnail: outcome.hasThumbnail ? task.thumbnail : null };
     const media = await retryForever(() => videos.keep(video, signal), {
       ...options,
       what: "The video cannot be stored",
@@ -149,10 +150,10 @@ function codeOf(error: unknown): "credits" | "not_fetched" | undefined {
   return error.code === "credits" ? error.code : undefined;
 }
 
-export const notAgain = "it was not submitted again";
+export const notSubmittedAgain = "it was not submitted again";
 
 function unclearText({ name }: Engine, { reason }: { reason: string }): string {
-  return `it is unclear whether ${name} generates this video (${reason}); ${notAgain}`;
+  return `it is unclear whether ${name} generates this video (${reason}); ${notSubmittedAgain}`;
 }
 
 /** Returns the reason of a failure, which is never empty, because clients read the `error`. */

@@ -11,11 +11,11 @@ import type { Claim, Waiting, Wanted } from "../store/claims.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import { needsOf } from "../store/needs.ts";
 import type { Store } from "../store/store.ts";
-import type { Created, Outage } from "./breaker.ts";
+import type { CreateOutcome, Outage } from "./breaker.ts";
 import type { EndOptions } from "./end.ts";
 import { type Plan, runJob } from "./job.ts";
 import { createRetired, type Retired, type RetiredOptions } from "./retired.ts";
-import { canMake, groupEngines, isOut, listAvoided, nextToFetch, nextToMake } from "./scheduler.ts";
+import { areAllPaused, canMake, groupEngines, listAvoided, nextToFetch, nextToMake } from "./scheduler.ts";
 import { createSlots, type EngineSlots, engineStateOf, occupy, slotNameOf } from "./slots.ts";
 import { createUnservableFinder } from "./unservable.ts";
 import { createWaitlist } from "./waitlist.ts";
@@ -30,7 +30,7 @@ export type Queue = {
   /** How much of a video is made; `undefined` if its engine has not reported any progress. */
   progressOf(id: string): Progress | undefined;
   /** Why a generation was not submitted to an engine yet; `undefined` if it was or may have been, and for a preview. */
-  notSubmitted(generation: Pick<StoredGeneration, "status" | "request" | "checkpoint">): string | undefined;
+  whyNotSubmitted(generation: Pick<StoredGeneration, "status" | "request" | "checkpoint">): string | undefined;
   /** Why an engine accepts no generations; `undefined` if it does. */
   outageOf(engine: Engine): Outage | undefined;
   /** How many jobs each engine runs for all processes that share the store (a preview: for this process), and how many more it can take. */
@@ -40,11 +40,11 @@ export type Queue = {
   /** Finds an engine by its name, including draining engines. */
   engineOf(name: string): Engine | undefined;
   /** The draining engines, and the engines with generations that no process uses. */
-  retired(): Promise<Retired[]>;
+  retiredEngines(): Promise<Retired[]>;
   /** The names of the engines with generations that no process uses. */
-  missing(): string[];
+  missingEngines(): string[];
   /** The waiting generations that no process makes, of all models. */
-  waiting(): Promise<Waiting[]>;
+  waitingGenerations(): Promise<Waiting[]>;
   /** Stops the jobs that run. They stay unfinished in the store, and the next process resumes them. */
   close(): Promise<void>;
 };
@@ -66,7 +66,7 @@ export type QueueOptions = Omit<EndOptions, "signal" | "confirm"> & {
   /** Called once an engine has accepted a generation, with the time since its start. */
   onTaken?: ((model: string, waitedMs: number) => void) | undefined;
   /** Called with the outcome of each create. */
-  onCreate?: ((engine: Engine, created: Created) => void) | undefined;
+  onCreate?: ((engine: Engine, created: CreateOutcome) => void) | undefined;
 };
 
 /** The maximum number of generations that have their request and images in memory at once. */
@@ -103,7 +103,7 @@ type QueueState = {
   /** The jobs without a slot: their images are being fetched, or they wait for a slot. */
   waitlist: ReturnType<typeof createWaitlist>;
   /** The ids of the only generations to process; `undefined` for all. */
-  wanted: Set<string> | undefined;
+  wantedIds: Set<string> | undefined;
   loading: Capacity;
   findUnservable: ReturnType<typeof createUnservableFinder>;
   /** When this process last checked for generations that no engine makes. */
@@ -140,16 +140,16 @@ export function createQueue(options: QueueOptions): Queue {
     retired: createRetired({
       ...options,
       isMaking: () => usedEngines(options).length > 0,
-      names: () => [...options.engines, ...allSlots.map(({ engine }) => engine)].map(({ name }) => name),
+      usedNames: () => [...options.engines, ...allSlots.map(({ engine }) => engine)].map(({ name }) => name),
       onOpen(engine) {
-        allSlots.push(addSlots(drained(engine)));
+        allSlots.push(addSlots(toDraining(engine)));
         state.wake();
       },
       signal: stop.signal,
     }),
     jobs: new Map(),
     waitlist: createWaitlist(),
-    wanted: undefined,
+    wantedIds: undefined,
     loading: createCapacity(maxLoading),
     findUnservable: createUnservableFinder({ allSlots, store, isCommand, clock, reportProblem }),
     checkedAt: Number.NEGATIVE_INFINITY,
@@ -162,13 +162,13 @@ export function createQueue(options: QueueOptions): Queue {
 
   return {
     start(resume) {
-      if (resume === "polled") state.wanted = new Set();
+      if (resume === "polled") state.wantedIds = new Set();
       isStarted = true;
       state.wake();
     },
     resume(id) {
-      if (!state.wanted || state.wanted.has(id)) return;
-      state.wanted.add(id);
+      if (!state.wantedIds || state.wantedIds.has(id)) return;
+      state.wantedIds.add(id);
       state.wake();
     },
     onChange(change) {
@@ -177,44 +177,46 @@ export function createQueue(options: QueueOptions): Queue {
       if (change.kind === "progress") progresses.set(change.id, { percent: change.percent, node: change.node });
       if (change.kind !== "generation") return;
       progresses.delete(change.id);
-      state.wanted?.add(change.id);
+      state.wantedIds?.add(change.id);
       state.wake();
     },
     progressOf: (id) => progresses.get(id),
-    notSubmitted: (generation) => whyNotSubmitted(generation, allSlots),
+    whyNotSubmitted: (generation) => findWaitReason(generation, allSlots),
     loads: () =>
       allSlots.map(({ engine, jobs }) => ({ engine, running: jobs, free: Math.max(0, engine.concurrency - jobs) })),
     outageOf: (engine) => allSlots.find((slots) => slots.engine === engine)?.breaker.outage(),
     updateEngines() {
-      const next = usedEngines(options);
-      const names = next.map(slotNameOf);
-      const left = [...allSlots];
-      const used = next.map((engine, index) => {
-        const name = names[index];
+      const nextEngines = usedEngines(options);
+      const slotNames = nextEngines.map(slotNameOf);
+      const unmatched = [...allSlots];
+      const usedSlots = nextEngines.map((engine, index) => {
+        const name = slotNames[index];
         // An engine whose models have changed keeps its jobs.
-        const known = left.filter((slots) => isSame(slots.engine, engine));
-        const same = known.find((slots) => slots.name === name) ?? known.find((slots) => !names.includes(slots.name));
-        if (!same) return addSlots(engine);
-        left.splice(left.indexOf(same), 1);
-        return Object.assign(same, { engine, name });
+        const candidates = unmatched.filter((slots) => isSameEngine(slots.engine, engine));
+        const match =
+          candidates.find((slots) => slots.name === name) ??
+          candidates.find((slots) => !slotNames.includes(slots.name));
+        if (!match) return addSlots(engine);
+        unmatched.splice(unmatched.indexOf(match), 1);
+        return Object.assign(match, { engine, name });
       });
       // Another engine with the same address follows what was submitted to this one.
-      const isGone = ({ engine }: EngineSlots) =>
-        !engine.isSimulation && !used.some((slots) => slots.engine.name === engine.name);
-      const draining = left.filter(isGone);
-      for (const slots of draining) slots.engine = drained(slots.engine);
-      allSlots.splice(0, allSlots.length, ...used, ...draining);
-      state.groups = groupSlots(used);
+      const isDropped = ({ engine }: EngineSlots) =>
+        !engine.isSimulation && !usedSlots.some((slots) => slots.engine.name === engine.name);
+      const draining = unmatched.filter(isDropped);
+      for (const slots of draining) slots.engine = toDraining(slots.engine);
+      allSlots.splice(0, allSlots.length, ...usedSlots, ...draining);
+      state.groups = groupSlots(usedSlots);
       state.checkedAt = Number.NEGATIVE_INFINITY;
       state.wake();
     },
     engineOf: (name) => allSlots.find(({ engine }) => engine.name === name)?.engine,
-    async retired() {
+    async retiredEngines() {
       const names = allSlots.flatMap(({ engine }) => (isDraining(engine) ? [engine.name] : []));
       return state.retired.list(await store.begun(), names);
     },
-    missing: () => state.retired.missing(),
-    waiting: () => store.waiting(claimFilter(state)),
+    missingEngines: () => state.retired.missingEngines(),
+    waitingGenerations: () => store.waiting(claimFilter(state)),
     async close() {
       stop.abort(new Error("the service is stopping"));
       await loop.close();
@@ -234,9 +236,9 @@ async function poll(state: QueueState): Promise<number> {
       await state.retired.poll();
       return defaultCheckMs;
     }
-    await takeBegun(state);
+    await resumeSubmitted(state);
     await readSlots(state);
-    for (const group of groups) await takeNew(state, group);
+    for (const group of groups) await claimNew(state, group);
     for (const group of groups) await fetchAhead(state, group);
     nextMs = await failWaiting(state);
   } catch (error) {
@@ -249,7 +251,7 @@ async function poll(state: QueueState): Promise<number> {
 }
 
 /** Resumes generations that were submitted, even without room, because their engines already make them. Ends those whose submission is unclear. */
-async function takeBegun(state: QueueState): Promise<void> {
+async function resumeSubmitted(state: QueueState): Promise<void> {
   const { allSlots } = state;
   const engines = allSlots.map(({ engine }) => engine.name);
   let found: Claim[];
@@ -266,41 +268,41 @@ async function takeBegun(state: QueueState): Promise<void> {
 async function readSlots(state: QueueState): Promise<void> {
   const { allSlots, options } = state;
   // Excludes previews, because each process has preview slots of its own.
-  const shared = allSlots.filter(({ engine }) => !engine.isSimulation);
-  const taken = shared.length > 0 ? await options.store.slots?.() : undefined;
-  if (!taken) return;
-  for (const [name, { given }] of taken) for (const id of given) beginGiven(state, id, name);
-  for (const slots of shared) slots.jobs = taken.get(slots.name)?.count ?? 0;
+  const sharedSlots = allSlots.filter(({ engine }) => !engine.isSimulation);
+  const takenSlots = sharedSlots.length > 0 ? await options.store.slots?.() : undefined;
+  if (!takenSlots) return;
+  for (const [name, { given }] of takenSlots) for (const id of given) beginWithGivenSlot(state, id, name);
+  for (const slots of sharedSlots) slots.jobs = takenSlots.get(slots.name)?.count ?? 0;
 }
 
-function beginGiven({ allSlots, waitlist }: QueueState, id: string, name: string): void {
-  const claimed = waitlist.fetched().find((each) => each.id === id);
+function beginWithGivenSlot({ allSlots, waitlist }: QueueState, id: string, name: string): void {
+  const claimed = waitlist.fetchedJobs().find((each) => each.id === id);
   if (!claimed) return;
   const slots = allSlots.find((each) => each.name === name);
   if (!slots || isDraining(slots.engine) || slots.breaker.pauseMs() > 0) waitlist.give(id, undefined);
-  else if (slots.breaker.room(slots.open) > 0) waitlist.give(id, occupy(slots, claimed));
+  else if (slots.breaker.room(slots.openCreates) > 0) waitlist.give(id, occupy(slots, claimed));
 }
 
 /** Claims generations until the engines of a group have no room. */
-async function takeNew(state: QueueState, group: readonly EngineSlots[]): Promise<void> {
+async function claimNew(state: QueueState, group: readonly EngineSlots[]): Promise<void> {
   for (const avoided of listAvoided(group.map(engineStateOf))) {
-    const left = new Set(group);
+    const remaining = new Set(group);
     for (;;) {
-      const next = nextToMake([...left].map(engineStateOf));
+      const next = nextToMake([...remaining].map(engineStateOf));
       if (!next) break;
       const { engine, wanted, limit, denied } = next;
       const found = await claim(state, wanted, { limit, avoided: [...avoided, ...denied] });
-      for (const claimed of found) beginWith(state, claimed, engine.slots);
+      for (const claimed of found) beginWithSlot(state, claimed, engine.slots);
       if (found.length > 0) continue;
       // Nothing waits, or another process was faster and fills the other engines of the group.
       if (denied.length === 0) break;
-      left.delete(engine.slots);
+      remaining.delete(engine.slots);
     }
   }
 }
 
 /** Gives a slot to a claimed generation, or to its job if the job waits for one. */
-function beginWith(state: QueueState, claimed: Claim, slots: EngineSlots): void {
+function beginWithSlot(state: QueueState, claimed: Claim, slots: EngineSlots): void {
   const slot = occupy(slots, claimed);
   if (state.waitlist.give(claimed.id, slot)) return;
   // A job that was cancelled meanwhile releases the generation.
@@ -312,10 +314,11 @@ function beginWith(state: QueueState, claimed: Claim, slots: EngineSlots): void 
 async function fetchAhead(state: QueueState, group: readonly EngineSlots[]): Promise<void> {
   const { waitlist } = state;
   const states = group.map(engineStateOf);
-  if (isOut(states))
-    for (const job of waitlist.fetched()) if (states[0] && canMake(states[0], job)) waitlist.give(job.id, undefined);
+  if (areAllPaused(states))
+    for (const job of waitlist.fetchedJobs())
+      if (states[0] && canMake(states[0], job)) waitlist.give(job.id, undefined);
   for (;;) {
-    const wanted = nextToFetch(states, waitlist.all());
+    const wanted = nextToFetch(states, waitlist.allJobs());
     const claimed = wanted && (await claimFirst(state, wanted, listAvoided(states)));
     if (!claimed) return;
     waitlist.add(claimed);
@@ -348,9 +351,9 @@ async function failWaiting(state: QueueState): Promise<number> {
 /** Forgets drained engines, and finds engines with generations that an earlier process left. */
 async function endDraining({ retired, allSlots, options }: QueueState): Promise<void> {
   const begun = await retired.poll();
-  const isEnded = ({ engine, jobs }: EngineSlots) =>
+  const isDrained = ({ engine, jobs }: EngineSlots) =>
     isDraining(engine) && jobs === 0 && !begun.some((each) => each.engine === engine.name);
-  for (const slots of allSlots.filter(isEnded)) {
+  for (const slots of allSlots.filter(isDrained)) {
     allSlots.splice(allSlots.indexOf(slots), 1);
     options.onNote(`${slots.engine.name} has finished what was submitted to it, and is no longer used.`);
   }
@@ -365,7 +368,7 @@ function groupSlots(slots: readonly EngineSlots[]): EngineSlots[][] {
 }
 
 /** Returns an engine that finishes what was submitted to it, and makes nothing else. */
-function drained(engine: Engine): Engine {
+function toDraining(engine: Engine): Engine {
   return { ...engine, models: [], concurrency: 0 };
 }
 
@@ -374,7 +377,7 @@ function isDraining({ concurrency, models }: Engine): boolean {
 }
 
 /** Whether an engine is the same as before; its jobs, key and models may differ. */
-function isSame(before: Engine, now: Engine): boolean {
+function isSameEngine(before: Engine, now: Engine): boolean {
   return before.name === now.name && before.upstreamModel === now.upstreamModel;
 }
 
@@ -402,15 +405,15 @@ function begin(state: QueueState, claimed: Claim, plan: Plan): void {
       wake();
     },
   }).then((isEnded) => {
-    if (isEnded) state.wanted?.delete(id);
+    if (isEnded) state.wantedIds?.delete(id);
     jobs.delete(id);
     wake();
   });
   jobs.set(id, { cancelled, done });
 }
 
-function claimFilter({ jobs, wanted }: QueueState) {
-  return { except: [...jobs.keys()], ids: wanted && [...wanted] };
+function claimFilter({ jobs, wantedIds }: QueueState) {
+  return { except: [...jobs.keys()], ids: wantedIds && [...wantedIds] };
 }
 
 function claim(
@@ -420,9 +423,9 @@ function claim(
 ): Promise<Claim[]> {
   const { except, ids } = claimFilter(state);
   // Generations that are ready take part in the claim, because they need a slot.
-  const ready = wanted.kind === "new" && !wanted.isFetched ? state.waitlist.fetched().map(({ id }) => id) : [];
-  const others = except.filter((id) => !ready.includes(id));
-  return state.options.store.claim(wanted, { except: [...others, ...avoided], ids, limit });
+  const readyIds = wanted.kind === "new" && !wanted.isFetched ? state.waitlist.fetchedJobs().map(({ id }) => id) : [];
+  const notReadyIds = except.filter((id) => !readyIds.includes(id));
+  return state.options.store.claim(wanted, { except: [...notReadyIds, ...avoided], ids, limit });
 }
 
 /** Claims a generation that is not in the first list; if none is free, one that is not in the next list. */
@@ -434,20 +437,20 @@ async function claimFirst(state: QueueState, wanted: Wanted, lists: readonly str
   return undefined;
 }
 
-function whyNotSubmitted(
+function findWaitReason(
   generation: Pick<StoredGeneration, "status" | "request" | "checkpoint">,
   allSlots: readonly EngineSlots[],
 ): string | undefined {
   if (generation.status !== "processing" || generation.checkpoint !== null) return undefined;
   const needs = needsOf(generation);
-  const able = allSlots.filter(({ engine }) => canMake(engine, needs));
-  if (able.length === 0 || able.some(({ engine }) => engine.isSimulation)) return undefined;
-  const outages = able.flatMap(({ engine: { name }, breaker }) => {
+  const suitableSlots = allSlots.filter(({ engine }) => canMake(engine, needs));
+  if (suitableSlots.length === 0 || suitableSlots.some(({ engine }) => engine.isSimulation)) return undefined;
+  const outages = suitableSlots.flatMap(({ engine: { name }, breaker }) => {
     const reason = breaker.outage()?.reason.replace(/\.$/, "");
     return reason === undefined ? [] : [`${name}: ${reason}`];
   });
-  const isWaiting = outages.length < able.length;
-  return isWaiting ? `it waits for ${able.map(({ engine }) => engine.name).join(" or ")}` : outages.join("; ");
+  const isWaiting = outages.length < suitableSlots.length;
+  return isWaiting ? `it waits for ${suitableSlots.map(({ engine }) => engine.name).join(" or ")}` : outages.join("; ");
 }
 
 function outageLine(

@@ -16,10 +16,10 @@ export type RetentionOptions = {
   reportProblem: ReportProblem;
 };
 
-/** How many to remove at a time, so that starts and replies are not delayed. */
-const limit = 200;
+/** How many videos or records to remove at a time, so that starts and replies are not delayed. */
+const batchSize = 200;
 
-const defaultMs = 3_600_000;
+const roundMs = 3_600_000;
 const retryMs = 60_000;
 
 /** Removes expired videos and records every hour. Several processes may do so on the same store. */
@@ -28,9 +28,9 @@ export function createRetention({ keep, store, videos, clock, reportProblem }: R
   // A record must not be deleted before its video, because then nothing would refer to the file.
   const videosMs = Math.min(keep.videosMs ?? Number.POSITIVE_INFINITY, recordsMs);
   const outage = createOutageReporter("Generations older than --keep could not be removed", reportProblem);
-  const before = (ms: number) => new Date(clock.date().getTime() - ms).toISOString();
+  const dateBefore = (ms: number) => new Date(clock.date().getTime() - ms).toISOString();
   /** Where to continue, because a round tries each video once, and skips those that cannot be removed. */
-  let last: Completed | undefined;
+  let lastTried: Completed | undefined;
   /** Whether a video that cannot be removed was reported, and whether this round has found one. */
   let [isReported, isStuck] = [false, false];
 
@@ -48,13 +48,13 @@ export function createRetention({ keep, store, videos, clock, reportProblem }: R
     await store.remove(id, clock.date().toISOString());
   };
   const removeVideos = async (): Promise<number> => {
-    const found = await store.completedBefore({ before: before(videosMs), limit, after: last });
+    const found = await store.completedBefore({ before: dateBefore(videosMs), limit: batchSize, after: lastTried });
     for (const each of found) {
       await removeVideo(each);
-      last = each;
+      lastTried = each;
     }
-    if (found.length < limit) {
-      last = undefined;
+    if (found.length < batchSize) {
+      lastTried = undefined;
       [isReported, isStuck] = [isStuck, false];
     }
     return found.length;
@@ -64,9 +64,11 @@ export function createRetention({ keep, store, videos, clock, reportProblem }: R
       try {
         const videoCount = videosMs < Number.POSITIVE_INFINITY ? await removeVideos() : 0;
         const recordCount =
-          recordsMs < Number.POSITIVE_INFINITY ? await store.forget({ before: before(recordsMs), limit }) : 0;
+          recordsMs < Number.POSITIVE_INFINITY
+            ? await store.forget({ before: dateBefore(recordsMs), limit: batchSize })
+            : 0;
         outage.end();
-        return Math.max(videoCount, recordCount) === limit ? 0 : defaultMs;
+        return Math.max(videoCount, recordCount) === batchSize ? 0 : roundMs;
       } catch (error) {
         outage.report(error);
         return retryMs;

@@ -15,7 +15,7 @@ export type Retired = { engine: string; count: number; reason: string | null };
 export type RetiredOptions = {
   store: Pick<Store, "begun" | "isShared">;
   /** The names of the engines that are used or drain. */
-  names(): readonly string[];
+  usedNames(): readonly string[];
   /** Whether this process makes videos. */
   isMaking(): boolean;
   /** Opens an engine of an earlier process, to which a generation was submitted. Throws an error with a message for people. */
@@ -29,22 +29,22 @@ export type RetiredOptions = {
 
 /** Finds generations that were submitted to engines that the service no longer uses, and opens those that can be used. */
 export function createRetired(options: RetiredOptions) {
-  const { store, names, onNote } = options;
+  const { store, usedNames, onNote } = options;
   /** The engines with generations that no process uses, and why they cannot be used. */
-  const missing = new Map<string, string>();
+  const missingReasons = new Map<string, string>();
   /** Engines that were missing at the last poll. They are opened at the next one, because a process that has just started may use them. */
-  const seen = new Set<string>();
+  const missingBefore = new Set<string>();
   const opening = new Set<string>();
 
   const open = async ({ engine: name, count, checkpoint }: SubmittedWork) => {
     const reason = await tryOpen(name, checkpoint.origin, options);
     if (options.signal.aborted) return;
-    if (reason !== undefined && missing.get(name) !== reason)
+    if (reason !== undefined && missingReasons.get(name) !== reason)
       onNote(
-        `${countOf(count)} for ${name}, which this service no longer uses: ${reason}. No other engine gets what was submitted, because it may be paid for: name the engine again, or cancel.`,
+        `${countOf(count)} for ${name}, which this service no longer uses: ${reason}. No other engine gets what was submitted, because it may be paid for. Start the service with this engine again, or cancel the generations.`,
       );
-    if (reason === undefined) missing.delete(name);
-    else missing.set(name, reason);
+    if (reason === undefined) missingReasons.delete(name);
+    else missingReasons.set(name, reason);
     if (reason === undefined)
       onNote(`${name} is no longer used: it finishes what was submitted to it, and gets nothing else.`);
   };
@@ -53,14 +53,14 @@ export function createRetired(options: RetiredOptions) {
     /** Checks once, without waiting for an engine. Resolves with the engines that have generations. */
     async poll(): Promise<readonly SubmittedWork[]> {
       const begun = await store.begun();
-      const gone = begun.filter(({ engine, held }) => held === 0 && !names().includes(engine));
-      const left = gone.map(({ engine }) => engine);
-      for (const known of [...missing.keys()]) if (!left.includes(known)) missing.delete(known);
-      for (const known of [...seen]) if (!left.includes(known)) seen.delete(known);
-      for (const each of gone) {
+      const unusedWork = begun.filter(({ engine, held }) => held === 0 && !usedNames().includes(engine));
+      const unusedNames = unusedWork.map(({ engine }) => engine);
+      for (const known of [...missingReasons.keys()]) if (!unusedNames.includes(known)) missingReasons.delete(known);
+      for (const known of [...missingBefore]) if (!unusedNames.includes(known)) missingBefore.delete(known);
+      for (const each of unusedWork) {
         if (opening.has(each.engine)) continue;
-        if (store.isShared && !seen.has(each.engine)) {
-          seen.add(each.engine);
+        if (store.isShared && !missingBefore.has(each.engine)) {
+          missingBefore.add(each.engine);
           continue;
         }
         opening.add(each.engine);
@@ -68,11 +68,11 @@ export function createRetired(options: RetiredOptions) {
       }
       return begun;
     },
-    missing: (): string[] => [...missing.keys()],
+    missingEngines: (): string[] => [...missingReasons.keys()],
     /** The draining and the missing engines. */
     list(begun: readonly SubmittedWork[], draining: readonly string[]): Retired[] {
       return begun.flatMap(({ engine, count }) => {
-        const reason = missing.get(engine);
+        const reason = missingReasons.get(engine);
         if (reason === undefined && !draining.includes(engine)) return [];
         return [{ engine, count, reason: reason ?? null }];
       });

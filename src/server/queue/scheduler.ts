@@ -18,9 +18,9 @@ export type EngineState = Capabilities & {
 };
 
 /** The maximum number of jobs without a slot whose images are fetched ahead. A slow image server must not delay the others. */
-const maxAhead = 4;
+const maxFetchedAhead = 4;
 /** The maximum for one account, so that its unresponsive image servers do not block other accounts. */
-const maxAheadOfAccount = 2;
+const maxFetchedAheadPerAccount = 2;
 
 /** How many more generations an engine may get now. */
 export function roomOf({ isSimulation, concurrency, jobs, creates }: EngineState): number {
@@ -51,10 +51,15 @@ export function listAvoided(group: readonly EngineState[]): string[][] {
 }
 
 /** Which engine of a group gets how many generations. `denied` are left to the other engines, whose keys may be accepted. */
-export type Next<Engine extends EngineState> = { engine: Engine; wanted: WantedNew; limit: number; denied: string[] };
+export type NextClaim<Engine extends EngineState> = {
+  engine: Engine;
+  wanted: WantedNew;
+  limit: number;
+  denied: string[];
+};
 
 /** Returns what a group makes next, by the engine with the lowest load; `undefined` if none has room. */
-export function nextToMake<Engine extends EngineState>(group: readonly Engine[]): Next<Engine> | undefined {
+export function nextToMake<Engine extends EngineState>(group: readonly Engine[]): NextClaim<Engine> | undefined {
   const load = ({ jobs, concurrency }: EngineState) => jobs / concurrency;
   const [engine, ...others] = group.filter((each) => roomOf(each) > 0).sort((a, b) => load(a) - load(b));
   if (!engine) return undefined;
@@ -70,23 +75,23 @@ export function nextToMake<Engine extends EngineState>(group: readonly Engine[])
 }
 
 /** Whether all engines of a group are paused, so that other engines or processes may take the generations that wait. */
-export function isOut(group: readonly EngineState[]): boolean {
+export function areAllPaused(group: readonly EngineState[]): boolean {
   return group.every(({ isPaused }) => isPaused);
 }
 
 /**
  * Returns the generation whose images are fetched next for a group, before it has room, so that a slow image server delays no other generation;
- * `undefined` if enough are fetched. `ahead` are the jobs without a slot.
+ * `undefined` if enough are fetched. `fetchedAhead` are the jobs without a slot.
  */
 export function nextToFetch(
   group: readonly EngineState[],
-  ahead: readonly Pick<Claim, "account">[],
+  fetchedAhead: readonly Pick<Claim, "account">[],
 ): WantedNew | undefined {
   const [engine] = group;
-  if (!engine || isOut(group) || ahead.length >= maxAhead) return undefined;
-  const accounts = ahead.map(({ account }) => account);
+  if (!engine || areAllPaused(group) || fetchedAhead.length >= maxFetchedAhead) return undefined;
+  const accounts = fetchedAhead.map(({ account }) => account);
   const countOf = (account: string) => accounts.filter((each) => each === account).length;
-  const exceptAccounts = accounts.filter((account) => countOf(account) >= maxAheadOfAccount);
+  const exceptAccounts = accounts.filter((account) => countOf(account) >= maxFetchedAheadPerAccount);
   return { ...capabilitiesOf(engine), kind: "new", isFetched: true, exceptAccounts };
 }
 

@@ -6,16 +6,16 @@ import type { EngineState } from "./scheduler.ts";
 
 /**
  * An engine and its jobs. `jobs` counts those of this process and, once read, of the others that share the store, where `name` identifies the slots.
- * `open` counts this process's creates without a reply, and `taken` the accepted ones. `denied` maps the generations that the engine last answered
- * with 401 or 403 to the value of `taken` at that time.
+ * `openCreates` counts this process's creates without a reply, and `takenCount` the accepted ones. `denied` maps the generations that the engine last
+ * answered with 401 or 403 to the value of `takenCount` at that time.
  */
 export type EngineSlots = {
   engine: Engine;
   name: string;
   breaker: Breaker;
   jobs: number;
-  open: number;
-  taken: number;
+  openCreates: number;
+  takenCount: number;
   denied: Map<string, number>;
   /** Whether the engine has, or may have, jobs of this service. */
   hasJobs: boolean;
@@ -27,8 +27,8 @@ export function createSlots(engine: Engine, options: BreakerOptions): EngineSlot
     name: slotNameOf(engine),
     breaker: createBreaker(options),
     jobs: 0,
-    open: 0,
-    taken: 0,
+    openCreates: 0,
+    takenCount: 0,
     denied: new Map(),
     hasJobs: false,
   };
@@ -41,11 +41,17 @@ export function slotNameOf({ name, upstreamModel = "", models: [model = ""] }: E
 
 /** Returns the current state of an engine for a decision. */
 export function engineStateOf(slots: EngineSlots): EngineState & { slots: EngineSlots } {
-  const { engine, name, breaker, jobs, open, denied } = slots;
+  const { engine, name, breaker, jobs, openCreates, denied } = slots;
   const { models, maxImages, isSimulation, concurrency } = engine;
   return {
-    ...{ slots, slotName: name, models, maxImages, isSimulation, concurrency, jobs },
-    creates: breaker.room(open),
+    slots,
+    slotName: name,
+    models,
+    maxImages,
+    isSimulation,
+    concurrency,
+    jobs,
+    creates: breaker.room(openCreates),
     isPaused: breaker.pauseMs() > 0,
     denied: [...denied.keys()],
     isDenying: breaker.outage()?.cause === "auth",
@@ -58,7 +64,7 @@ export type Slot = {
   /** Must be called when the create was accepted. */
   onTaken(): void;
   /** Returns whether the engine denies only this generation, which means that it has denied this one before, and accepted others since. */
-  onMade(made: RenderResult): boolean;
+  onMade(result: RenderResult): boolean;
   /** Returns whether the slot was still occupied. */
   free(): boolean;
 };
@@ -69,17 +75,17 @@ const maxDenied = 1_000;
 export function occupy(slots: EngineSlots, { id, engine }: Pick<Claim, "id" | "engine">): Slot {
   const { breaker, denied } = slots;
   let [isOpen, isFree] = [engine === null, false];
-  if (isOpen) slots.open++;
+  if (isOpen) slots.openCreates++;
   else slots.hasJobs = true;
   slots.jobs++;
   const close = (report: () => void = () => {}) => {
     if (!isOpen) return;
     isOpen = false;
-    slots.open--;
+    slots.openCreates--;
     report();
   };
   const onTaken = () => {
-    slots.taken++;
+    slots.takenCount++;
     denied.delete(id);
     breaker.onTaken();
   };
@@ -89,18 +95,19 @@ export function occupy(slots: EngineSlots, { id, engine }: Pick<Claim, "id" | "e
       slots.hasJobs = true;
       close(onTaken);
     },
-    onMade(made) {
+    onMade(result) {
       const takenBefore = denied.get(id);
       denied.delete(id);
-      const isDenied = made.kind === "not submitted" && made.cause === "auth";
-      if (isDenied) denied.set(id, takenBefore ?? slots.taken);
+      const isDenied = result.kind === "not submitted" && result.cause === "auth";
+      if (isDenied) denied.set(id, takenBefore ?? slots.takenCount);
       const [oldest] = denied.keys();
       if (oldest !== undefined && denied.size > maxDenied) denied.delete(oldest);
-      if (made.kind === "unclear") slots.hasJobs = true;
-      if (made.kind === "not submitted") close(() => breaker.onNotTaken(made.reason, made.cause, made.retryAfterMs));
-      else if (made.kind === "unclear") close(() => breaker.onUnclear(made.reason));
-      else if (made.kind !== "failed") close(onTaken);
-      return isDenied && takenBefore !== undefined && takenBefore < slots.taken;
+      if (result.kind === "unclear") slots.hasJobs = true;
+      if (result.kind === "not submitted")
+        close(() => breaker.onNotTaken(result.reason, result.cause, result.retryAfterMs));
+      else if (result.kind === "unclear") close(() => breaker.onUnclear(result.reason));
+      else if (result.kind !== "failed") close(onTaken);
+      return isDenied && takenBefore !== undefined && takenBefore < slots.takenCount;
     },
     free() {
       close();

@@ -19,9 +19,9 @@ export type UnservableOptions = {
   reportProblem: ReportProblem;
 };
 
-/** How long a command waits for an engine that does not answer: less than the 60 s that it would wait for a service. */
-const unsentMs = 55_000;
-/** An engine counts as unreachable after this time without an answer. Shorter, because the first attempt may take a while to fail. */
+/** How long a generation of a command waits for an engine that does not answer: less than the 60 s that a command waits for a service. */
+const commandWaitMs = 55_000;
+/** An engine counts as unreachable after this time without an answer. Shorter than `commandWaitMs`, because the first attempt may take a while to fail. */
 const unreachableMs = 30_000;
 
 /**
@@ -46,60 +46,63 @@ export function createUnservableFinder({
 }: UnservableOptions) {
   /** When each missing engine was first found to be missing. */
   const missingAt = new Map<string, number>();
-  const before = (ms: number) => new Date(clock.date().getTime() - ms).toISOString();
+  const dateBefore = (ms: number) => new Date(clock.date().getTime() - ms).toISOString();
 
   return ({ count, oldest_at: _, held, ...needs }: Waiting): Unservable | undefined => {
     // A generation with an engine was submitted, and may be paid for. In a service, `retired.ts` handles such generations.
     if (needs.engine !== null && !isCommand) return undefined;
-    const missing = findMissing(needs, allSlots);
-    if (missing !== undefined) {
-      const at = missingAt.get(missing) ?? clock.now();
+    const missingReason = findMissingReason(needs, allSlots);
+    if (missingReason !== undefined) {
+      const since = missingAt.get(missingReason) ?? clock.now();
       const what = store.isShared ? "Generations are left to other processes" : "Generations wait for an engine";
-      const way = isCommand ? "; name it with --engine" : "";
-      if (!missingAt.has(missing)) reportProblem(what, new Error(`${missing}${way}`));
-      missingAt.set(missing, at);
+      const hint = isCommand ? "; name it with --engine" : "";
+      if (!missingAt.has(missingReason)) reportProblem(what, new Error(`${missingReason}${hint}`));
+      missingAt.set(missingReason, since);
       // Another process may have the engine, or be about to start.
-      if (store.isShared || isCommand || clock.now() - at < maxWaitMs) return undefined;
-      return { needs, startedBefore: before(0), error: missing, error_code: "not_submitted" };
+      if (store.isShared || isCommand || clock.now() - since < maxWaitMs) return undefined;
+      return { needs, startedBefore: dateBefore(0), error: missingReason, error_code: "not_submitted" };
     }
-    const able = allSlots.filter(({ engine }) => needs.engine === null && canMake(engine, needs));
-    const [first] = able;
+    const suitableSlots = allSlots.filter(({ engine }) => needs.engine === null && canMake(engine, needs));
+    const [first] = suitableSlots;
     // While a process makes videos of this model, the waiting generations will get their turn.
     if (!first || held > 0) return undefined;
-    const given = isCommand ? findUnusable(needs, able, count) : undefined;
-    if (given) return given;
-    if (!able.every(({ engine, breaker }) => breaker.outMs() >= engine.timeoutMs)) return undefined;
+    const unusable = isCommand ? findUnusable(needs, suitableSlots, count) : undefined;
+    if (unusable) return unusable;
+    if (!suitableSlots.every(({ engine, breaker }) => breaker.outageMs() >= engine.timeoutMs)) return undefined;
     const { name, timeoutMs } = first.engine;
     const error = `${name} accepted no request for ${minutes(timeoutMs)}: ${first.breaker.outage()?.reason}; nothing was submitted`;
-    return { needs, startedBefore: before(timeoutMs), error, error_code: "not_submitted" };
+    return { needs, startedBefore: dateBefore(timeoutMs), error, error_code: "not_submitted" };
   };
 
   /** Ends generations of a command soon if their engines do not answer, or refuse their keys, because a person waits for the result. */
-  function findUnusable(needs: Needs, able: readonly EngineSlots[], count: number): Unservable | undefined {
-    const refusals = able.flatMap((slots) => findRefusal(slots, count) ?? []);
-    const isRefused = refusals.length === able.length;
-    const isAway = ({ breaker }: EngineSlots) => breaker.unreachableMs() >= unreachableMs;
+  function findUnusable(needs: Needs, suitableSlots: readonly EngineSlots[], count: number): Unservable | undefined {
+    const refusals = suitableSlots.flatMap((slots) => findRefusal(slots, count) ?? []);
+    const isRefused = refusals.length === suitableSlots.length;
+    const isSilent = ({ breaker }: EngineSlots) => breaker.unreachableMs() >= unreachableMs;
     const isUnreachable =
-      able.some(isAway) && able.every((slots) => isAway(slots) || slots.breaker.outage()?.cause === "auth");
+      suitableSlots.some(isSilent) &&
+      suitableSlots.every((slots) => isSilent(slots) || slots.breaker.outage()?.cause === "auth");
     if (!isRefused && !isUnreachable) return undefined;
-    const words = able.map(({ engine, breaker }) => `${engine.name} cannot be used: ${breaker.outage()?.reason}`);
+    const words = suitableSlots.map(
+      ({ engine, breaker }) => `${engine.name} cannot be used: ${breaker.outage()?.reason}`,
+    );
     const error = `${words.join("; ")}; nothing was submitted`;
-    if (!isRefused) return { needs, startedBefore: before(unsentMs), error, error_code: "not_submitted" };
+    if (!isRefused) return { needs, startedBefore: dateBefore(commandWaitMs), error, error_code: "not_submitted" };
     // A generation that was started since then gets its own attempt.
-    const last = Math.min(...refusals.map(({ lastAt }) => lastAt.getTime()));
-    return { needs, startedBefore: new Date(last + 1).toISOString(), error, error_code: "auth" };
+    const lastAttemptAt = Math.min(...refusals.map(({ lastAt }) => lastAt.getTime()));
+    return { needs, startedBefore: new Date(lastAttemptAt + 1).toISOString(), error, error_code: "auth" };
   }
 }
 
 /** Returns the outage of an engine that refuses its key. If the refusal may be about the request, a second create decides. */
-function findRefusal({ breaker, taken, denied }: EngineSlots, count: number): Outage | undefined {
+function findRefusal({ breaker, takenCount, denied }: EngineSlots, count: number): Outage | undefined {
   const outage = breaker.outage();
   if (outage?.cause !== "auth") return undefined;
-  const isSure = denied.size > 1 || outage.lastAt > outage.since || (taken === 0 && count === 1);
+  const isSure = denied.size > 1 || outage.lastAt > outage.since || (takenCount === 0 && count === 1);
   return isSure ? outage : undefined;
 }
 
-function findMissing(needs: Needs, allSlots: readonly EngineSlots[]): string | undefined {
+function findMissingReason(needs: Needs, allSlots: readonly EngineSlots[]): string | undefined {
   if (needs.engine !== null)
     return allSlots.some(({ engine }) => engine.name === needs.engine)
       ? undefined

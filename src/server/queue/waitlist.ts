@@ -14,9 +14,9 @@ export function createWaitlist() {
   };
   return {
     add: (claimed: Claim) => void entries.set(claimed.id, { claimed }),
-    all: (): Claim[] => [...entries.values()].map(({ claimed }) => claimed),
+    allJobs: (): Claim[] => [...entries.values()].map(({ claimed }) => claimed),
     /** The jobs that have their images. */
-    fetched: (): Claim[] => [...entries.values()].filter((entry) => entry.give).map(({ claimed }) => claimed),
+    fetchedJobs: (): Claim[] => [...entries.values()].filter((entry) => entry.give).map(({ claimed }) => claimed),
     /** Resolves with the slot that a job is given; with `undefined` if the job is left to other processes, or for later, or `signal` aborts. */
     wait: (id: string, signal: AbortSignal) =>
       new Promise<Slot | undefined>((resolve) => {

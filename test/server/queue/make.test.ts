@@ -293,7 +293,7 @@ describe("a generation without an engine", () => {
     await service.clock.sleep(100 * minutes);
     expect(await look(service, id)).toMatchObject({ status: "processing" });
     expect(service.notes).toEqual([
-      "1 generation waits for http://gpu-1, which this service no longer uses: its configuration is not known. No other engine gets what was submitted, because it may be paid for: name the engine again, or cancel.",
+      "1 generation waits for http://gpu-1, which this service no longer uses: its configuration is not known. No other engine gets what was submitted, because it may be paid for. Start the service with this engine again, or cancel the generations.",
     ]);
   });
 

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import {
+  areAllPaused,
   canMake,
   type EngineState,
   groupEngines,
-  isOut,
   listAvoided,
   nextToFetch,
   nextToMake,
@@ -126,6 +126,6 @@ test.each<[string, Partial<EngineState>, string[], string[] | undefined]>([
 );
 
 test("a group is down when all its engines are", () => {
-  expect(isOut([engine({ isPaused: true }), engine({ isPaused: true })])).toBe(true);
-  expect(isOut([engine({ isPaused: true }), engine()])).toBe(false);
+  expect(areAllPaused([engine({ isPaused: true }), engine({ isPaused: true })])).toBe(true);
+  expect(areAllPaused([engine({ isPaused: true }), engine()])).toBe(false);
 });

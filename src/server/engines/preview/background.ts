@@ -5,24 +5,24 @@ import { between, createRandom, createSwing, createWave, type Random } from "./r
 /** The number of the grid's points along the shorter side: enough for soft light, and few enough to be fast at any resolution. */
 const pointsAcross = 61;
 
-/** The weight of the ground between the lights. */
+/** The weight of the ground, which shows where there is no patch and no ribbon. */
 const groundWeight = 0.4;
 
 /** The small picture that is drawn and then scaled up to the frame: `columns` times `rows` points, evenly spaced from edge to edge. */
 type Grid = { columns: number; rows: number; y: Float32Array; u: Float32Array; v: Float32Array };
 
 /** A patch of colour at one moment. Positions and sizes are fractions of the frame. */
-type Lump = { x: number; y: number; size: number; color: Yuv };
+type Patch = { x: number; y: number; size: number; color: Yuv };
 
 /** A curtain of light at one moment: the height of its lower hem and its strength, for each column. */
 type Ribbon = { hem: Float32Array; strength: Float32Array };
 
 /** The background at one moment. The shifts bend the picture: one for each row and one for each column. */
-type Scene = { lumps: Lump[]; ribbons: Ribbon[]; shiftX: Float32Array; shiftY: Float32Array };
+type Scene = { patches: Patch[]; ribbons: Ribbon[]; shiftX: Float32Array; shiftY: Float32Array };
 
 /**
  * Returns a function that fills the frame with the seed's background at a time in seconds: patches of the palette's colours float over its ground,
- * bent by waves, and two ribbons of its light cross them.
+ * bent by waves, and two ribbons of light cross them.
  */
 export function createBackground(size: FrameSize, seed: string): (frame: Frame, seconds: number) => void {
   const scale = (pointsAcross - 1) / Math.min(size.width, size.height);
@@ -44,31 +44,35 @@ function createGrid(columns: number, rows: number): Grid {
 }
 
 /** The order of these calls determines the picture, because each takes the next numbers from `random`. */
-function createScene({ patches }: Palette, { columns, rows }: Grid, random: Random): (seconds: number) => Scene {
-  const lumpsAt = createLumps(patches, random);
+function createScene(
+  { patches: colors }: Palette,
+  { columns, rows }: Grid,
+  random: Random,
+): (seconds: number) => Scene {
+  const patchesAt = createPatches(colors, random);
   const bendX = createWave(random, 0.12, 0.8);
   const bendY = createWave(random, 0.1, 0.9);
   const rippleX = createWave(random, 0.03, 2);
   const brightAt = createRibbon(random, between(random, 0.24, 0.42), 1);
   const faintAt = createRibbon(random, between(random, 0.5, 0.85), 0.4);
   return (seconds) => ({
-    lumps: lumpsAt(seconds),
+    patches: patchesAt(seconds),
     ribbons: [brightAt(columns, seconds), faintAt(columns, seconds)],
     shiftX: sample(rows, (at) => bendX(at, seconds) + rippleX(at, seconds)),
     shiftY: sample(columns, (at) => bendY(at, seconds)),
   });
 }
 
-/** Returns the positions of two lumps of each colour at a time; they start around the middle. */
-function createLumps(colors: readonly Yuv[], random: Random): (seconds: number) => Lump[] {
+/** Returns the positions of two patches of each colour at a time; they start around the middle. */
+function createPatches(colors: readonly Yuv[], random: Random): (seconds: number) => Patch[] {
   const rotation = random();
-  const lumps = [...colors, ...colors].map((color, i, all) => {
+  const movingPatches = [...colors, ...colors].map((color, i, all) => {
     const angle = 2 * Math.PI * (rotation + i / all.length);
     const x = createSwing(random, 0.5 + 0.42 * Math.cos(angle), 0.2);
     const y = createSwing(random, 0.5 + 0.42 * Math.sin(angle), 0.2);
     return { x, y, size: between(random, 0.04, 0.1), color };
   });
-  return (seconds) => lumps.map(({ x, y, size, color }) => ({ x: x(seconds), y: y(seconds), size, color }));
+  return (seconds) => movingPatches.map(({ x, y, size, color }) => ({ x: x(seconds), y: y(seconds), size, color }));
 }
 
 /** Returns the shape of a ribbon at a time, for a number of columns. The ribbon waves, and its strength varies along its length. */
@@ -84,12 +88,16 @@ function createRibbon(random: Random, height: number, strength: number): (column
 }
 
 /** Returns `count` values of a function, evenly spaced from 0 to 1. */
-function sample(count: number, at: (place: number) => number): Float32Array {
-  return Float32Array.from({ length: count }, (_, i) => at(i / (count - 1)));
+function sample(count: number, valueAt: (position: number) => number): Float32Array {
+  return Float32Array.from({ length: count }, (_, i) => valueAt(i / (count - 1)));
 }
 
-/** Sets each point to the weighted mean of the ground, the ribbons and the lumps. */
-function paintGrid(grid: Grid, { ground, light }: Palette, { lumps, ribbons, shiftX, shiftY }: Scene): void {
+/** Sets each point to the weighted mean of the ground, the ribbons and the patches. */
+function paintGrid(
+  grid: Grid,
+  { ground, ribbon: ribbonColor }: Palette,
+  { patches, ribbons, shiftX, shiftY }: Scene,
+): void {
   for (let index = 0, row = 0; row < grid.rows; row++) {
     for (let column = 0; column < grid.columns; column++, index++) {
       const x = column / (grid.columns - 1) + (shiftX[row] as number);
@@ -97,14 +105,14 @@ function paintGrid(grid: Grid, { ground, light }: Palette, { lumps, ribbons, shi
       let glow = 0;
       for (const ribbon of ribbons) glow += shine(ribbon, column, y);
       let total = groundWeight + glow;
-      let luma = groundWeight * ground.y + glow * light.y;
-      let blue = groundWeight * ground.u + glow * light.u;
-      let red = groundWeight * ground.v + glow * light.v;
-      for (const lump of lumps) {
-        const weight = closeness((x - lump.x) ** 2 + (y - lump.y) ** 2, lump.size);
-        luma += weight * lump.color.y;
-        blue += weight * lump.color.u;
-        red += weight * lump.color.v;
+      let luma = groundWeight * ground.y + glow * ribbonColor.y;
+      let blue = groundWeight * ground.u + glow * ribbonColor.u;
+      let red = groundWeight * ground.v + glow * ribbonColor.v;
+      for (const patch of patches) {
+        const weight = closeness((x - patch.x) ** 2 + (y - patch.y) ** 2, patch.size);
+        luma += weight * patch.color.y;
+        blue += weight * patch.color.u;
+        red += weight * patch.color.v;
         total += weight;
       }
       grid.y[index] = luma / total;

@@ -109,8 +109,8 @@ function detailLine(
 ): string {
   const ratio = shorten(makeLegible(request.aspectRatio, widths), 8, widths);
   const figures = ` · ${ratio} · ${request.duration} s · ${frame.width}×${frame.height}`;
-  const rest = (usableShare * room) / 14.5 - widthOf(figures, widths);
-  return escapeXml(shorten(makeLegible(request.model, widths), rest, widths) + figures);
+  const modelWidth = (usableShare * room) / 14.5 - widthOf(figures, widths);
+  return escapeXml(shorten(makeLegible(request.model, widths), modelWidth, widths) + figures);
 }
 
 function escapeXml(text: string): string {

@@ -28,8 +28,8 @@ async function draw(bytes: Uint8Array, frame: FrameSize): Promise<Frame> {
   if (!header) throw new Error("the header cannot be read");
   const { scale, width, height } = cover(header, frame);
   // When resvg shrinks a picture much, it reads few of its pixels. Drawing it larger and averaging then uses all of them.
-  const affordable = Math.floor(Math.sqrt(maxDrawnPixels / (width * height)));
-  const side = Math.max(1, Math.min(Math.round(1 / scale), 4, affordable));
+  const maxSide = Math.floor(Math.sqrt(maxDrawnPixels / (width * height)));
+  const side = Math.max(1, Math.min(Math.round(1 / scale), 4, maxSide));
   const drawn = { width: side * width, height: side * height };
   const pixels = await rasterize(uprightSvg(await toDataUrl(bytes), header.orientation, drawn), []);
   // resvg reports no error when it cannot decode an image; it draws nothing.
@@ -53,8 +53,8 @@ function isTurned(orientation: number): boolean {
 /** Returns the picture as a data: URL of a format that resvg decodes; a WebP becomes a PNG. */
 async function toDataUrl(bytes: Uint8Array): Promise<string> {
   const format = pictureFormat(bytes);
-  const [known, type] = format === "webp" ? [await webpToPng(bytes), "png"] : [bytes, format];
-  return `data:image/${type};base64,${Buffer.from(known.buffer, known.byteOffset, known.byteLength).toString("base64")}`;
+  const [decodableBytes, type] = format === "webp" ? [await webpToPng(bytes), "png"] : [bytes, format];
+  return `data:image/${type};base64,${Buffer.from(decodableBytes.buffer, decodableBytes.byteOffset, decodableBytes.byteLength).toString("base64")}`;
 }
 
 async function webpToPng(bytes: Uint8Array): Promise<Buffer> {

@@ -33,8 +33,8 @@ export async function encode(clip: Clip): Promise<Buffer> {
   );
 }
 
-const containers = new Set(["moov", "trak", "mdia", "minf", "stbl"]);
-const timestamped = new Set(["mvhd", "tkhd", "mdhd"]);
+const containerBoxes = new Set(["moov", "trak", "mdia", "minf", "stbl"]);
+const timestampedBoxes = new Set(["mvhd", "tkhd", "mdhd"]);
 
 /** `keyFrameTable` is the list of key frames as a box; `shift` is the number of bytes by which the media moves within the file. */
 type BoxChanges = { keyFrameTable: Buffer; shift: number };
@@ -55,9 +55,9 @@ function completeMovie(movie: Buffer, keyFrames: readonly number[]): Buffer {
 
 function completeBox(box: Buffer, changes: BoxChanges): Buffer {
   const type = typeOf(box);
-  if (timestamped.has(type)) return withoutTimes(box);
+  if (timestampedBoxes.has(type)) return withoutTimes(box);
   if (type === "stco") return moveChunks(box, changes.shift);
-  if (!containers.has(type)) return box;
+  if (!containerBoxes.has(type)) return box;
   const children = splitBoxes(box.subarray(8)).map((child) => completeBox(child, changes));
   if (type === "stbl") children.push(changes.keyFrameTable);
   return makeBox(type, children);

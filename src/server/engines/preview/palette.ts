@@ -1,8 +1,8 @@
 import { type Component, components, type Yuv } from "./frame.ts";
 import { hashText } from "./random.ts";
 
-/** From dark to light: the ground, three colours that drift over it, and the ribbon of light. */
-type Colors = readonly [ground: string, deep: string, middle: string, bright: string, light: string];
+/** From dark to light: the ground, three colours of patches that drift over it, and the ribbons. */
+type Colors = readonly [ground: string, deep: string, middle: string, bright: string, ribbon: string];
 
 /** Adjacent colours are close in hue, so that their mixtures stay clean, and none is too light for white text. */
 export const palettes: Readonly<Record<string, Colors>> = {
@@ -22,21 +22,21 @@ export const palettes: Readonly<Record<string, Colors>> = {
   slate: ["#14161f", "#343a52", "#646f96", "#a0a9cf", "#e7e6f7"],
 };
 
-/** The colours of one clip: its ground, the patches that drift over it, and the light that crosses them. */
-export type Palette = { ground: Yuv; patches: Yuv[]; light: Yuv };
+/** The colours of one clip: its ground, the patches that drift over it, and the ribbons that cross them. */
+export type Palette = { ground: Yuv; patches: Yuv[]; ribbon: Yuv };
 
 /** Returns the palette of a seed. The same seed always has the same palette. */
 export function paletteOf(seed: string): Palette {
   const all = Object.values(palettes);
-  const [ground, deep, middle, bright, light] = all[hashText(seed) % all.length] as Colors;
-  return { ground: yuvOfHex(ground), patches: [deep, middle, bright].map(yuvOfHex), light: yuvOfHex(light) };
+  const [ground, deep, middle, bright, ribbon] = all[hashText(seed) % all.length] as Colors;
+  return { ground: yuvOfHex(ground), patches: [deep, middle, bright].map(yuvOfHex), ribbon: yuvOfHex(ribbon) };
 }
 
 /** Returns the colour written as "#rrggbb". */
 export function yuvOfHex(hex: string): Yuv {
   const bits = Number.parseInt(hex.slice(1), 16);
   const rgb = [bits >> 16, (bits >> 8) & 255, bits & 255] as const;
-  const shown = ({ offset, of }: Component) => offset + of(...rgb);
+  const componentValue = ({ offset, of }: Component) => offset + of(...rgb);
   const [y, u, v] = components;
-  return { y: shown(y), u: shown(u), v: shown(v) };
+  return { y: componentValue(y), u: componentValue(u), v: componentValue(v) };
 }

@@ -98,7 +98,10 @@ export function encodePng(pixels: Pixels): Buffer {
   return Buffer.concat([signature, ...chunks]);
 }
 
-/** Puts the number of PNG's filter "up" before each row, and subtracts from each byte the byte above it, which compresses better. */
+/**
+ * Puts the number of PNG's filter "up" before each row, and subtracts from each byte the byte above it, which compresses better. The first row has
+ * zeros above it.
+ */
 function filterRows({ width, height, rgba }: Pixels): Uint8Array {
   const stride = 4 * width;
   const filtered = new Uint8Array((stride + 1) * height);
@@ -106,7 +109,7 @@ function filterRows({ width, height, rgba }: Pixels): Uint8Array {
     const [from, to] = [y * stride, y * (stride + 1)];
     filtered[to] = 2;
     for (let x = 0; x < stride; x++)
-      filtered[to + 1 + x] = (rgba[from + x] as number) - (y && (rgba[from - stride + x] as number));
+      filtered[to + 1 + x] = (rgba[from + x] as number) - (y === 0 ? 0 : (rgba[from - stride + x] as number));
   }
   return filtered;
 }

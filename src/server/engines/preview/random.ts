@@ -36,12 +36,12 @@ export function createSwing(random: Random, middle: number, reach: number): (sec
 }
 
 /** The height of a travelling wave at a position from 0 to 1. */
-export type Wave = (place: number, seconds: number) => number;
+export type Wave = (position: number, seconds: number) => number;
 
 /** Returns a wave of about `cycles` crests between 0 and 1. */
 export function createWave(random: Random, height: number, cycles: number): Wave {
   const pace = direction(random) * between(random, 0.35, 0.7);
   const start = between(random, 0, 2 * Math.PI);
   const turns = 2 * Math.PI * cycles * between(random, 0.85, 1.15);
-  return (place, seconds) => height * Math.sin(start + turns * place + pace * seconds);
+  return (position, seconds) => height * Math.sin(start + turns * position + pace * seconds);
 }

@@ -26,8 +26,8 @@ export async function renderPreview(task: RenderTask): Promise<void> {
 }
 
 /**
- * Returns the clip of a request, of at least one frame: its images or else a background, the caption over that, and a progress bar. Colors and
- * movement depend on the prompt and the id: takes of one prompt differ. Throws an Error that names the image that cannot be decoded.
+ * Returns the clip of a request, of at least one frame: its images or else a background, the caption over that, and a progress bar. Colours and
+ * movement depend on the prompt and the id, so that takes of one prompt differ. Throws an Error that names the image that cannot be decoded.
  */
 export async function createClip({
   id,
@@ -39,12 +39,12 @@ export async function createClip({
   const caption = await drawCaption(request, size, { isOverPictures: images.length > 0 });
   const pictures = await decodeAll(images, size);
   const seed = `${request.prompt} ${id}`;
-  const paintBelow =
+  const paintPicture =
     pictures.length > 0
       ? createSlideshow(pictures, size, { seconds: frameCount / frameRate, seed })
       : createBackground(size, seed);
   const paint = (frame: Frame, index: number) => {
-    paintBelow(frame, index / frameRate);
+    paintPicture(frame, index / frameRate);
     blend(caption, frame);
     drawProgress(frame, (index + 1) / frameCount);
   };

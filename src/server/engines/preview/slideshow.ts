@@ -1,7 +1,7 @@
 import { createFrame, type Frame, type FrameSize, type Plane } from "./frame.ts";
 import { between, createRandom, type Random } from "./random.ts";
 
-/** The maximum cross-fade, in seconds. Where each picture is shown only briefly, the fade takes half of its time. */
+/** The maximum cross-fade, in seconds. Where each picture is shown only briefly, the fade takes half of the picture's time. */
 const maxFadeSeconds = 1;
 
 /** When one picture of several is visible, in seconds. It fades in over the previous one, which disappears when the fade ends. */
@@ -15,21 +15,21 @@ export type Window = { left: number; top: number; width: number; height: number 
  * into the next. The same seed gives the same movement. `show.seconds` is the length of the whole clip.
  */
 export function createSlideshow(pictures: Frame[], size: FrameSize, show: { seconds: number; seed: string }) {
-  const share = show.seconds / pictures.length;
-  const fade = Math.min(maxFadeSeconds, share / 2);
+  const secondsEach = show.seconds / pictures.length;
+  const fade = Math.min(maxFadeSeconds, secondsEach / 2);
   const random = createRandom(`camera of ${show.seed}`);
   const slides = pictures.map((picture, i) => {
-    const begin = i === 0 ? 0 : i * share - fade / 2;
-    const span = { begin, end: Math.min(show.seconds, (i + 1) * share + fade / 2) };
+    const begin = i === 0 ? 0 : i * secondsEach - fade / 2;
+    const span = { begin, end: Math.min(show.seconds, (i + 1) * secondsEach + fade / 2) };
     return { ...span, paint: createCamera(picture, size, span, random) };
   });
-  const over = createFrame(size);
+  const nextFrame = createFrame(size);
   return (frame: Frame, seconds: number): void => {
     const [first, second] = slides.filter(({ begin, end }) => begin <= seconds && seconds < end);
     first?.paint(frame, seconds);
     if (!second) return;
-    second.paint(over, seconds);
-    mix(frame.bytes, over.bytes, (seconds - second.begin) / fade);
+    second.paint(nextFrame, seconds);
+    mix(frame.bytes, nextFrame.bytes, (seconds - second.begin) / fade);
   };
 }
 
@@ -40,16 +40,19 @@ export function createSlideshow(pictures: Frame[], size: FrameSize, show: { seco
 function createCamera(picture: Frame, size: FrameSize, { begin, end }: VisibleTime, random: Random) {
   const isFirst = begin === 0;
   const widest = Math.min(picture.width / size.width, picture.height / size.height);
-  const zoom = isFirst || random() < 0.5 ? [widest, 1] : [1, widest];
+  const [zoomFrom, zoomTo] = isFirst || random() < 0.5 ? [widest, 1] : [1, widest];
   const [nearX, nearY] = [between(random, 0, 0.3), between(random, 0, 0.3)];
   const fromX = random() < 0.5 ? nearX : 1 - nearX;
   const fromY = !isFirst && random() < 0.5 ? nearY : 1 - nearY;
   return (frame: Frame, seconds: number) => {
     const progress = (seconds - begin) / (end - begin);
-    const move = (from = 0, to = 1 - from) => from + (to - from) * progress;
-    const width = (move(...zoom) * size.width) / picture.width;
-    const height = (move(...zoom) * size.height) / picture.height;
-    paintWindow(picture, { left: (1 - width) * move(fromX), top: (1 - height) * move(fromY), width, height }, frame);
+    const move = (from: number, to: number) => from + (to - from) * progress;
+    const zoom = move(zoomFrom, zoomTo);
+    const width = (zoom * size.width) / picture.width;
+    const height = (zoom * size.height) / picture.height;
+    const left = (1 - width) * move(fromX, 1 - fromX);
+    const top = (1 - height) * move(fromY, 1 - fromY);
+    paintWindow(picture, { left, top, width, height }, frame);
   };
 }
 

@@ -3,7 +3,7 @@ import { Worker } from "node:worker_threads";
 import type { RenderTask } from "../engine.ts";
 
 /** How many idle threads are kept, each with some 60 MB. Even under load, hardly more threads are idle between two tasks. */
-const maxFree = 2;
+const maxIdle = 2;
 
 /**
  * Returns a function that runs a task in a worker thread. The thread is kept for the next task, because a new one compiles its WebAssembly, which
@@ -11,16 +11,16 @@ const maxFree = 2;
  * does not keep the process alive.
  */
 export function createThreads(url: URL): (task: RenderTask, signal: AbortSignal) => Promise<void> {
-  const free = new Set<Worker>();
-  const open = () => {
+  const idle = new Set<Worker>();
+  const openKeptThread = () => {
     const worker = openThread(url);
-    worker.once("exit", () => free.delete(worker));
+    worker.once("exit", () => idle.delete(worker));
     return worker;
   };
   return async (task, signal) => {
     signal.throwIfAborted();
-    const [worker = open()] = free;
-    free.delete(worker);
+    const [worker = openKeptThread()] = idle;
+    idle.delete(worker);
     worker.ref();
     try {
       worker.postMessage(task);
@@ -30,9 +30,9 @@ export function createThreads(url: URL): (task: RenderTask, signal: AbortSignal)
       throw error;
     }
     // WebAssembly never releases memory, and images need the most.
-    if (task.images.length > 0 || free.size === maxFree) return void (await worker.terminate());
+    if (task.images.length > 0 || idle.size === maxIdle) return void (await worker.terminate());
     worker.unref();
-    free.add(worker);
+    idle.add(worker);
   };
 }
 
@@ -47,14 +47,14 @@ function openThread(url: URL): Worker {
 
 /** Resolves when the thread says that its task is done; rejects with its error, when it ends, or when the signal aborts. */
 async function untilDone(worker: Worker, signal: AbortSignal): Promise<void> {
-  const settled = new AbortController();
-  const until = { signal: AbortSignal.any([signal, settled.signal]) };
+  const taskEnd = new AbortController();
+  const until = { signal: AbortSignal.any([signal, taskEnd.signal]) };
   try {
     const ended = once(worker, "exit", until).then(([code]) => {
       throw new Error(`The preview's worker thread ended with code ${code}.`);
     });
     await Promise.race([once(worker, "message", until), ended]);
   } finally {
-    settled.abort();
+    taskEnd.abort();
   }
 }
