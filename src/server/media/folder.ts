@@ -16,7 +16,7 @@ export type FolderOptions = {
   folder: string;
   /** Where engines write: on the same disk, and by default in the folder itself. */
   scratch?: Scratch;
-  /** Part of the names of kept files. */
+  /** Becomes part of the names of kept files, see `keptName`. */
   mark?: string;
 };
 

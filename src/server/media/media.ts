@@ -77,8 +77,11 @@ type Video = {
   outgoing: ServerResponse | undefined;
 };
 
-async function serveVideo(request: Request, { media, videos, outgoing, ...video }: Video): Promise<Response> {
-  const common = { ...video.headers, "Content-Type": "video/mp4", "Accept-Ranges": "bytes", ETag: media.etag };
+async function serveVideo(
+  request: Request,
+  { media, videos, outgoing, headers: mediaHeaders }: Video,
+): Promise<Response> {
+  const common = { ...mediaHeaders, "Content-Type": "video/mp4", "Accept-Ranges": "bytes", ETag: media.etag };
   if (hasMatch(request.headers.get("If-None-Match"), media))
     return new Response(null, { status: 304, headers: common });
   const range = readRange(request.headers, media);

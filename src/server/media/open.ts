@@ -22,10 +22,13 @@ export async function openMedia(place: string, mark: string, io: OpenIo): Promis
   const bucket = /^[a-z][\w+.-]+:\//i.test(place) ? readBucket(place, io.env) : undefined;
   try {
     const videos = bucket ? await openBucket(bucket, mark, io) : await openSharedFolder(resolve(place), mark, io);
-    return await videos.check(io.signal).then(
-      () => videos,
-      (error) => videos.close().then(() => Promise.reject(error)),
-    );
+    try {
+      await videos.check(io.signal);
+    } catch (error) {
+      await videos.close();
+      throw error;
+    }
+    return videos;
   } catch (cause) {
     if (cause instanceof VidgenError) throw cause;
     const hint = bucket && bucketHint;

@@ -11,7 +11,7 @@ const minAgeMs = 3_600_000;
 /** Creates a folder for this process whose path begins with `start`, and removes the folders of processes that were killed. */
 export async function openScratch(start: string, io: LeaseIo): Promise<Scratch> {
   const folder = await mkdtemp(start);
-  const acquired = await acquireLease(leaseOf(folder), io);
+  const acquired = await acquireLease(leasePath(folder), io);
   const { uid } = await lstat(folder);
   const prefix = basename(start);
   for (const name of await readdir(dirname(start))) {
@@ -32,10 +32,10 @@ export async function openScratch(start: string, io: LeaseIo): Promise<Scratch> 
 async function removeStale(folder: string, uid: number, io: LeaseIo): Promise<void> {
   const stats = await lstat(folder);
   const isOld = io.date().getTime() - stats.mtimeMs > minAgeMs;
-  if (stats.uid !== uid || !isOld || (await readHolder(leaseOf(folder), io))) return;
+  if (stats.uid !== uid || !isOld || (await readHolder(leasePath(folder), io))) return;
   await rm(folder, { recursive: true, force: true });
 }
 
-function leaseOf(folder: string): string {
+function leasePath(folder: string): string {
   return join(folder, "process.lease");
 }

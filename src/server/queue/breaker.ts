@@ -25,7 +25,7 @@ export type Breaker = {
   pauseMs(): number;
   /** A create was accepted, or refused because of the request. */
   onTaken(): void;
-  /** A create was certainly not accepted; `retryAfterMs` is the server's. */
+  /** A create was certainly not accepted; `retryAfterMs` is how long the server asks to wait. */
   onNotTaken(reason: string, cause?: NotSubmittedCause | undefined, retryAfterMs?: number | undefined): void;
   /** A create may have been accepted, so its generation ends as unclear. */
   onUnclear(reason: string): void;

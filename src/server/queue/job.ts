@@ -117,7 +117,7 @@ async function render(
     },
   });
   if (result.kind !== "not submitted") onTaken();
-  const isOnlyOneDenied = slot.onMade(result);
+  const isOnlyOneDenied = slot.onResult(result);
   const isDeniedByAll = allSlots.every(({ engine, denied }) => denied.has(id) || !canMake(engine, claimed));
   if (result.kind !== "not submitted" || !isOnlyOneDenied || !isDeniedByAll) return result;
   return deniedEnd(slot.engine, result);

@@ -231,7 +231,7 @@ async function poll(state: QueueState): Promise<number> {
   const { store, reportProblem } = options;
   let nextMs: number;
   try {
-    // A process that makes no videos leaves all generations to the others.
+    // With --jobs 0, this process makes no videos, and leaves all generations to the others.
     if (allSlots.length === 0 && options.engines.length > 0) {
       await state.retired.poll();
       return defaultCheckMs;
@@ -462,5 +462,5 @@ function outageLine(
   const waiting = `Waiting for ${name}: ${outage.reason.replace(/\.$/, "")}.`;
   if (isCommand) return hasJobs ? waiting : `${waiting} Nothing was submitted to it yet.`;
   const since = outage.since.toISOString();
-  return `${name} has accepted no generations since ${since}: ${outage.reason}. They go to other engines that serve their model, or wait.`;
+  return `${name} has accepted no generations since ${since}: ${outage.reason}. New ones go to other engines that serve their model, or wait.`;
 }

@@ -64,7 +64,7 @@ export type Slot = {
   /** Must be called when the create was accepted. */
   onTaken(): void;
   /** Returns whether the engine denies only this generation, which means that it has denied this one before, and accepted others since. */
-  onMade(result: RenderResult): boolean;
+  onResult(result: RenderResult): boolean;
   /** Returns whether the slot was still occupied. */
   free(): boolean;
 };
@@ -95,7 +95,7 @@ export function occupy(slots: EngineSlots, { id, engine }: Pick<Claim, "id" | "e
       slots.hasJobs = true;
       close(onTaken);
     },
-    onMade(result) {
+    onResult(result) {
       const takenBefore = denied.get(id);
       denied.delete(id);
       const isDenied = result.kind === "not submitted" && result.cause === "auth";

@@ -74,7 +74,7 @@ export function createUnservableFinder({
     return { needs, startedBefore: dateBefore(timeoutMs), error, error_code: "not_submitted" };
   };
 
-  /** Ends generations of a command soon if their engines do not answer, or refuse their keys, because a person waits for the result. */
+  /** Finds generations of a command whose engines do not answer, or refuse their keys. They end soon, because a person waits for the result. */
   function findUnusable(needs: Needs, suitableSlots: readonly EngineSlots[], count: number): Unservable | undefined {
     const refusals = suitableSlots.flatMap((slots) => findRefusal(slots, count) ?? []);
     const isRefused = refusals.length === suitableSlots.length;

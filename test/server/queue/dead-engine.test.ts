@@ -91,7 +91,7 @@ describe("the only engine of a model", () => {
     await service.clock.sleep(minute);
     expect(await endsOf(service, ids)).toEqual({ completed: 16 });
     expect(service.notes).toEqual([
-      "http://gpu.test has accepted no generations since 2026-01-01T00:00:00.000Z: ECONNREFUSED. They go to other engines that serve their model, or wait.",
+      "http://gpu.test has accepted no generations since 2026-01-01T00:00:00.000Z: ECONNREFUSED. New ones go to other engines that serve their model, or wait.",
       "http://gpu.test accepts generations again.",
     ]);
   });

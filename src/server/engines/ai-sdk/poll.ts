@@ -69,13 +69,13 @@ export function createPoll({
     if (problemSince === undefined) problemsAt.delete(operation);
     else problemsAt.set(operation, problemSince);
     if (!isProblem) return answer.url === undefined ? { ...answer, noFileReason: beginningOfResult(result) } : answer;
-    const words = (result && !isSuccess(result) && describeResult(result)) || answer.problem;
+    const reason = (result && !isSuccess(result) && describeResult(result)) || answer.problem;
     if (problemSince !== undefined && io.now() - problemSince >= missingMs)
-      return jobWith({ status: "failed", error: words });
+      return jobWith({ status: "failed", error: reason });
     const isMissing = result !== undefined && "status" in result && result.status === 404;
     const isUnreadable = result !== undefined && isSuccess(result) && !answer.isReadable;
     const retryAfterMs = result && "status" in result ? result.retryAfterMs : undefined;
-    return { reason: words, isMissing, isUnreadable, retryAfterMs };
+    return { reason, isMissing, isUnreadable, retryAfterMs };
   };
 }
 

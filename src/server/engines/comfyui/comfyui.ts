@@ -46,7 +46,8 @@ export function createComfyUiEngine(options: ComfyUiEngineOptions, io: ServerIo)
       const end = await finish(submitted, task, { upstream, cancel: cancelJob, ...rest }).finally(() =>
         listening.abort(),
       );
-      for (const note of end.kind === "made" ? notesOf(result(), task.id) : []) onNote(`${url}: ${note}`);
+      const notes = end.kind === "made" ? notesOf(result(), task.id) : [];
+      for (const note of notes) onNote(`${url}: ${note}`);
       return end;
     },
     cancel: cancelJob,
@@ -82,7 +83,7 @@ function notesOf(result: WorkflowResult | undefined, id: string): string[] {
   if (!result) return [];
   const { filename, subfolder, node } = result.video;
   const hasIdInName = `${subfolder}/${filename}`.includes(shortId(id));
-  const sharedNameNote = `node ${node} named ${clean(filename)} itself: two jobs may share this name, and get each other's video. Put {{id}} into its name in the workflow.`;
+  const sharedNameNote = `node ${node} chose the file name ${clean(filename)}: two jobs may share this name, and get each other's video. Put {{id}} into the name in the workflow.`;
   return hasIdInName ? result.notes : [...result.notes, sharedNameNote];
 }
 

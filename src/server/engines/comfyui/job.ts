@@ -79,7 +79,7 @@ function chooseVideo(files: OutputFile[], titledNodes: readonly string[]): Workf
   return {
     video,
     notes: [
-      `the video is that of node ${node}; node ${others} made one too. Give the node whose video you want the title "vidgen" in ComfyUI.`,
+      `the video of node ${node} was taken, but node ${others} made one, too. To choose a node, give it the title "vidgen" in ComfyUI.`,
     ],
   };
 }

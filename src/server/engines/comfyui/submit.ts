@@ -45,6 +45,7 @@ export async function submitWorkflow(
       const classified = classifyReply(reply);
       if (file === undefined && classified.kind === "refused")
         return { kind: "refused", error: `${name} refused an image: ${classified.reason}`, isNotSubmitted: true };
+      // An upload is free, so it can be repeated, whatever its reply means.
       if (file === undefined) return { ...classified, kind: "not submitted" };
       values.set(imagePlaceholder(index), file);
     }

@@ -262,7 +262,7 @@ describe("the output of a workflow", () => {
 describe("of several videos", () => {
   const file = (filename: string, type = "output") => ({ filename, subfolder: "", type });
   const note = (node: string, others: string) =>
-    `http://gpu.test:8091: the video is that of node ${node}; node ${others} made one too. Give the node whose video you want the title "vidgen" in ComfyUI.`;
+    `http://gpu.test:8091: the video of node ${node} was taken, but node ${others} made one, too. To choose a node, give it the title "vidgen" in ComfyUI.`;
   test.each<[string, string, string, object, string[]]>([
     ["the highest node id", "9", "60", {}, [note("60", "9")]],
     ["the highest node id in a subgraph", "7:9", "7:60", {}, [note("7:60", "7:9")]],
@@ -310,7 +310,7 @@ describe("the file name of a generation", () => {
     const { make, notes } = await start({ outputs });
     expect((await make()).outcome).toBe("made");
     expect(notes).toEqual([
-      "http://gpu.test:8091: node 12 named out.mp4 itself: two jobs may share this name, and get each other's video. Put {{id}} into its name in the workflow.",
+      "http://gpu.test:8091: node 12 chose the file name out.mp4: two jobs may share this name, and get each other's video. Put {{id}} into the name in the workflow.",
     ]);
   });
 });
