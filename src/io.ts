@@ -331,7 +331,11 @@ async function makeDirectory(
       const parent = dirname(path);
       // At the second try the parent exists.
       if (systemCode(error) !== "ENOENT" || parent === path || tries === 2) throw error;
-      await makeDirectory(parent, { recursive, ...options });
+      await makeDirectory(parent, { recursive, ...options }).catch((error) => {
+        // Where the parent is a file, Windows says ENOENT first. EEXIST would mean that the video exists.
+        if (error.code === "EEXIST") error.code = "ENOTDIR";
+        throw error;
+      });
     }
   }
 }
@@ -391,8 +395,7 @@ export function createDisk(platform: string, disk: Disk, { now, sleep }: Pick<Cl
 
 /** The error for a file that another program did not close in time. Windows has several codes for it. */
 function inUseError(cause: unknown): Error {
-  const path = cause instanceof Error && "path" in cause ? { path: cause.path } : {};
-  return Object.assign(new Error(messageOf(cause), { cause }), path, { code: "EBUSY" });
+  return Object.assign(new Error(messageOf(cause), { cause }), cause, { code: "EBUSY" });
 }
 
 /** The real machine. */
