@@ -108,7 +108,7 @@ export async function locateGenerations(
     open().catch((thrown) => {
       const error = asVidgenError(thrown);
       if (hasServiceFlag || error.code !== "auth") throw error;
-      const message = `No generation ${id} was started here, and no service is known that could be asked for it.`;
+      const message = `No generation ${id} was started here, and no service is set to ask for it.`;
       throw new VidgenError("auth", message, { hint: `${listHint}\n${error.hint}` });
     });
 

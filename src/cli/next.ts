@@ -2,8 +2,8 @@ import type { ErrorFields } from "../client/generation/events.ts";
 import { isSignal, type NextCommand } from "../errors.ts";
 import type { Io } from "../io.ts";
 
-/** The command line that was typed. */
-export type Typed = {
+/** The words of the command line that was typed. */
+export type TypedArgv = {
   /** The words that call the program, such as `npx vidgen`. */
   program: readonly string[];
   argv: readonly string[];
@@ -25,7 +25,7 @@ export function programWords({ program, env }: Pick<Io, "program" | "env">): str
 }
 
 /** What to run after an error: the commands in the error, or those that follow from its code. */
-export function nextOf({ code, id, next }: Pick<ErrorFields, "code" | "id" | "next">, typed: Typed): NextCommand[] {
+export function nextOf({ code, id, next }: Pick<ErrorFields, "code" | "id" | "next">, typed: TypedArgv): NextCommand[] {
   if (next !== undefined) return next;
   const freeCommand = (...words: string[]) => [{ argv: [...typed.program, ...words], pays: false }];
   if (code === "unknown")
@@ -39,7 +39,7 @@ export function nextOf({ code, id, next }: Pick<ErrorFields, "code" | "id" | "ne
 }
 
 /** The same command again. Marked as paying if it can start a generation, because the one that it would resume may have ended meanwhile. */
-export function sameLine({ program, argv, command = "" }: Typed): NextCommand[] {
+export function sameLine({ program, argv, command = "" }: TypedArgv): NextCommand[] {
   const end = argv.indexOf("--");
   const flags = end === -1 ? argv : argv.slice(0, end);
   if (longRunningCommands.includes(command) || flags.some((word) => personOnlyFlags.includes(word))) return [];

@@ -22,6 +22,6 @@ export async function withService<Flags extends ServiceFlags>(flags: Flags, cont
   const { baseUrl: _, ...otherFlags } = flags;
   if (choice === "local") return { ...otherFlags, local: true } as Flags;
   if (!io.env.OPENROUTER_API_KEY)
-    throw new VidgenError("auth", "No key of a provider is set.", { hint: describeProviders(io) });
+    throw new VidgenError("auth", "No provider's key is set.", { hint: describeProviders(io) });
   return { ...otherFlags, local: true, engine: ["openrouter"] } as Flags;
 }

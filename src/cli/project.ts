@@ -120,20 +120,20 @@ export function withProject(
   { style, references, project }: ProjectInput,
   { isRepeated, isLocal }: { isRepeated: boolean; isLocal: boolean },
 ): RequestInput & { notes: string[] } {
-  const named = nameReferences(isRepeated ? "" : texts.prompt, images, references);
-  const mentions = named.names.map((name) => `@${name}`).join(", ");
+  const referenced = nameReferences(isRepeated ? "" : texts.prompt, images, references);
+  const mentions = referenced.names.map((name) => `@${name}`).join(", ");
   if (mentions !== "" && !isLocal)
     throw usage(
       `${mentions} of ${projectFile} needs reference images, which only --local and --engine take. Nothing was sent.`,
       "Begin with an image instead: -i <file>; or write the name without @.",
     );
-  const count = named.names.reduce((sum, name) => sum + (references.get(name)?.length ?? 0), 0);
+  const count = referenced.names.reduce((sum, name) => sum + (references.get(name)?.length ?? 0), 0);
   const notes =
     mentions === ""
       ? []
       : [`From ${nearPath(project?.file ?? "")}: ${mentions}, ${count} reference image${count === 1 ? "" : "s"}.`];
-  const prompt = joinStyle(isRepeated ? texts.prompt : named.prompt, style);
-  return { texts: { ...texts, prompt }, images: named.images, set, notes };
+  const prompt = joinStyle(isRepeated ? texts.prompt : referenced.prompt, style);
+  return { texts: { ...texts, prompt }, images: referenced.images, set, notes };
 }
 
 /** The known references that a prompt and `--reference` name. Throws `usage` for an unknown name that is no file either. */

@@ -29,7 +29,7 @@ export const hints: readonly Hint[] = [
   {
     typed: ["rm", "remove", "del", "erase"],
     purpose:
-      "A saved video is a file of yours: delete it as any other. To delete a video at a service that can do that",
+      "A saved video is your own file: delete it like any other. To delete a video at a service that can do that",
     line: "vidgen delete <id>",
   },
   {
@@ -89,7 +89,7 @@ export const hints: readonly Hint[] = [
   { typed: ["signin", "auth", "init", "key"], purpose: "To save the key of a service", line: "vidgen login --help" },
   {
     typed: ["credits", "balance", "usage"],
-    purpose: "To see what was started here, and how many credits are left as far as a service has said it",
+    purpose: "To see what was started here, and how many credits are left, if a service has stated it",
     line: "vidgen list",
   },
   { typed: ["whoami"], purpose: "To check the login", line: "vidgen doctor" },
@@ -106,7 +106,7 @@ export const hints: readonly Hint[] = [
   },
   {
     typed: ["uninstall"],
-    purpose: "npm removes vidgen, and leaves its folders. To see first where they are",
+    purpose: "npm removes vidgen, but not its folders. To see where they are before that",
     line: "vidgen doctor",
   },
   {

@@ -65,5 +65,7 @@ async function takeLastFrame(source: FrameSource, options: FrameOptions, io: Fra
 }
 
 function noVideoError(id: string, { message }: VidgenError): VidgenError {
-  return new VidgenError("failed", `Nothing was sent: ${id} has no video to begin with. ${message}`, { id });
+  return new VidgenError("failed", `Nothing was sent: ${id} has no video whose last frame could be used. ${message}`, {
+    id,
+  });
 }

@@ -9,7 +9,7 @@ import { shorten, toUtf8 } from "../protocol/text.ts";
 import { loadProjectSchema } from "./project-schema.ts";
 import { checkOutputSetting } from "./settings.ts";
 
-/** The file of a project: what is made there, never where it is sent or with which key. */
+/** The file of a project. It sets what is made, never the service or the key. */
 export const projectFile = "vidgen.json";
 
 /** The values of the file, or of one of its presets, for each start. */
@@ -156,7 +156,7 @@ function schemaFault(issue: Issue | undefined, file: string): VidgenError {
   const fieldText = (names: readonly PropertyKey[]) => shorten(formatPath(names));
   if (code !== "unrecognized_keys") return unusable(file, `${fieldText(path) || "the file"} ${message}`);
   const guess = findSimilar(key.slice(0, 30), path.length === 0 ? topNames : valueNames);
-  const reason = `the field ${fieldText([...path, key])} is unknown: the file says what is made, never where that is sent or with which key`;
+  const reason = `the field ${fieldText([...path, key])} is unknown: the file sets what is made, never the service or the key`;
   return unusable(file, reason, guess && `Did you mean ${guess}?`);
 }
 

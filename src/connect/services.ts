@@ -19,7 +19,7 @@ export type Services = {
    */
   open(baseUrl?: string): Promise<Session>;
   /** Closes all sessions: see `Session.close`. */
-  close(isDone: boolean): Promise<void>;
+  close(isOk: boolean): Promise<void>;
 };
 
 /** With `--local` or `--base-url` there is only that service. Throws `usage` for both; sends nothing to a remote service. */
@@ -55,8 +55,8 @@ export async function openServices(options: SessionOptions, io: Io): Promise<Ser
         : resolving);
       return openOnce(`${service.baseUrl} ${service.apiKey}`, async () => service);
     },
-    async close(isDone) {
-      for (const session of opened.values()) await session.then(({ close }) => close(isDone)).catch(() => {});
+    async close(isOk) {
+      for (const session of opened.values()) await session.then(({ close }) => close(isOk)).catch(() => {});
     },
   };
 }

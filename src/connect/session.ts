@@ -53,8 +53,8 @@ export type Session = {
   addInfoFile(finished: Finished): Promise<void>;
   /** Adds a hint to a `not_found` error that names the service where the id was started; returns other errors unchanged. */
   explainNotFound(error: unknown, id: string): Promise<unknown>;
-  /** Closes the local service if it runs in this process; with `isDone` only after its callbacks were sent. */
-  close(isDone: boolean): Promise<void>;
+  /** Closes the local service if it runs in this process; after a command that succeeded (`isOk`), only once its callbacks were sent. */
+  close(isOk: boolean): Promise<void>;
 };
 
 export function createSession(access: ServiceAccess, options: SessionOptions & { journal: Journal }, io: Io): Session {
@@ -116,8 +116,8 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
     explainNotFound,
     findTypicalTime,
     addInfoFile,
-    async close(isDone) {
-      if (isDone) await local?.settled();
+    async close(isOk) {
+      if (isOk) await local?.settled();
       await local?.close();
     },
   };

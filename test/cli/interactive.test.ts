@@ -168,7 +168,7 @@ test.each([
 });
 
 test.each([
-  ["", 3, "No key of a provider is set."],
+  ["", 3, "No provider's key is set."],
   ["or-canary-key-0123456789", 130, "Start it?"],
 ])("without a login a provider's key is an answer too: with the key %j in the environment", async (key, code, says) => {
   const up = "\u001b[A";

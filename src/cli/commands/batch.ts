@@ -179,7 +179,11 @@ async function prepare(file: string, flags: BatchFlags, context: BatchContext): 
   const requestOptions = { ...options, isLocal, style, texts: { ...texts, model }, images, set };
   const fromProject = { references, typed, untyped };
   const rowOptions = { ...requestOptions, ...fromProject, format, each, output: outputPath, ignoreColumns };
-  const { rows, notes, unused } = await (file === "-"
+  const {
+    rows,
+    notes,
+    unused: unusedColumns,
+  } = await (file === "-"
     ? noteWait(readRows(file, rowOptions, io), "the rows", context)
     : readRows(file, rowOptions, io));
   for (const note of notes) output.note(note);
@@ -208,12 +212,12 @@ async function prepare(file: string, flags: BatchFlags, context: BatchContext): 
   const text = film ? `${planText}\n${film.description}` : planText;
   if (options.dryRun) {
     for (const line of projectInput.project ? describeProject(projectInput.project) : []) output.note(line);
-    await output.result(text, { ...openedBatch.plan, results, unused_columns: unused });
+    await output.result(text, { ...openedBatch.plan, results, unused_columns: unusedColumns });
     return undefined;
   }
   output.note(text);
   await confirm(openedBatch.plan, { yes: options.yes, cost }, context);
-  return { openedBatch, limits: { ...limits, keepFrame }, film, results, file, unused, options, session };
+  return { openedBatch, limits: { ...limits, keepFrame }, film, results, file, unusedColumns, options, session };
 }
 
 /** The session for a plan when no base URL is set: the service of the results file, or a placeholder. Nothing is sent to it. */
@@ -250,8 +254,8 @@ function checkJoin({ join, shard, each = [] }: BatchFlags): void {
   // A mistyped name could otherwise be the file of the rows or of their results, which --overwrite would replace.
   if (!/[^/\\]\.mp4$/i.test(join))
     throw usage(`--join must name an .mp4 file, such as film.mp4, not "${join}". Nothing was sent.`);
-  if (shard !== undefined) throw usage("--join and --shard cannot be combined: a shard has a part of the videos only.");
-  if (each.length > 0) throw usage("--join and --each cannot be combined: a row has several videos then.");
+  if (shard !== undefined) throw usage("--join and --shard cannot be combined: a shard has only a part of the videos.");
+  if (each.length > 0) throw usage("--join and --each cannot be combined: each row would have several videos.");
 }
 
 /** Checks the film before anything is paid. `make` joins the videos, given by the keys of their rows. */
@@ -281,13 +285,13 @@ type PreparedBatch = {
   results: string;
   file: string;
   /** The columns that no field or template uses. */
-  unused: readonly string[];
+  unusedColumns: readonly string[];
   options: BatchFlags;
   session: Session;
 };
 
 async function run(prepared: PreparedBatch, { command, io, output }: BatchContext): Promise<void> {
-  const { openedBatch, limits, film, results, file, unused, options, session } = prepared;
+  const { openedBatch, limits, film, results, file, unusedColumns, options, session } = prepared;
   // Otherwise V8 lets garbage grow: 220 MB after ten thousand rows, instead of 110.
   io.optimizeForSize();
   const { countsCredits } = await import("../../client/generation/cost.ts");
@@ -331,7 +335,7 @@ async function run(prepared: PreparedBatch, { command, io, output }: BatchContex
     await output.result("", {
       ...counts,
       results,
-      unused_columns: unused,
+      unused_columns: unusedColumns,
       generations,
       ...(film && { film: madeFilm }),
     });
@@ -372,7 +376,7 @@ function readRedo({ redo, again }: BatchFlags, { uuid }: Pick<Machine, "uuid">):
     return undefined;
   }
   const names = redo.split(",").map((name) => name.trim());
-  if (names.includes("")) throw usage("--redo needs ids of rows with commas between them, or all. Nothing was sent.");
+  if (names.includes("")) throw usage("--redo takes ids of rows, separated by commas, or all. Nothing was sent.");
   return { rows: redo.trim() === "all" ? "all" : names, again, name: uuid() };
 }
 

@@ -151,7 +151,7 @@ export async function generate(
   const reporter = createReporter(createProgress(output, io), output, io);
   const parent = again?.parent;
   const options = await (parent ? withParent(flags, parent) : withEngine(flags, io))
-    .then((chosen) => (parent ? chosen : withService(chosen, context)))
+    .then((serviceFlags) => (parent ? serviceFlags : withService(serviceFlags, context)))
     .catch(throwUnsent);
   const prepared = await prepare(typed, { ...options, ...again }, context).catch(throwUnsent);
   if (!prepared) return;

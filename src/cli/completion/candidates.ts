@@ -24,9 +24,9 @@ export function findCandidates(program: CommandUnknownOpts, typed: readonly stri
   const [command, first, second] = typed.filter(isOperand);
   const lastFlag = isAfterDashes ? undefined : findValueFlag(program, typed.at(-1));
   if (lastFlag) return valuesOf(lastFlag);
-  const [assigned] = /^--[^=]*=/.exec(current) ?? [];
-  if (assigned !== undefined && !isAfterDashes)
-    return withPrefix(assigned, valuesOf(findValueFlag(program, assigned.slice(0, -1))));
+  const [flagPrefix] = /^--[^=]*=/.exec(current) ?? [];
+  if (flagPrefix !== undefined && !isAfterDashes)
+    return withPrefix(flagPrefix, valuesOf(findValueFlag(program, flagPrefix.slice(0, -1))));
   const topCommand = program.commands.find((each) => each.name() === command);
   const subcommand = topCommand?.commands.find((each) => each.name() === first);
   if (current.startsWith("-") && !isAfterDashes) return flagsOf(program, subcommand ?? topCommand);

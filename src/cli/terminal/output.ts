@@ -10,7 +10,7 @@ import { createRedaction, redactValue } from "../../client/http/redaction.ts";
 import { asVidgenError, isSignal, type NextCommand, systemCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { plainText } from "../../protocol/text.ts";
-import { nextOf, programWords, sameLine, type Typed } from "../next.ts";
+import { nextOf, programWords, sameLine, type TypedArgv } from "../next.ts";
 import type { createEventLines } from "./event-lines.ts";
 import { createSpinner } from "./spinner.ts";
 import { cutMark, isAscii, wrapWords } from "./text.ts";
@@ -79,7 +79,7 @@ const minColumns = 20;
 
 type OutputIo = Pick<Io, "stdout" | "stderr" | "isOneStream" | "env" | "program" | "date">;
 
-type OutputOptions = Pick<Typed, "argv" | "command"> & {
+type OutputOptions = Pick<TypedArgv, "argv" | "command"> & {
   /** Prints the events of `--events`; loaded only with that flag. */
   openEvents?: typeof createEventLines | undefined;
 };

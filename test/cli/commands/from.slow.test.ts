@@ -212,7 +212,10 @@ describe.skipIf(!hasFfmpeg)("--from", () => {
     const id = (await world.vidgen("generate", "a fox", "--no-wait")).stdout.trim();
     world.faults.push(unclear);
     const run = await world.vidgen("generate", "a wolf", "--from", id);
-    expect(run).toMatchObject({ code: 4, stderr: expect.stringContaining(`${id} has no video to begin with`) });
+    expect(run).toMatchObject({
+      code: 4,
+      stderr: expect.stringContaining(`${id} has no video whose last frame could be used`),
+    });
     expect(run.stderr).toContain("Nothing was sent");
     expect(run.stderr).not.toMatch(/--dismiss|nothing was charged/i);
     expect(bodies(world)).toHaveLength(1);
@@ -251,7 +254,7 @@ describe.skipIf(!hasFfmpeg)("an agent's from", () => {
     world.faults.push(unclear);
     const { value } = await call("generate_video", { prompt: "a wolf", from: id });
     expect(value).toMatchObject({ code: "failed", may_have_been_charged: false, hint: null });
-    expect(value.message).toMatch(/has no video to begin with/);
+    expect(value.message).toMatch(/has no video whose last frame could be used/);
     await leave();
   });
 

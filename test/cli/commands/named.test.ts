@@ -27,7 +27,7 @@ test.each([
   expect(await world.vidgen(...words)).toEqual({
     code: 3,
     stdout: "",
-    stderr: `error: No generation ${words[1]} was started here, and no service is known that could be asked for it.\n  \`vidgen list\` shows what was started here.\n  Pass --base-url <url>, set VIDGEN_BASE_URL, save one with \`vidgen login\`, or use --local.\n`,
+    stderr: `error: No generation ${words[1]} was started here, and no service is set to ask for it.\n  \`vidgen list\` shows what was started here.\n  Pass --base-url <url>, set VIDGEN_BASE_URL, save one with \`vidgen login\`, or use --local.\n`,
   });
 });
 
