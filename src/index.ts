@@ -23,7 +23,7 @@ import { createFetch } from "./client/http/http.ts";
 import { unusedProxy } from "./client/http/proxy.ts";
 import { createRedaction } from "./client/http/redaction.ts";
 import { listAttempts } from "./client/ledger/attempts.ts";
-import { type Entry, isOpen, isPaidBy, recordOf } from "./client/ledger/history.ts";
+import { type Entry, isPaidBy, isUndelivered, recordOf } from "./client/ledger/history.ts";
 import { openJournal } from "./client/ledger/journal.ts";
 import { existsError } from "./client/save/files.ts";
 import { journalIn, storageFolder } from "./connect/storage.ts";
@@ -59,7 +59,7 @@ import {
   toRecord,
   toSaved,
 } from "./library/results.ts";
-import { asCompleted, callListener, finishFor, locationsOf, readStarted } from "./library/run.ts";
+import { asCompleted, callListener, finishWithListeners, locationsOf, readStarted } from "./library/run.ts";
 import { readCost } from "./protocol/schema.ts";
 import { plainText } from "./protocol/text.ts";
 import { checkBaseUrl, readAllowedOrigin } from "./protocol/url.ts";
@@ -250,7 +250,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
     });
     try {
       callListener(callOptions.onStarted, started);
-      const finished = await finishFor(attempt, callOptions);
+      const finished = await finishWithListeners(attempt, callOptions);
       const { file, videoUrl } = locationsOf(finished);
       const savedContent = finished.kind === "saved" ? finished.content : undefined;
       const content =
@@ -288,7 +288,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
       if (typeof output === "string") {
         const outputPath = outputPathOf(output) ?? "";
         return withAttempt(id, { ...callOptions, outputPath, signal }, async (attempt) => {
-          const finished = await finishFor(attempt, callOptions);
+          const finished = await finishWithListeners(attempt, callOptions);
           if (finished.kind !== "saved") throw existsError(locationsOf(finished).file ?? outputPath);
           return { ...toCompleted(finished), ...toSaved(finished) };
         });
@@ -302,7 +302,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
       };
       // A temporary file, as for standard output.
       return withAttempt(id, { ...callOptions, outputPath: "-", signal }, async (attempt) => {
-        const finished = await finishFor(attempt, { ...callOptions, take });
+        const finished = await finishWithListeners(attempt, { ...callOptions, take });
         return { ...toCompleted(asCompleted(finished)), ...(bytes && { bytes }) };
       });
     });
@@ -322,7 +322,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
     try {
       const outputPath = path === "-" ? undefined : path;
       const finished = await withAttempt(id, { ...callOptions, outputPath }, (attempt) =>
-        finishFor(attempt, callOptions),
+        finishWithListeners(attempt, callOptions),
       );
       const { file, videoUrl } = locationsOf(finished);
       return { id, idempotencyKey, file, videoUrl, error: undefined };
@@ -345,7 +345,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
     follow: (id, callOptions = {}) =>
       track({ name: "follow", id, callOptions }, async (signal) =>
         withAttempt(id, { ...callOptions, signal }, async (attempt) =>
-          toCompleted(asCompleted(await finishFor(attempt, callOptions))),
+          toCompleted(asCompleted(await finishWithListeners(attempt, callOptions))),
         ),
       ),
     download: download as Client["download"],
@@ -428,7 +428,7 @@ type StartOnceOptions = GenerateOptions & { noWait: boolean; signal: AbortSignal
 
 /** Batches and MCP servers resume their own starts. */
 function isUnfinishedStart(entry: Entry): entry is Entry & { id: string } {
-  return entry.id !== undefined && entry.batch === undefined && entry.mcp !== true && isOpen(entry);
+  return entry.id !== undefined && entry.batch === undefined && entry.mcp !== true && isUndelivered(entry);
 }
 
 /** In the library, "-" is the name of a file and not standard output. */

@@ -1,4 +1,4 @@
-import { type Entry, isOpen } from "../client/ledger/history.ts";
+import { type Entry, isUndelivered } from "../client/ledger/history.ts";
 import type { Journal } from "../client/ledger/journal.ts";
 import { isStarted, type StartedEntry } from "../client/ledger/policy.ts";
 import { findNewest, readEntries, scanEntries } from "../client/ledger/search.ts";
@@ -142,7 +142,7 @@ export async function locateGenerations(
       return locate(newest ?? (await findLast(journal, isStartThere)));
     },
     findOpen: async () =>
-      distinct((await readStarted()).filter(isOpen))
+      distinct((await readStarted()).filter(isUndelivered))
         .map(locate)
         .reverse(),
   };

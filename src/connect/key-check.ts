@@ -1,6 +1,6 @@
 import { createApi } from "../client/http/api.ts";
 import { askOnce } from "../client/http/ask.ts";
-import { describeReply, isByGateway, type Reply } from "../client/http/reply.ts";
+import { describeReply, isFromGateway, type Reply } from "../client/http/reply.ts";
 import type { Io } from "../io.ts";
 import { isRecord } from "../protocol/json.ts";
 import { isTransient } from "../protocol/status.ts";
@@ -34,7 +34,7 @@ export async function tryKey({ baseUrl, apiKey, limitMs }: TryOptions, io: Io): 
 
 function verdictOf(reply: Reply): KeyCheck["verdict"] {
   const { status, json } = reply;
-  if (isByGateway(reply)) return "unusual";
+  if (isFromGateway(reply)) return "unusual";
   if (status === 401 || status === 403) return "denied";
   if (isTransient(status)) return "unavailable";
   if (isRecord(json) && (status < 300 || status === 404)) return "accepted";

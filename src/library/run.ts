@@ -29,7 +29,10 @@ type FinishListeners = Pick<DownloadOptions, "onState" | "onProgress"> & {
 };
 
 /** Follows a generation until it ends, and records the result as delivered. Rejects as `finish` and `take` do. */
-export async function finishFor(attempt: Attempt, { onState, onProgress, take }: FinishListeners): Promise<Finished> {
+export async function finishWithListeners(
+  attempt: Attempt,
+  { onState, onProgress, take }: FinishListeners,
+): Promise<Finished> {
   const finished = await finish(attempt, {
     state: (status, percent) => callListener(onState, status, percent),
     progress: (...args) => callListener(onProgress, ...args),

@@ -1,6 +1,6 @@
 import { readdir } from "node:fs/promises";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { stopsOthers } from "../../client/ledger/attempt.ts";
+import { blocksRestart } from "../../client/ledger/attempt.ts";
 import type { Entry } from "../../client/ledger/history.ts";
 import { journalIn, storageFolder } from "../../connect/storage.ts";
 import type { Io } from "../../io.ts";
@@ -36,7 +36,7 @@ const completedName: Record<JournalNames, (entry: Entry) => string | undefined> 
   "unfinished ids": ({ id, status, file }) =>
     status === "processing" || (status === "completed" && file === undefined) ? id : undefined,
   "saved ids": ({ id, file }) => (file === undefined || file === "-" ? undefined : id),
-  "unclear attempts": ({ attempt, state, dismissed }) => (stopsOthers(state) && !dismissed ? attempt : undefined),
+  "unclear attempts": ({ attempt, state, dismissed }) => (blocksRestart(state) && !dismissed ? attempt : undefined),
 };
 
 /** The newest names in the journal, each with its status, model and prompt. Names that need quotes in a shell are left out. */

@@ -1,6 +1,6 @@
 import { basename, resolve } from "node:path";
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import { statuses, stopsOthers } from "../../client/ledger/attempt.ts";
+import { blocksRestart, statuses } from "../../client/ledger/attempt.ts";
 import { findUnfollowed, listAttempts } from "../../client/ledger/attempts.ts";
 import type { Entry } from "../../client/ledger/history.ts";
 import type { Journal } from "../../client/ledger/journal.ts";
@@ -296,7 +296,7 @@ async function dismissAttempt(typed: string, journal: Journal, { io, output }: P
     // Read again: the process may have written its outcome just before it ended.
     const entry = await findEntry(typed, journal, io);
     const lease = entry.state === "sending" ? await journal.leaseOf(entry.attempt) : "dead";
-    if (!stopsOthers(entry.state) || lease !== "dead")
+    if (!blocksRestart(entry.state) || lease !== "dead")
       throw usage(`${typed} is ${entry.status}: only an attempt with the status unknown or lost can be dismissed.`);
     await dismiss(entry, { journal, targets: createTargets(journal, io) });
     return entry.attempt;

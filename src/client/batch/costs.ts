@@ -1,7 +1,7 @@
 import { VidgenError } from "../../errors.ts";
 import type { AcceptedStart, StartRequest } from "../../protocol/schema.ts";
 import type { Service } from "../generation/service.ts";
-import { stopsOthers } from "../ledger/attempt.ts";
+import { blocksRestart } from "../ledger/attempt.ts";
 import { type Entry, isPaidBy } from "../ledger/history.ts";
 import { isComparable, kindOfRequest, readBalance, readPrices, readUsdPrices } from "../ledger/price.ts";
 
@@ -120,7 +120,7 @@ export function createCosts(
     if (cost === undefined) spentUsd = undefined;
   }
 
-  const paidEntries = earlier.filter(({ id, state }) => id !== undefined || stopsOthers(state));
+  const paidEntries = earlier.filter(({ id, state }) => id !== undefined || blocksRestart(state));
   for (const entry of paidEntries) {
     const { request, state, id, credits, balance_fell } = entry;
     const kind = charge(request, isPaidBy(account, entry) ? entry : { ...entry, remaining_credits: undefined });

@@ -2,7 +2,7 @@ import { VidgenError } from "../../errors.ts";
 import type { Disk } from "../../io.ts";
 import { shorten } from "../../protocol/text.ts";
 import { redactValue } from "../http/redaction.ts";
-import { stopsOthers } from "../ledger/attempt.ts";
+import { blocksRestart } from "../ledger/attempt.ts";
 import { hasContent } from "../ledger/content.ts";
 import type { Entry } from "../ledger/history.ts";
 import { isSameExcept, isStarted } from "../ledger/policy.ts";
@@ -89,7 +89,7 @@ export function checkChanged(
     if (row.state.kind !== "new" || row.typed === undefined) continue;
     for (const entry of unfinished) {
       if (entry.typed !== row.typed || !isChanged(row, entry, redact)) continue;
-      if (!retryUnknown || !stopsOthers(entry.state)) throw changedRowError(row, entry);
+      if (!retryUnknown || !blocksRestart(entry.state)) throw changedRowError(row, entry);
       row.state.dismissed.push(entry);
     }
   }
@@ -149,7 +149,7 @@ async function decideState(row: KeyedRow, attempts: Entry[], options: PlanOption
   // A running attempt has no id if somebody edited its line.
   if (kind === "unknown" || kind === "lost" || !isStarted(attempt)) {
     if (!options.retryUnknown) return { kind: kind === "lost" ? kind : "unknown", attempt };
-    return { kind: "new", dismissed: attempts.filter(({ state }) => stopsOthers(state)) };
+    return { kind: "new", dismissed: attempts.filter(({ state }) => blocksRestart(state)) };
   }
   return (await isDone(row, attempt, disk))
     ? { kind: "done", id: attempt.id, file: attempt.file }

@@ -1,7 +1,7 @@
 import type { CommandErrorCode } from "../../errors.ts";
 import { type HolderIo, readHolder } from "../../lease.ts";
 import { isGeneralRefusal } from "../generation/events.ts";
-import { type AttemptState, type Status, statusOf, stopsOthers } from "../ledger/attempt.ts";
+import { type AttemptState, blocksRestart, type Status, statusOf } from "../ledger/attempt.ts";
 import { type Entry, foldEntry, type RunLine } from "../ledger/history.ts";
 import { mergeAttempts } from "./ledger.ts";
 import { readRedos } from "./redo-lines.ts";
@@ -99,7 +99,7 @@ export function groupByRow(attempts: readonly Entry[]): Map<string, Entry[]> {
  * is not enough, because with wrong clocks a refused attempt may come after a paid one.
  */
 export function findDeciding(attempts: readonly Entry[]): Entry | undefined {
-  return attempts.findLast(isPaid) ?? attempts.findLast(({ state }) => stopsOthers(state)) ?? attempts.at(-1);
+  return attempts.findLast(isPaid) ?? attempts.findLast(({ state }) => blocksRestart(state)) ?? attempts.at(-1);
 }
 
 /** Whether an attempt has a video, or will get one. */

@@ -3,7 +3,7 @@ import { asVidgenError, VidgenError } from "../../errors.ts";
 import { type CompletedGeneration, readCost, type WireGeneration } from "../../protocol/schema.ts";
 import { nextState } from "../ledger/attempt.ts";
 import type { Content } from "../ledger/content.ts";
-import { type Entry, isOpen, isPaidBy, type JournalLine } from "../ledger/history.ts";
+import { type Entry, isPaidBy, isUndelivered, type JournalLine } from "../ledger/history.ts";
 import { chargedOf, creditsOf, withCharge } from "../ledger/price.ts";
 import { claimOutput, clear, releaseOf, type WaitOptions } from "../save/claim.ts";
 import { writeInfo } from "../save/info.ts";
@@ -255,7 +255,7 @@ export async function explainNotFound(
     const hint = chargedOf(entry, service) === "no" ? `${again}.` : `${again}, and is charged.`;
     return new VidgenError("not_found", `The video of ${id} was deleted.`, { id, httpStatus: error.httpStatus, hint });
   }
-  if (!isOpen(entry)) return error;
+  if (!isUndelivered(entry)) return error;
   await record(service, { kind: "lost", id });
   const message = `The service accepted generation ${id} but no longer knows it: the generation is lost.`;
   const charged = chargedOf(entry, service) === "no" ? "" : "It was charged. ";

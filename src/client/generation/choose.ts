@@ -3,7 +3,14 @@ import type { StartRequest } from "../../protocol/schema.ts";
 import type { Take } from "../ledger/history.ts";
 import { recordOutput } from "../ledger/identity.ts";
 import type { Lock } from "../ledger/journal.ts";
-import { type Choice, choose, chooseRun, type Earlier, type RunChoice, type Wanted } from "../ledger/policy.ts";
+import {
+  type Choice,
+  choose,
+  chooseRun,
+  type Earlier,
+  type RunChoice,
+  type WantedGeneration,
+} from "../ledger/policy.ts";
 import { recordedRequest, type Service } from "./service.ts";
 
 /** The part of a service that is needed to choose. */
@@ -32,7 +39,7 @@ export type ChooseOptions = {
 };
 
 /** A start in the form that is compared with earlier attempts, and recorded. */
-export type WantedStart = Omit<Wanted, "now" | "earlier"> & Pick<ChooseOptions, "earlier">;
+export type WantedStart = Omit<WantedGeneration, "now" | "earlier"> & Pick<ChooseOptions, "earlier">;
 
 /** Prepares a start for the comparison with earlier attempts. Throws `usage` for an invalid key. */
 export async function wantedOf(chooser: Chooser, request: StartRequest, options: ChooseOptions): Promise<WantedStart> {

@@ -4,8 +4,8 @@ import { lacksCredits } from "../../protocol/credits.ts";
 import { isRecord } from "../../protocol/json.ts";
 import { errorText, normalizeGeneration, readGeneration, saysNo, type WireGeneration } from "../../protocol/schema.ts";
 import type { Api } from "../http/api.ts";
-import { askAgain, askOnce, type NoAnswer, noAnswerOf } from "../http/ask.ts";
-import { errorCode, isByGateway, type Reply, refusal } from "../http/reply.ts";
+import { askOnce, asNoAnswer, type NoAnswer, retryUntilAnswered } from "../http/ask.ts";
+import { errorCode, isFromGateway, type Reply, refusal } from "../http/reply.ts";
 import type { RetryIo } from "../http/retry.ts";
 
 /** The result of one poll; `refused` is an error that the service answered. */
@@ -38,7 +38,7 @@ export async function pollUntilAnswered(
   signal: AbortSignal,
   onNote: (text: string) => void,
 ): Promise<WireGeneration> {
-  const result = await askAgain(() => poll(api, id, clock, signal), { signal, onNote }, clock);
+  const result = await retryUntilAnswered(() => poll(api, id, clock, signal), { signal, onNote }, clock);
   if (result.kind === "generation") return result.generation;
   if (result.kind === "refused") throw result.error;
   const { status: httpStatus, headers } = result.reply ?? {};
@@ -76,12 +76,12 @@ function readPoll(reply: Reply, { id, baseUrl }: { id: string; baseUrl: string }
     };
   }
   // A 404 without JSON comes from a gateway, as during a deployment, and says nothing about the generation.
-  if (status === 404 || isByGateway(reply)) return noAnswerOf(reply, clock);
+  if (status === 404 || isFromGateway(reply)) return asNoAnswer(reply, clock);
   const generation = status < 300 && reply.cut === undefined ? readGeneration(reply.json, id) : undefined;
   if (generation) return { kind: "generation", generation: normalizeGeneration(generation, baseUrl) };
   const isReasonedNo = saysNo(reply.json) && errorText(reply.json) !== undefined;
   // A poll is free, and a paid generation continues without credits, so an answer about credits counts as an outage.
-  if ((status >= 300 || isReasonedNo) && lacksCredits(reply)) return noAnswerOf(reply, clock);
+  if ((status >= 300 || isReasonedNo) && lacksCredits(reply)) return asNoAnswer(reply, clock);
   if (status >= 300 || isReasonedNo) return { kind: "refused", error: refusal(reply).with({ id }) };
   return { kind: "no answer", reason: `an unusable response (HTTP ${status})`, reply };
 }

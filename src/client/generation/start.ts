@@ -1,6 +1,6 @@
 import { asVidgenError, beforePaying, VidgenError } from "../../errors.ts";
 import type { AcceptedStart, StartRequest } from "../../protocol/schema.ts";
-import { stopsOthers } from "../ledger/attempt.ts";
+import { blocksRestart } from "../ledger/attempt.ts";
 import type { DatedLine, Entry, JournalLine } from "../ledger/history.ts";
 import type { FileIdentity } from "../ledger/identity.ts";
 import type { AttemptLease, Journal, Lock } from "../ledger/journal.ts";
@@ -15,7 +15,7 @@ import {
 import { withCharge } from "../ledger/price.ts";
 import { findByPrompt, findLine } from "../ledger/search.ts";
 import { withdraw } from "../ledger/withdraw.ts";
-import { claimOutput, dismiss, releaseOf, untilFree, type WaitOptions } from "../save/claim.ts";
+import { claimOutput, dismiss, releaseOf, type WaitOptions, waitUntilFree } from "../save/claim.ts";
 import type { ClaimOptions, Target } from "../save/target.ts";
 import { type Attempt, createAttempt, type FinishOptions } from "./attempt.ts";
 import { type ChooseOptions, chooseStart, chooseTakes, type WantedStart, wantedOf } from "./choose.ts";
@@ -121,7 +121,7 @@ export async function start(
 async function dismissEarlier(service: Service, { attempt, key }: Intent): Promise<void> {
   try {
     for (const entry of await entriesOfKey(service, key)) {
-      const isOpen = entry.attempt !== attempt && stopsOthers(entry.state) && !entry.dismissed;
+      const isOpen = entry.attempt !== attempt && blocksRestart(entry.state) && !entry.dismissed;
       if (isOpen && (await service.journal.leaseOf(entry.attempt)) === "dead") await dismiss(entry, service);
     }
   } catch (error) {
@@ -227,7 +227,7 @@ function underLock<Result>(
     return journal.lock(work, signal);
   };
   const message = "Another process is still starting the same request. Nothing was sent.";
-  return untilFree(tryOnce, { timeoutMs, signal, note, message }, io);
+  return waitUntilFree(tryOnce, { timeoutMs, signal, note, message }, io);
 }
 
 /**

@@ -19,7 +19,7 @@ export type Api = {
   cancel(id: string, signal: AbortSignal): Promise<Reply>;
   /** DELETE /v1/videos/{id}, which only `vidgen serve` has: deletes an ended generation, cancels a running one. Rejects as `fetch` does. */
   remove(id: string, signal: AbortSignal): Promise<Reply>;
-  /** The same service, where its owner asks about generations of another account. Only `vidgen serve` has accounts. */
+  /** The same service, for requests of its owner about the generations of another account. Only `vidgen serve` has accounts. */
   forAccount(account: string): Api;
   /** GET /v1/models, with prices, which only `vidgen serve` has. Rejects as `fetch` does. */
   models(signal: AbortSignal): Promise<Reply>;
@@ -34,9 +34,10 @@ export type SendStartOptions = Pick<FetchInit, "signal" | "unsentSignal" | "befo
 /** The batch of a start, and its number of rows. */
 export type Label = { name: string; size: number };
 
+/** `key` is the Idempotency-Key of a POST. */
 export type AccountsRequest = { body?: object | undefined; key?: string | undefined; signal: AbortSignal };
 
-const noGeneration = "00000000-0000-4000-8000-000000000000";
+const nonexistentId = "00000000-0000-4000-8000-000000000000";
 
 type ApiOptions = {
   baseUrl: string;
@@ -49,35 +50,37 @@ type ApiOptions = {
 /** The service's endpoints over `fetch`. The key, which is optional, is sent only to `baseUrl`, because redirects are not followed. */
 export function createApi(options: ApiOptions): Api {
   const { baseUrl, apiKey, account, fetch } = options;
-  const of = (separator: "?" | "&") =>
+  const accountQuery = (separator: "?" | "&") =>
     account === undefined ? "" : `${separator}account=${encodeURIComponent(account)}`;
   const headers = {
     ...(apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` }),
     Accept: "application/json",
     "Accept-Encoding": "identity",
   };
-  const access = isPlainHttp(baseUrl) ? { isPrivateOnly: true } : {};
+  const restriction = isPlainHttp(baseUrl) ? { isPrivateOnly: true } : {};
   const send = async (path: string, init: FetchInit) =>
-    readReply(await fetch(baseUrl + path, { ...init, ...access, headers: { ...headers, ...init.headers } }));
+    readReply(await fetch(baseUrl + path, { ...init, ...restriction, headers: { ...headers, ...init.headers } }));
   const status = (id: string, signal: AbortSignal) =>
-    send(`/api/generation-status?id=${encodeURIComponent(id)}${of("&")}`, { signal });
+    send(`/api/generation-status?id=${encodeURIComponent(id)}${accountQuery("&")}`, { signal });
   return {
     baseUrl,
-    start: (request, attempt, { label, ...signals }) => {
+    start: (request, attempt, { label, ...sendOptions }) => {
       const init = startInit(request, attempt);
-      return send("/api/generate", { ...signals, ...init, headers: { ...init.headers, ...labelHeaders(label) } });
+      return send("/api/generate", { ...sendOptions, ...init, headers: { ...init.headers, ...labelHeaders(label) } });
     },
     status,
-    probe: (signal) => status(noGeneration, signal),
-    cancel: (id, signal) => send(`/api/cancel?id=${encodeURIComponent(id)}${of("&")}`, { method: "POST", signal }),
-    remove: (id, signal) => send(`/v1/videos/${encodeURIComponent(id)}${of("?")}`, { method: "DELETE", signal }),
+    probe: (signal) => status(nonexistentId, signal),
+    cancel: (id, signal) =>
+      send(`/api/cancel?id=${encodeURIComponent(id)}${accountQuery("&")}`, { method: "POST", signal }),
+    remove: (id, signal) =>
+      send(`/v1/videos/${encodeURIComponent(id)}${accountQuery("?")}`, { method: "DELETE", signal }),
     forAccount: (account) => createApi({ ...options, account }),
     models: (signal) => send("/v1/models", { signal }),
     accounts: (path, { body, key, signal }) => send(`/accounts${path}`, { signal, ...(body && postInit(body, key)) }),
   };
 }
 
-/** The start request, without the key. */
+/** The start request, without the API key. */
 export function startInit(request: StartRequest, attempt: string) {
   return postInit(request, attempt);
 }

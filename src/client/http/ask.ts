@@ -22,8 +22,8 @@ type SendRequest = (signal: AbortSignal) => Promise<Reply>;
 const defaultPatienceMs = 30_000;
 const replyLimitMs = 60_000;
 
-/** Describes a reply that does not answer the request, such as that of a gateway. */
-export function noAnswerOf(reply: Reply, { date }: Pick<Clock, "date">): NoAnswer {
+/** Turns a reply that does not answer the request, such as that of a gateway, into a `NoAnswer`. */
+export function asNoAnswer(reply: Reply, { date }: Pick<Clock, "date">): NoAnswer {
   return {
     kind: "no answer",
     reason: describeReply(reply),
@@ -41,7 +41,7 @@ export async function askOnce(
   const limit = clock.limit(limitMs, signal, new Error(`no response within ${limitMs / 1000} s`));
   try {
     const reply = await send(limit.signal);
-    return isTransient(reply.status) ? noAnswerOf(reply, clock) : { kind: "reply", reply };
+    return isTransient(reply.status) ? asNoAnswer(reply, clock) : { kind: "reply", reply };
   } catch (cause) {
     signal.throwIfAborted();
     const isFinal = isFinalConnectFailure(systemCode(cause), baseUrl);
@@ -53,12 +53,15 @@ export async function askOnce(
 
 type RetryOptions = { signal: AbortSignal; patienceMs?: number | undefined; onNote?(text: string): void };
 
-/** Retries without an answer for `patienceMs`, and notes each retry. Rejects as `ask` does, or with the signal's reason. */
-export async function askAgain<Answer extends { kind: "reply" | "generation" | "refused" }>(
-  ask: () => Promise<Answer | NoAnswer>,
+/**
+ * Calls `ask` until it returns an answer, for at most `patienceMs`, and notes each retry. An answer is a reply, or what a caller has read from one.
+ * Rejects as `ask` does, or with the signal's reason.
+ */
+export async function retryUntilAnswered<Usable extends { kind: "reply" | "generation" | "refused" }>(
+  ask: () => Promise<Usable | NoAnswer>,
   { signal, patienceMs = defaultPatienceMs, onNote }: RetryOptions,
   clock: RetryIo,
-): Promise<Answer | NoAnswer> {
+): Promise<Usable | NoAnswer> {
   const end = clock.now() + patienceMs;
   for (let failures = 0; ; failures++) {
     const answer = await ask();
@@ -84,5 +87,5 @@ export function askPatiently(
     if (answer.kind === "no answer" || answer.reply.cut === undefined) return answer;
     return { kind: "no answer", reason: describeFailure(answer.reply.cut), reply: answer.reply };
   };
-  return askAgain(ask, options, clock);
+  return retryUntilAnswered(ask, options, clock);
 }

@@ -80,7 +80,7 @@ async function open({ isSecure, host, port }: Peer, { signal, tunnel, lookup }: 
   const to = { host, port, ...(lookup && { lookup }) };
   const tls = { ...(tunnel && { socket: tunnel }), ALPNProtocols: ["http/1.1"], servername: isIP(host) ? "" : host };
   const socket = isSecure ? connectTls({ ...to, ...tls }) : connectTcp(to);
-  // Ignored here, because the user of the connection sees its end anyway.
+  // Without a listener, an error would end the process. Whoever uses the connection sees that it has ended.
   socket.on("error", () => {});
   await waitForEvent(socket, isSecure ? "secureConnect" : "connect", { socket, host, signal });
   return socket.setNoDelay(true).setKeepAlive(true, keepAliveMs);
@@ -92,9 +92,9 @@ async function openTunnel(proxy: HttpProxy, target: string, signal?: AbortSignal
   const headers = { Host: target, ...(authorization !== undefined && { "Proxy-Authorization": authorization }) };
   const peer = peerOf(url);
   const socket = await open(peer, { signal });
-  const asking = request({ method: "CONNECT", path: target, headers, createConnection: () => socket });
-  asking.on("error", () => {});
-  const [{ statusCode }] = await waitForEvent(asking.end(), "connect", { socket, host: peer.host, signal });
+  const connectRequest = request({ method: "CONNECT", path: target, headers, createConnection: () => socket });
+  connectRequest.on("error", () => {});
+  const [{ statusCode }] = await waitForEvent(connectRequest.end(), "connect", { socket, host: peer.host, signal });
   if (statusCode === 200) return socket;
   socket.destroy();
   throw tunnelError(proxy, target, statusCode);
@@ -102,20 +102,23 @@ async function openTunnel(proxy: HttpProxy, target: string, signal?: AbortSignal
 
 type WaitOptions = { socket: Socket; host: string; signal?: AbortSignal | undefined };
 
-/** Waits for an event. On an error, abort or timeout the connection is closed. */
+/**
+ * Waits for an event, at most `lookupLimitMs` for the address of the host, and at most `silenceLimitMs` for each later step. On an error, abort or
+ * timeout the connection is closed.
+ */
 async function waitForEvent(emitter: EventEmitter, event: string, { socket, host, signal }: WaitOptions) {
-  let isLookup = socket.connecting && isIP(host) === 0;
+  let isLookingUp = socket.connecting && isIP(host) === 0;
   const onLookup = () => {
-    isLookup = false;
+    isLookingUp = false;
     socket.setTimeout(silenceLimitMs);
   };
   const onSilence = () =>
     void socket.destroy(
-      isLookup
+      isLookingUp
         ? lookupFailure(host, "EAI_AGAIN")
         : failure(`${host} did not respond within ${silenceLimitMs / 1000} s`, "ETIMEDOUT"),
     );
-  socket.once("lookup", onLookup).setTimeout(isLookup ? lookupLimitMs : silenceLimitMs, onSilence);
+  socket.once("lookup", onLookup).setTimeout(isLookingUp ? lookupLimitMs : silenceLimitMs, onSilence);
   try {
     return await once(emitter, event, { signal });
   } catch (error) {
@@ -133,9 +136,9 @@ function lookupFailure(host: string, code: string): Error {
 }
 
 function notPrivateError(host: string, address: string): Error {
-  const found = host === address ? address : `${host} is ${address}, which`;
+  const subject = host === address ? address : `${host} is ${address}, which`;
   return failure(
-    `${found} is not in a private network, and plain http would show the key on the way`,
+    `${subject} is not in a private network, and plain http would show the key on the way`,
     "ERR_NOT_PRIVATE",
   );
 }

@@ -31,19 +31,19 @@ export function decodeBody(body: AsyncIterable<Uint8Array>, header: string): Asy
   const listed = header.toLowerCase().split(",");
   const names = listed.map((name) => name.trim()).filter((name) => name !== "" && name !== "identity");
   if (names.length === 0 || names.length > maxCodings || !names.every(isKnownCoding)) return body;
-  const used = names.reverse().map((name) => codings[name]);
-  const kept: Uint8Array[] = [];
+  const decoders = names.reverse().map((name) => codings[name]);
+  const keptChunks: Uint8Array[] = [];
   let length = 0;
   const keep = async function* () {
     for await (const chunk of body) {
-      if (length < maxReplyBytes) kept.push(chunk);
+      if (length < maxReplyBytes) keptChunks.push(chunk);
       length += chunk.byteLength;
       yield chunk;
     }
   };
-  const begin: Readable = Readable.from(keep());
-  const decoded = used.reduce((from, { create }) => pipeline(from, create(), () => {}), begin);
-  return passOn(decoded, () => used.reduce(decodeBeginning, Buffer.concat(kept)));
+  const source: Readable = Readable.from(keep());
+  const decoded = decoders.reduce((stream, { create }) => pipeline(stream, create(), () => {}), source);
+  return passOn(decoded, () => decoders.reduce(decodeBeginning, Buffer.concat(keptChunks)));
 }
 
 function isKnownCoding(name: string): name is keyof typeof codings {

@@ -20,7 +20,7 @@ const unlimitedBytes = Number.MAX_SAFE_INTEGER;
  * passes `nodeVersion`, which permits setting a V8 flag, because a library must not change its process.
  */
 export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetch"] {
-  let loading: ReturnType<typeof loadFree> | undefined;
+  let loading: ReturnType<typeof loadFreeSender> | undefined;
   return async (url, init = {}) => {
     if (init.method === "POST") {
       const { postPaid } = await import("./paid.ts").catch((error) => {
@@ -29,7 +29,7 @@ export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetc
       return createResponse(await postPaid(url, init, env));
     }
     try {
-      loading ??= loadFree(env, nodeVersion);
+      loading ??= loadFreeSender(env, nodeVersion);
       const sendFree = await loading.catch((error) => {
         loading = undefined;
         throw error;
@@ -47,8 +47,8 @@ function createResponse({ statusCode, headers, body }: RawReply): HttpResponse {
   return { status: statusCode, headers: { get }, body, text };
 }
 
-/** Loads undici, and returns a function that sends a free request. */
-async function loadFree(env: Io["env"], nodeVersion: string) {
+/** Loads undici, and returns a function that sends a request that costs nothing. */
+async function loadFreeSender(env: Io["env"], nodeVersion: string) {
   if (nodeVersion.startsWith("20.")) keepParserUnoptimized();
   // Imported by its file: Bun replaces the module "undici" with an incomplete one.
   const { Agent } = await import("undici/index.js");
@@ -66,11 +66,11 @@ async function loadFree(env: Io["env"], nodeVersion: string) {
   const forStatus = new Agent({ connect: createConnector(false), connections: maxStatusConnections });
   // A separate agent, so that only checked connections are reused.
   const forPrivate = new Agent({ connect: createConnector(true), connections: maxStatusConnections });
-  // Videos use other connections, so that a long download does not delay status requests.
+  // Videos, which are requested without the key, use other connections, so that a long download does not delay status requests.
   const forVideos = new Agent({ connect: createConnector(false) });
   return async (url: string, init: FetchInit): Promise<RawReply> => {
-    const keyed = init.isPrivateOnly ? forPrivate : forStatus;
-    const agent = init.headers?.Authorization === undefined ? forVideos : keyed;
+    const agentWithKey = init.isPrivateOnly ? forPrivate : forStatus;
+    const agent = init.headers?.Authorization === undefined ? forVideos : agentWithKey;
     const { statusCode, headers, body } = await unlessAborted(agent.request(optionsOf(url, init)), init.signal);
     // Without a reader, an error of the body would end the process.
     body.on("error", () => {});

@@ -50,10 +50,10 @@ export async function postPaid(address: string, init: FetchInit, env: Io["env"])
 /** Creates the request. Nothing is written before the body. Throws for an invalid header. */
 function createPost(
   url: URL,
-  { headers: given }: FetchInit,
+  { headers: ownHeaders }: FetchInit,
   { length, socket, signal }: { length: number; socket: Socket; signal: AbortSignal },
 ): ClientRequest {
-  const headers = { Host: url.host, "User-Agent": "vidgen", ...given, "Content-Length": length };
+  const headers = { Host: url.host, "User-Agent": "vidgen", ...ownHeaders, "Content-Length": length };
   const path = url.pathname + url.search;
   return request({ method: "POST", path, headers, signal, createConnection: () => socket });
 }
@@ -62,24 +62,24 @@ function createPost(
 function writeBody(post: ClientRequest, body: Uint8Array, onUpload: (bytesLeft: number) => void = () => {}): void {
   const part = body.subarray(0, partBytes);
   const rest = body.subarray(partBytes);
-  const onTaken = (error?: Error | null) => {
+  const onAccepted = (error?: Error | null) => {
     if (error) return;
     onUpload(rest.length);
     if (rest.length > 0) writeBody(post, rest, onUpload);
   };
-  if (rest.length > 0) post.write(part, onTaken);
-  else post.end(part, onTaken);
+  if (rest.length > 0) post.write(part, onAccepted);
+  else post.end(part, onAccepted);
 }
 
 /** Resolves with a reply once its head has arrived. */
-function replyTo(sent: ClientRequest, signal: AbortSignal): Promise<RawReply> {
+function replyTo(post: ClientRequest, signal: AbortSignal): Promise<RawReply> {
   return new Promise((resolve, reject) => {
-    sent.once("response", (reply) => {
+    post.once("response", (reply) => {
       const { statusCode = 0, headers } = reply;
       resolve({ statusCode, headers, body: decodeBody(readBody(reply, signal), headers["content-encoding"] ?? "") });
     });
-    sent.on("error", reject);
-    sent.once("close", () => reject(new Error("the connection was closed without a response")));
+    post.on("error", reject);
+    post.once("close", () => reject(new Error("the connection was closed without a response")));
   });
 }
 

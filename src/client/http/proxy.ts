@@ -16,13 +16,13 @@ export type HttpProxy = {
  */
 export function findProxy(url: URL, env: Io["env"]): HttpProxy | undefined {
   const setting = findSetting(url, env);
-  return setting === undefined || isUnused(setting) ? undefined : readProxy(setting);
+  return setting === undefined || isIgnoredSocks(setting) ? undefined : readProxy(setting);
 }
 
 /** The note and hint if ALL_PROXY applies to a URL but cannot be used; else `undefined`. */
 export function unusedProxy(url: URL, env: Io["env"]): { says: string; fix: string } | undefined {
   const setting = findSetting(url, env);
-  if (setting === undefined || !isUnused(setting)) return undefined;
+  if (setting === undefined || !isIgnoredSocks(setting)) return undefined;
   return {
     says: `${setting.variable} names a SOCKS proxy, which vidgen cannot use: it connects directly.`,
     fix: "If you need a proxy, set HTTPS_PROXY to an http one.",
@@ -35,13 +35,13 @@ function findSetting(url: URL, env: Io["env"]): ProxySetting | undefined {
   const ofHttps = url.protocol === "https:" ? ["https_proxy", "HTTPS_PROXY"] : [];
   const variables = [...ofHttps, "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
   const variable = variables.find((name) => env[name]?.trim());
-  if (variable === undefined || isLoopback(url.hostname) || isException(url, env.no_proxy || env.NO_PROXY || ""))
+  if (variable === undefined || isLoopback(url.hostname) || isInNoProxy(url, env.no_proxy || env.NO_PROXY || ""))
     return undefined;
   return { variable, value: env[variable]?.trim() ?? "" };
 }
 
-/** Desktops set ALL_PROXY to a SOCKS proxy for programs that support it; the other variables are for http proxies only. */
-function isUnused({ variable, value }: ProxySetting): boolean {
+/** Whether ALL_PROXY names a SOCKS proxy, which is ignored: desktops set it for the programs that support SOCKS. */
+function isIgnoredSocks({ variable, value }: ProxySetting): boolean {
   return variable.toLowerCase() === "all_proxy" && /^socks\w*:\/\//i.test(value);
 }
 
@@ -62,24 +62,26 @@ function readProxy({ variable, value }: ProxySetting): HttpProxy {
     const login = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
     return { variable, url, authorization: `Basic ${Buffer.from(login).toString("base64")}` };
   } catch {
-    const what = `the user name or password in ${variable} has a % that encodes nothing`;
-    throw proxyError(`${what}: write it as %25`, "ERR_INVALID_PROXY");
+    throw proxyError(
+      `the user name or password in ${variable} has a % that encodes nothing: write it as %25`,
+      "ERR_INVALID_PROXY",
+    );
   }
 }
 
 /** The error for a proxy that did not connect to `target`. A refusal is final, because retries may lock the user's account at the proxy. */
 export function tunnelError({ variable, authorization }: HttpProxy, target: string, status: number | undefined): Error {
-  const said = `(HTTP ${status})`;
+  const suffix = `(HTTP ${status})`;
   if (status === 407 && authorization === undefined) {
     const form = `${variable}=http://user:password@host:port`;
-    return proxyError(`the proxy requires a user name and password: ${form} ${said}`, "ERR_PROXY_REFUSED");
+    return proxyError(`the proxy requires a user name and password: ${form} ${suffix}`, "ERR_PROXY_REFUSED");
   }
   if (status === 407)
-    return proxyError(`the proxy refused the user name and password in ${variable} ${said}`, "ERR_PROXY_REFUSED");
+    return proxyError(`the proxy refused the user name and password in ${variable} ${suffix}`, "ERR_PROXY_REFUSED");
   const isRefusal = status !== undefined && status >= 400 && status < 500 && ![408, 425, 429].includes(status);
   return isRefusal
-    ? proxyError(`the proxy in ${variable} refused to connect to ${target} ${said}`, "ERR_PROXY_REFUSED")
-    : proxyError(`the proxy in ${variable} could not connect to ${target} ${said}`, "ERR_PROXY_TUNNEL");
+    ? proxyError(`the proxy in ${variable} refused to connect to ${target} ${suffix}`, "ERR_PROXY_REFUSED")
+    : proxyError(`the proxy in ${variable} could not connect to ${target} ${suffix}`, "ERR_PROXY_TUNNEL");
 }
 
 /** The error for a plain http request whose key this proxy could read. */
@@ -99,21 +101,22 @@ function proxyError(message: string, code: string): Error {
   return Object.assign(new Error(message), { code });
 }
 
-function isException({ hostname, port, protocol }: URL, noProxy: string): boolean {
+function isInNoProxy({ hostname, port, protocol }: URL, noProxy: string): boolean {
   const host = hostname.replace(/^\[(.*)\]$/, "$1").replace(/\.$/, "");
   const actualPort = port || (protocol === "https:" ? "443" : "80");
   return noProxy
     .toLowerCase()
     .split(/[\s,]+/)
-    .some((entry) => isNamedBy(host, actualPort, entry));
+    .some((entry) => matchesEntry(host, actualPort, entry));
 }
 
 /** Whether an entry of NO_PROXY matches a host: by its name, a parent domain, its address, its network, or "*"; each may have a port. */
-function isNamedBy(host: string, port: string, entry: string): boolean {
+function matchesEntry(host: string, port: string, entry: string): boolean {
   // An IPv6 address can have a port only after brackets.
-  const [, written = "", only = port] = isIP(entry) === 6 ? ["", entry] : (/^(.*?)(?::(\d+))?$/.exec(entry) ?? []);
-  const name = written.replace(/\.$/, "");
-  if (only !== port) return false;
+  const [, entryHost = "", entryPort = port] =
+    isIP(entry) === 6 ? ["", entry] : (/^(.*?)(?::(\d+))?$/.exec(entry) ?? []);
+  const name = entryHost.replace(/\.$/, "");
+  if (entryPort !== port) return false;
   if (name === "*") return true;
   if (isIP(host) > 0) return isInNetwork(host, name.replace(/^\[(.*)\]$/, "$1"));
   const domain = name.replace(/^\*?\./, "");

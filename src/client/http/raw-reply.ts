@@ -9,7 +9,7 @@ export type ReadRaw = () => { status: number; body: Uint8Array } | undefined;
 /** Interim replies (RFC 9110, section 15.2), except 101, which switches to another protocol. */
 const interimReplies = /^(?:HTTP\/1\.[01] 1(?!01)\d\d.*?\r?\n\r?\n)+/s;
 
-/** The final reply. The size of a first chunk is not part of the body. */
+/** The final reply: its status, and its body without the line that states the size of a first chunk. */
 const finalReply = /^HTTP\/[\d.]+ (\d{3})\b.*?\r?\n\r?\n(?:[\da-f]+[ \t]*\r?\n)?(.+)/is;
 
 /** Keeps the bytes received on a connection, because Node drops the body of a reply whose head or first chunk is malformed. */
@@ -43,7 +43,7 @@ export async function* fallbackToRaw(body: AsyncIterable<Uint8Array>, readRaw: R
   }
 }
 
-/** A body that fails with `error` after these bytes. */
+/** A body that ends with `error` after these bytes. */
 export async function* breakOff(bytes: Uint8Array, error: unknown): AsyncGenerator<Uint8Array> {
   yield bytes;
   throw error;

@@ -15,15 +15,15 @@ const minSecret = 8;
  * encoded forms, in any letter case, and if `shorten` has cut it.
  */
 export function createRedaction() {
-  const hidden = new Map<string, Form[]>();
+  const formsBySecret = new Map<string, Form[]>();
   return {
     hide(secret: string): void {
-      if (secret.length >= minSecret) hidden.set(secret, formsOf(secret));
+      if (secret.length >= minSecret) formsBySecret.set(secret, formsOf(secret));
     },
     reveal(secret: string): void {
-      hidden.delete(secret);
+      formsBySecret.delete(secret);
     },
-    redact: (text: string): string => [...hidden.values()].flat().reduce(hideForm, text),
+    redact: (text: string): string => [...formsBySecret.values()].flat().reduce(hideForm, text),
   };
 }
 
@@ -35,7 +35,7 @@ function hideForm(text: string, { pattern, lower }: Form): string {
   return parts.map((part, i) => (i < parts.length - 1 ? hideBeginning(part, lower) : part)).join("…");
 }
 
-/** Hides the beginning of a secret at the end of a text. */
+/** Hides the beginning of a secret at the end of a text, where `shorten` has cut it. */
 function hideBeginning(text: string, lower: string): string {
   const end = text.slice(1 - lower.length).toLowerCase();
   for (let length = lower.length - 1; length >= minSecret; length--)
@@ -45,12 +45,12 @@ function hideBeginning(text: string, lower: string): string {
 
 /** A copy of a JSON value with all texts redacted. */
 export function redactValue<Value>(value: Value, redact: (text: string) => string): Value {
-  const redacted = (_: string, inner: unknown): unknown => {
+  const redactInner = (_: string, inner: unknown): unknown => {
     if (typeof inner === "string") return redact(inner);
     if (typeof inner !== "object" || inner === null || Array.isArray(inner)) return inner;
     return Object.fromEntries(Object.entries(inner).map(([name, each]) => [redact(name), each]));
   };
-  return JSON.parse(JSON.stringify(value, redacted));
+  return JSON.parse(JSON.stringify(value, redactInner));
 }
 
 /** A secret as it is, percent-encoded, in base64, and in JSON. */

@@ -20,7 +20,7 @@ export type Reply = {
   prompt?: string;
 };
 
-/** Headers that help the service's operator; never a cookie. */
+/** Headers that the client reads, or that help the service's operator to find a request; never a cookie. */
 const reportedHeaders = [
   "x-request-id",
   "idempotency-key-lifetime",
@@ -68,43 +68,49 @@ export function isDisabledAccount({ status, json }: Pick<Reply, "status" | "json
 
 /** The error for a refused request, by the status and text of the reply. */
 export function refusal(reply: Reply): VidgenError {
-  const said = describeReply(reply);
+  const description = describeReply(reply);
   const { status: httpStatus, headers } = reply;
   if (lacksCredits(reply)) {
     const hint = "Add credits to your account, then try again; `vidgen list` shows the credits left after each start.";
-    return new VidgenError("credits", `Not enough credits: ${said}`, { httpStatus, headers, hint });
+    return new VidgenError("credits", `Not enough credits: ${description}`, { httpStatus, headers, hint });
   }
-  if (isByGateway(reply)) {
-    const hint = "This says nothing about the API key. Check the base URL, and what this network lets through.";
-    const message = `Refused by the service or a proxy in front of it: ${said}`;
+  if (isFromGateway(reply)) {
+    const hint =
+      "The API key may be fine. Check the base URL, and whether a proxy or firewall of this network blocks the request.";
+    const message = `Refused by the service or a proxy in front of it: ${description}`;
     return new VidgenError("rejected", message, { httpStatus, headers, hint });
   }
+  // Only images make a request large.
   if (httpStatus === 413) {
     const hint = "Use a smaller image, or the URL of one on the web.";
-    const message = `The image is too large for the service or its proxy: ${said}`;
+    const message = `The image is too large for the service or its proxy: ${description}`;
     return new VidgenError("rejected", message, { httpStatus, headers, hint });
   }
   if (isDisabledAccount(reply)) {
     const hint =
       "Ask the owner of the service to enable it: `vidgen accounts enable <account>`. What the account has started continues meanwhile.";
-    return new VidgenError("auth", `The service refused the request: ${said}`, { httpStatus, headers, hint });
+    return new VidgenError("auth", `The service refused the request: ${description}`, { httpStatus, headers, hint });
   }
   if (httpStatus === 401 || httpStatus === 403) {
     const hint = invalidKeyHint;
-    return new VidgenError("auth", `The service rejected the API key: ${said}`, { httpStatus, headers, hint });
+    return new VidgenError("auth", `The service rejected the API key: ${description}`, { httpStatus, headers, hint });
   }
   if (httpStatus >= 300 && httpStatus < 400) {
     const hint = "Check the base URL: vidgen does not follow redirects with a key.";
-    return new VidgenError("rejected", `The service redirects to another URL: ${said}`, { httpStatus, headers, hint });
+    return new VidgenError("rejected", `The service redirects to another URL: ${description}`, {
+      httpStatus,
+      headers,
+      hint,
+    });
   }
-  return new VidgenError("rejected", `The service refused the request: ${said}`, { httpStatus, headers });
+  return new VidgenError("rejected", `The service refused the request: ${description}`, { httpStatus, headers });
 }
 
 /**
  * Whether a 400, 401 or 403 comes from a proxy or gateway, and so says nothing about the key or the generation: a page, or
  * the error of a server that does not accept the request's host or origin.
  */
-export function isByGateway(reply: Pick<Reply, "status" | "json" | "text">): boolean {
+export function isFromGateway(reply: Pick<Reply, "status" | "json" | "text">): boolean {
   if (![400, 401, 403].includes(reply.status)) return false;
   if (reply.json === undefined) return reply.text.trimStart().startsWith("<");
   return ["forbidden_host", "forbidden_origin"].includes(errorCode(reply.json) ?? "");
@@ -117,8 +123,8 @@ export function errorCode(json: unknown): string | undefined {
 
 /** A short description of a reply: its message, if it has a readable one, and its HTTP status. */
 export function describeReply(reply: Reply): string {
-  const said = errorText(reply.json) ?? (looksReadable(reply.text) ? errorText(reply.text) : pageTitle(reply.text));
-  return said === undefined ? `HTTP ${reply.status}` : `${shortenReply(said)} (HTTP ${reply.status})`;
+  const message = errorText(reply.json) ?? (looksReadable(reply.text) ? errorText(reply.text) : pageTitle(reply.text));
+  return message === undefined ? `HTTP ${reply.status}` : `${shortenReply(message)} (HTTP ${reply.status})`;
 }
 
 function pageTitle(text: string): string | undefined {
@@ -136,8 +142,8 @@ function listValues(json: unknown, name = ""): string[] {
   if (typeof json === "object" && json !== null)
     return Object.entries(json).flatMap(([name, value]) => listValues(value, name));
   const value = errorText(String(json)) ?? "";
-  const isShown = json !== null && json !== undefined && value.length <= 200 && !value.includes("://");
-  return isShown ? [`${name} ${value}`.trim()] : [];
+  const canBeShown = json !== null && json !== undefined && value.length <= 200 && !value.includes("://");
+  return canBeShown ? [`${name} ${value}`.trim()] : [];
 }
 
 /** Cuts at a space, so that the redaction recognizes an echoed key. */
@@ -154,7 +160,7 @@ function looksReadable(text: string): boolean {
 export function describeFailure(error: unknown): string {
   const message = error instanceof Error && error.message !== "" ? error.message : String(systemCode(error) ?? error);
   const code = systemCode(error);
-  // The code is left out if the message already contains it.
-  const isSaid = code === undefined || message.includes(code) || /PROXY|^ERR_SSL_/.test(code);
-  return isSaid ? message : `${message} (${code})`;
+  // The code is left out if the message already contains it, or says the same in words.
+  const namesCode = code === undefined || message.includes(code) || /PROXY|^ERR_SSL_/.test(code);
+  return namesCode ? message : `${message} (${code})`;
 }

@@ -34,7 +34,7 @@ type ScannedReply = { id?: string; success?: string; remaining_credits?: string;
 /** A string (without its closing quote if the text is cut), a bracket, a colon, a comma, or another word such as a number. */
 const tokens = /"[^"\\]*(?:\\.[^"\\]*)*("?)|[{}[\]:,]|[^\s{}[\]:,"]+/gs;
 
-/** An open bracket; `key` is the key of the current member, set after its colon. */
+/** An open bracket. `name` is the last string where a key may be, and becomes `key`, the key of the current member, at its colon. */
 type Level = { isObject: boolean; name?: string | undefined; key?: string | undefined };
 
 function scanStartReply(text: string): ScannedReply {
@@ -63,6 +63,7 @@ function scanStartReply(text: string): ScannedReply {
 }
 
 function recordToken(token: string, levels: readonly Level[], found: ScannedReply): void {
+  // The reply itself, its `data`, and anything inside of that.
   const [top, second, third] = levels;
   if (!top?.isObject || third !== undefined) return;
   const isId = second?.isObject && top.key === "data" && second.key === "id";

@@ -7,7 +7,7 @@ const maxBytes = 16_000_000;
 /** Creates `Io["readSocket"]`, which connects as `connection.ts` does, through the proxies of `env`. */
 export function createSocketReader(env: Io["env"]): NonNullable<Io["readSocket"]> {
   return async (url, { headers, signal, onText }) => {
-    let connection: Socket | undefined;
+    let tcpSocket: Socket | undefined;
     const { Agent, WebSocket } = await import("undici/index.js");
     const { connect } = await import("./connection.ts");
     if (signal.aborted) return;
@@ -16,26 +16,26 @@ export function createSocketReader(env: Io["env"]): NonNullable<Io["readSocket"]
       connect({ protocol, host }, done) {
         connect(new URL(`${protocol}//${host}`), env, { signal }).then(
           (socket) => {
-            connection = socket;
+            tcpSocket = socket;
             done(null, socket);
           },
           (error) => done(error, null),
         );
       },
     });
-    const socket = new WebSocket(url, { headers: { "User-Agent": "vidgen", ...headers }, dispatcher });
+    const webSocket = new WebSocket(url, { headers: { "User-Agent": "vidgen", ...headers }, dispatcher });
     await new Promise<void>((resolve) => {
       const end = () => resolve();
       signal.addEventListener("abort", end, { once: true });
-      socket.addEventListener("close", () => {
+      webSocket.addEventListener("close", () => {
         signal.removeEventListener("abort", end);
         resolve();
       });
-      socket.addEventListener("message", ({ data }) => void (typeof data === "string" && onText(data)));
+      webSocket.addEventListener("message", ({ data }) => void (typeof data === "string" && onText(data)));
     });
-    socket.close();
+    webSocket.close();
     // The other side may never confirm the close.
-    connection?.destroy();
+    tcpSocket?.destroy();
     await dispatcher.destroy();
   };
 }

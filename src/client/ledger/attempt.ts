@@ -35,7 +35,7 @@ export type AttemptEvent =
   | "found";
 
 /** The state after each event; missing events do not change it. */
-const changes: Record<AttemptState, { readonly [event in AttemptEvent]?: AttemptState }> = {
+const transitions: Record<AttemptState, { readonly [event in AttemptEvent]?: AttemptState }> = {
   sending: {
     accepted: "running",
     refused: "refused",
@@ -65,7 +65,7 @@ const changes: Record<AttemptState, { readonly [event in AttemptEvent]?: Attempt
 };
 
 export function nextState(state: AttemptState, event: AttemptEvent): AttemptState {
-  return changes[state][event] ?? state;
+  return transitions[state][event] ?? state;
 }
 
 /** The public names of the states, in `list`, `--status`, and the library. */
@@ -98,10 +98,10 @@ const statusWords: Record<AttemptState, Status> = {
 
 export function statusOf(state: AttemptState, { isDismissed = false, isRemoved = false } = {}): Status {
   if (isRemoved) return "deleted";
-  return isDismissed && stopsOthers(state) ? "dismissed" : statusWords[state];
+  return isDismissed && blocksRestart(state) ? "dismissed" : statusWords[state];
 }
 
 /** Whether the same command refuses to start until the attempt is dismissed, because it may have been charged, or was charged and is lost. */
-export function stopsOthers(state: AttemptState): boolean {
+export function blocksRestart(state: AttemptState): boolean {
   return state === "sending" || state === "unknown" || state === "lost";
 }

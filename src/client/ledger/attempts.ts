@@ -1,14 +1,14 @@
 import type { Io } from "../../io.ts";
 import { readCandidates } from "./candidates.ts";
-import { type DatedEntry, datedEntries, type Entry, isOpen, isUnfinished } from "./history.ts";
+import { type DatedEntry, datedEntries, type Entry, isUndelivered, isUnfinished } from "./history.ts";
 import type { Journal } from "./journal.ts";
 import { scanEntries } from "./search.ts";
 
 /** After this time an attempt must have an outcome, because a request with its retries takes up to 4 minutes. */
 const startingMs = 5 * 60_000;
 
-/** Whether an attempt is shown as unknown: its process has ended, or probably has. */
-async function mayBeCharged({ entry, ageMs }: DatedEntry, leaseOf: Journal["leaseOf"]): Promise<boolean> {
+/** Whether an attempt counts as unknown because its process has ended, or probably has. */
+async function isOutcomeUnknown({ entry, ageMs }: DatedEntry, leaseOf: Journal["leaseOf"]): Promise<boolean> {
   if (entry.state !== "sending") return entry.state === "unknown";
   const lease = await leaseOf(entry.attempt);
   return lease === "dead" || (lease === "unsure" && ageMs >= startingMs);
@@ -35,17 +35,17 @@ export async function listAttempts(
     // Attempts that are "starting" do not count, because they may turn out to be unknown.
     if (wanted.filter(({ status }) => status !== "starting").length >= limit) break;
   }
-  const settled = await Promise.all(
+  const finalEntries = await Promise.all(
     datedEntries(wanted, date()).map((dated) => withFinalState(dated, journal.leaseOf)),
   );
-  return settled.filter((entry) => status === undefined || entry.status === status).slice(0, limit);
+  return finalEntries.filter((entry) => status === undefined || entry.status === status).slice(0, limit);
 }
 
 async function withFinalState(dated: DatedEntry, leaseOf: Journal["leaseOf"]): Promise<Entry> {
   const { entry } = dated;
   if (entry.status !== "starting") return entry;
   // If the journal can be read, but its leases cannot, its entries are shown unchanged.
-  const isUnknown = await mayBeCharged(dated, leaseOf).catch(() => false);
+  const isUnknown = await isOutcomeUnknown(dated, leaseOf).catch(() => false);
   return isUnknown ? { ...entry, state: "unknown", status: "unknown" } : entry;
 }
 
@@ -67,9 +67,9 @@ export async function findUnsaved(
   journal: Pick<Journal, "scan" | "append" | "leaseOf">,
   { date }: Pick<Io, "date">,
 ): Promise<Entry[]> {
-  const left = (await readCandidates(journal, date())).filter(
-    (entry) => isUnfinished(entry) && isOpen(entry) && entry.is_preview !== true && entry.credits !== 0,
+  const unsaved = (await readCandidates(journal, date())).filter(
+    (entry) => isUnfinished(entry) && isUndelivered(entry) && entry.is_preview !== true && entry.credits !== 0,
   );
-  const leases = await Promise.all(left.map(({ attempt }) => journal.leaseOf(attempt)));
-  return left.filter((_, index) => leases[index] === "dead");
+  const leases = await Promise.all(unsaved.map(({ attempt }) => journal.leaseOf(attempt)));
+  return unsaved.filter((_, index) => leases[index] === "dead");
 }

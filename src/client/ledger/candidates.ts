@@ -22,10 +22,10 @@ export async function readCandidates(
   lock?: Lock,
 ): Promise<Entry[]> {
   const copy = await findLine(journal, isCopy, ['"kind":"unfinished"']);
-  const read = (copy && (await readBack(journal, now, copy))) ?? (await readBack(journal, now));
+  const result = (copy && (await readBack(journal, now, copy))) ?? (await readBack(journal, now));
   // This line is optional. Without it, the next start only reads further back.
-  if (read?.unfinished && lock) await journal.append(read.unfinished).catch(() => {});
-  return read?.entries ?? [];
+  if (result?.unfinished && lock) await journal.append(result.unfinished).catch(() => {});
+  return result?.entries ?? [];
 }
 
 function isCopy(line: DatedLine): line is DatedLine & UnfinishedLine {
@@ -33,7 +33,7 @@ function isCopy(line: DatedLine): line is DatedLine & UnfinishedLine {
 }
 
 /** Lines about unfinished attempts are copied when this many bytes had to be read for them. */
-const copiedBytes = 250_000;
+const minCopiedBytes = 250_000;
 
 type ReadBack = { entries: Entry[]; unfinished?: JournalLine };
 
@@ -49,35 +49,36 @@ async function readBack(
 ): Promise<ReadBack | undefined> {
   const group = createGrouping();
   const entries: Entry[] = [];
-  /** The newest part in which all attempts are older than 24 hours. Before it, only unfinished attempts count. */
-  let recent: Pick<JournalPart, "start" | "head"> | undefined;
+  /** The newest part in which all attempts are older than 24 hours. Further back, only unfinished attempts count. */
+  let oldPart: Pick<JournalPart, "start" | "head"> | undefined;
   /** The oldest part that was read. */
   let oldest: Pick<JournalPart, "start" | "head"> | undefined;
-  const newer = new Set<DatedLine>();
-  const kept: DatedLine[][] = [];
+  /** The lines of `oldPart` and of all newer parts. The next reader reads them itself, so the copy needs only older lines. */
+  const recentLines = new Set<DatedLine>();
+  const unfinishedLines: DatedLine[][] = [];
   const take = (lines: DatedLine[]) => {
     const found: Entry[] = [];
     for (const line of lines) {
-      if (recent === undefined) newer.add(line);
+      if (oldPart === undefined) recentLines.add(line);
       const attempt = group(line);
       if (attempt === undefined) continue;
       const entry = foldEntry(attempt);
-      if (recent !== undefined && !isUnfinished(entry)) continue;
+      if (oldPart !== undefined && !isUnfinished(entry)) continue;
       found.push(entry);
-      if (recent !== undefined) kept.push(attempt.filter((each) => !newer.has(each)));
+      if (oldPart !== undefined) unfinishedLines.push(attempt.filter((each) => !recentLines.has(each)));
     }
     entries.push(...found);
     return found;
   };
   for await (const { lines, ...part } of journal.scan({ from: copy?.end })) {
     const found = datedEntries(take(lines), now);
-    if (found.length > 0 && found.every(({ ageMs }) => ageMs >= reusableMs)) recent ??= part;
+    if (found.length > 0 && found.every(({ ageMs }) => ageMs >= reusableMs)) oldPart ??= part;
     oldest = part;
   }
   // `next` is the beginning of the part that followed the copied range. If it differs, somebody edited the file.
   if (copy && oldest?.head !== copy.next) return undefined;
   take(copy?.lines.toReversed() ?? []);
-  if (recent === undefined || recent.start - (copy?.end ?? 0) < copiedBytes) return { entries };
-  const { start: end, head: next } = recent;
-  return { entries, unfinished: { kind: "unfinished", end, next, lines: kept.reverse().flat() } };
+  if (oldPart === undefined || oldPart.start - (copy?.end ?? 0) < minCopiedBytes) return { entries };
+  const { start: end, head: next } = oldPart;
+  return { entries, unfinished: { kind: "unfinished", end, next, lines: unfinishedLines.reverse().flat() } };
 }

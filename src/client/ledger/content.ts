@@ -45,10 +45,10 @@ export function parseContent(line: unknown): Content | undefined {
  * Whether the file at a path has this content. A file with the same inode, size and modification time is the same; any other file, such as a copy, is
  * read. Also false if the path is not a file or cannot be read.
  */
-export async function hasContent(path: string, { sha256, ...known }: Content, disk: Pick<Disk, "open" | "stat">) {
+export async function hasContent(path: string, { sha256, ...recorded }: Content, disk: Pick<Disk, "open" | "stat">) {
   const found = await disk.stat(path).catch(() => undefined);
-  if (!found?.isFile() || found.size !== known.size) return false;
-  if (found.ino === known.inode && found.mtimeMs === known.mtime) return true;
+  if (!found?.isFile() || found.size !== recorded.size) return false;
+  if (found.ino === recorded.inode && found.mtimeMs === recorded.mtime) return true;
   const file = await disk.open(path, "r").catch(() => undefined);
   if (!file) return false;
   try {

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { CommandErrorCode } from "../../errors.ts";
 import { isRecord } from "../../protocol/json.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
-import { type AttemptState, nextState, type Status, statusOf, stopsOthers } from "./attempt.ts";
+import { type AttemptState, blocksRestart, nextState, type Status, statusOf } from "./attempt.ts";
 import { type Content, parseContent } from "./content.ts";
 import type { FileIdentity } from "./identity.ts";
 import type { Version } from "./version.ts";
@@ -132,7 +132,9 @@ export type RunLine = {
   kind: "batch";
   /** The rows file as a path relative to the results file; "" or "-" if the rows did not come from a file. */
   file: string;
+  /** The number of rows of this run, which is a part of the rows file if `shard` is set. */
   rows: number;
+  /** The number of rows in the rows file. */
   total: number;
   /** Which part of the rows file, such as "2/8". */
   shard: string | null;
@@ -252,6 +254,7 @@ function isRedoneRow(value: unknown): value is RedoneRow {
   return Array.isArray(value.replaces) && value.replaces.every((attempt) => typeof attempt === "string");
 }
 
+/** A line whose kind or fields this version does not know. Only the fact that it is about an attempt is used. */
 function readNewer({ attempt, id, at }: Record<string, unknown>): DatedLine | undefined {
   if (typeof attempt !== "string") return undefined;
   return { kind: "newer", attempt, id: typeof id === "string" ? id : undefined, at: String(at) };
@@ -310,20 +313,20 @@ export function keyOf({ key, resend_of, attempt }: Pick<Entry, "key" | "resend_o
 }
 
 /**
- * Takes lines one by one, newest first. At each intent it returns all lines of that attempt, oldest first.
+ * Returns a function that takes lines one by one, newest first. At each intent it returns all lines of that attempt, oldest first.
  */
 export function createGrouping(): (line: DatedLine) => AttemptLines | undefined {
   // Two maps, since the name of an attempt may equal the id of another attempt's generation.
-  const ofAttempts = createPendingLines();
-  const ofIds = createPendingLines();
+  const linesByAttempt = createPendingLines();
+  const linesById = createPendingLines();
   return (line) => {
-    if (line.kind === "intent") return [line, ...ofAttempts.take(line.attempt).reverse()];
+    if (line.kind === "intent") return [line, ...linesByAttempt.take(line.attempt).reverse()];
     if ("attempt" in line) {
       // Earlier lines about this id belong to this attempt.
       if ("id" in line && line.id !== undefined)
-        for (const each of ofIds.take(line.id)) ofAttempts.add(line.attempt, each);
-      ofAttempts.add(line.attempt, line);
-    } else if ("id" in line) ofIds.add(line.id, line);
+        for (const each of linesById.take(line.id)) linesByAttempt.add(line.attempt, each);
+      linesByAttempt.add(line.attempt, line);
+    } else if ("id" in line) linesById.add(line.id, line);
     return undefined;
   };
 }
@@ -343,16 +346,16 @@ export type AttemptLines = [intent: IntentLine & { at: string }, ...later: Dated
 
 /** Lines that wait for their intent, by name, newest first. */
 function createPendingLines() {
-  const later = new Map<string, DatedLine[]>();
+  const linesByName = new Map<string, DatedLine[]>();
   return {
     add(name: string, line: DatedLine) {
-      const lines = later.get(name);
+      const lines = linesByName.get(name);
       if (lines) lines.push(line);
-      else later.set(name, [line]);
+      else linesByName.set(name, [line]);
     },
     take(name: string) {
-      const lines = later.get(name) ?? [];
-      later.delete(name);
+      const lines = linesByName.get(name) ?? [];
+      linesByName.delete(name);
       return lines;
     },
   };
@@ -372,13 +375,13 @@ export function addLine(entry: Entry, line: DatedLine): void {
 }
 
 function fold(entry: Entry, line: DatedLine): void {
-  const before = entry.state;
+  const stateBefore = entry.state;
   const hadId = entry.id !== undefined;
   // The first id of an attempt is always kept, because its video may have been paid for.
   if ("attempt" in line && "id" in line && line.id !== undefined) entry.id ??= line.id;
   switch (line.kind) {
     case "accepted":
-      entry.state = nextState(before, line.kind);
+      entry.state = nextState(stateBefore, line.kind);
       entry.credits = line.credits;
       entry.balance_fell = line.balance_fell;
       entry.remaining_credits = line.remaining_credits;
@@ -389,12 +392,13 @@ function fold(entry: Entry, line: DatedLine): void {
     case "unclear":
     case "failed":
       if (line.kind === "failed") entry.cost ??= line.cost;
-      entry.state = nextState(before, line.kind);
-      if (entry.state === before) break;
+      entry.state = nextState(stateBefore, line.kind);
+      if (entry.state === stateBefore) break;
       entry.reason = line.reason;
       entry.code = "code" in line ? line.code : undefined;
       break;
     case "newer":
+      // With an id, the generation's state can be polled.
       if (!hadId) entry.state = "unknown";
       entry.reason = "a newer version of vidgen has written about it";
       break;
@@ -409,12 +413,12 @@ function fold(entry: Entry, line: DatedLine): void {
       break;
     case "lost":
     case "found":
-      entry.state = nextState(before, line.kind);
+      entry.state = nextState(stateBefore, line.kind);
       break;
     case "completed":
       entry.cost ??= line.cost;
-      entry.state = nextState(before, line.kind);
-      if (entry.state !== before && line.watched) entry.took_ms = Date.parse(line.at) - Date.parse(entry.at);
+      entry.state = nextState(stateBefore, line.kind);
+      if (entry.state !== stateBefore && line.watched) entry.took_ms = Date.parse(line.at) - Date.parse(entry.at);
       if (line.paused) entry.paused = true;
       break;
     case "part":
@@ -424,21 +428,21 @@ function fold(entry: Entry, line: DatedLine): void {
       entry.content = parseContent(line);
       break;
     case "delivered":
-      entry.state = nextState(before, line.kind);
+      entry.state = nextState(stateBefore, line.kind);
       if (line.file === undefined) break;
       entry.file = line.file;
       entry.content = parseContent(line) ?? entry.content;
       break;
   }
   // The reason of an earlier refusal or failure no longer applies.
-  if (entry.state !== before && (isOpen(entry) || entry.state === "delivered")) {
+  if (entry.state !== stateBefore && (isUndelivered(entry) || entry.state === "delivered")) {
     delete entry.reason;
     delete entry.code;
   }
 }
 
-/** Whether an attempt's generation runs, or has a result that was not delivered. */
-export function isOpen({ state, removed = false }: Pick<Entry, "state" | "removed">): boolean {
+/** Whether an attempt's generation is running, or has a result that was not delivered. */
+export function isUndelivered({ state, removed = false }: Pick<Entry, "state" | "removed">): boolean {
   return !removed && (state === "running" || state === "ready");
 }
 
@@ -451,7 +455,7 @@ export function isClosed({ dismissed = false, removed = false }: Pick<Entry, "di
 export function isUnfinished(entry: Entry): boolean {
   if (isClosed(entry)) return false;
   if (entry.batch !== undefined || entry.mcp || entry.key !== undefined) return false;
-  return stopsOthers(entry.state) || (isOpen(entry) && !isIdHandedOver(entry));
+  return blocksRestart(entry.state) || (isUndelivered(entry) && !isIdHandedOver(entry));
 }
 
 /** Whether a generation is running, and its id was returned to a caller who does not wait. */
@@ -465,13 +469,13 @@ export type DatedEntry = { entry: Entry; ageMs: number };
 /** How much the clocks of machines that share a journal may differ. */
 const clockErrorMs = 10 * 60_000;
 /** No attempt is older than vidgen. A machine whose clock was never set says 1970. */
-const firstTime = Date.UTC(2025, 0, 1);
+const earliestTime = Date.UTC(2025, 0, 1);
 
 /**
  * The ages of entries, newest first. If their order contradicts their times, a clock was wrong, and such an attempt counts as new.
  */
 export function datedEntries(entries: readonly Entry[], now: Date): DatedEntry[] {
-  let latest = firstTime;
+  let latest = earliestTime;
   const oldestFirst = entries.toReversed().map((entry): DatedEntry => {
     const time = Date.parse(entry.at);
     const ageMs = now.getTime() - time;
@@ -491,7 +495,7 @@ export const reusableMs = 24 * 3600_000;
  */
 export function recordOf({ prompt, model, ...fields }: StartRequest): StartRequest {
   const text = JSON.stringify(fields, (_, value) =>
-    typeof value === "string" && isSecret(value) ? hash(value) : value,
+    typeof value === "string" && mayBeSecret(value) ? hash(value) : value,
   );
   return { prompt, model, ...JSON.parse(text) };
 }
@@ -501,7 +505,7 @@ export function withoutImage({ imageUrl: _, imageUrls: __, ...request }: StartRe
   return request;
 }
 
-function isSecret(value: string): boolean {
+function mayBeSecret(value: string): boolean {
   if (/^data:/i.test(value)) return true;
   if (!/^https?:/i.test(value) || /\s/.test(value) || !URL.canParse(value)) return false;
   const { username, password, search } = new URL(value);

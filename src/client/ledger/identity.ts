@@ -40,12 +40,12 @@ export type FullPath = { path: string; foldsCase: boolean };
  */
 async function findFullPath(outputPath: string | undefined, disk: Disk): Promise<FullPath | undefined> {
   if (outputPath === undefined || outputPath === "-") return undefined;
-  const isExisting = await disk.stat(outputPath).then(
+  const isFolder = await disk.stat(outputPath).then(
     (found) => found.isDirectory(),
     () => false,
   );
   const full = resolve(outputPath);
-  const path = isExisting
+  const path = isFolder
     ? await findRealPath(full, disk)
     : join(await findRealPath(dirname(full), disk), basename(full));
   return { path: path + (/[/\\]$/.test(outputPath) ? "/" : ""), foldsCase: await foldsCase(path, disk) };
@@ -55,10 +55,10 @@ async function findFullPath(outputPath: string | undefined, disk: Disk): Promise
 async function foldsCase(path: string, disk: Disk): Promise<boolean> {
   for (let folder = dirname(path); folder !== dirname(folder); folder = dirname(folder)) {
     const name = basename(folder);
-    const other = name === name.toLowerCase() ? name.toUpperCase() : name.toLowerCase();
-    const found = other === name ? undefined : await disk.stat(folder).catch(() => undefined);
+    const otherName = name === name.toLowerCase() ? name.toUpperCase() : name.toLowerCase();
+    const found = otherName === name ? undefined : await disk.stat(folder).catch(() => undefined);
     if (found === undefined) continue;
-    return disk.stat(join(dirname(folder), other)).then(
+    return disk.stat(join(dirname(folder), otherName)).then(
       ({ ino }) => ino === found.ino,
       () => false,
     );

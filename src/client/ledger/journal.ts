@@ -9,8 +9,8 @@ import { type DatedLine, type Entry, type JournalLine, parseLine } from "./histo
 import { appendLine, blankLines, type Range, readLinesBackwards } from "./lines.ts";
 
 /**
- * The record of everything that this machine started, as lines of a file. Several processes may append at once; lines never move. `search.ts` has the
- * queries.
+ * The record of everything that this machine started, as lines of a file. Several processes may append at once. A line never moves: it is overwritten
+ * with spaces instead of being removed. `search.ts` has the queries.
  */
 export type Journal = {
   /** Resolves when the line is on the disk. Throws `output` when it cannot be written. */
@@ -60,7 +60,7 @@ export function openJournal(path: string, io: JournalIo): Journal {
   const leasePath = (name: string) => join(`${path}.leases`, name);
   const inTurn = createMutex();
   const watch: Watch = new Map();
-  const asOutputError = (error: unknown) => {
+  const throwOutputError = (error: unknown) => {
     if (error instanceof VidgenError || systemCode(error) === undefined) throw error;
     throw new VidgenError("output", `Cannot write the journal ${path}: ${systemReason(error)}.`, {
       hint:
@@ -70,13 +70,13 @@ export function openJournal(path: string, io: JournalIo): Journal {
     });
   };
   const append = (line: JournalLine) =>
-    appendLine(path, { at: io.date().toISOString(), ...line }, disk).catch(asOutputError);
+    appendLine(path, { at: io.date().toISOString(), ...line }, disk).catch(throwOutputError);
   return {
     append,
     async *scan(range = {}) {
       try {
-        for await (const { texts, ...place } of readLinesBackwards(path, range, disk))
-          yield { lines: texts.flatMap((text) => parseLine(text) ?? []), ...place };
+        for await (const { texts, ...position } of readLinesBackwards(path, range, disk))
+          yield { lines: texts.flatMap((text) => parseLine(text) ?? []), ...position };
       } catch (error) {
         if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return;
         throw new VidgenError("output", `Cannot read the journal ${path}: ${systemReason(error)}.`, {
@@ -86,40 +86,40 @@ export function openJournal(path: string, io: JournalIo): Journal {
       }
     },
     lock(work, signal = io.signal) {
-      const locked = (lease: Lease) => work({ confirm: () => lease.confirm().catch(asOutputError) });
-      const wait = { io, signal, onNote: io.onNote };
-      return inTurn(() => withLock(`${path}.lock`, wait, locked), signal).catch(asOutputError);
+      const workLocked = (lease: Lease) => work({ confirm: () => lease.confirm().catch(throwOutputError) });
+      const lockOptions = { io, signal, onNote: io.onNote };
+      return inTurn(() => withLock(`${path}.lock`, lockOptions, workLocked), signal).catch(throwOutputError);
     },
     async leaseOf(name) {
-      const holder = await readHolder(leasePath(name), io, watch).catch(asOutputError);
+      const holder = await readHolder(leasePath(name), io, watch).catch(throwOutputError);
       if (holder === undefined) return "dead";
       return holder.isSure ? "alive" : "unsure";
     },
     async acquire(name) {
-      const acquired = await tryLease(leasePath(name), io, watch).catch(asOutputError);
+      const acquired = await tryLease(leasePath(name), io, watch).catch(throwOutputError);
       if (acquired.kind === "held") return undefined;
       const release = async () => {
         await acquired.lease.release();
         // Fails while other processes hold leases.
         await disk.rmdir(dirname(leasePath(name))).catch(() => {});
       };
-      const confirm = () => acquired.lease.confirm().catch(asOutputError);
+      const confirm = () => acquired.lease.confirm().catch(throwOutputError);
       return { ...acquired.lease, confirm, name, release };
     },
     withdraw: (line) =>
-      append(line).catch(() => blankAttempt(path, { attempt: line.attempt }, disk).catch(asOutputError)),
-    forget: (entry) => blankAttempt(path, entry, disk).catch(asOutputError),
+      append(line).catch(() => blankAttempt(path, { attempt: line.attempt }, disk).catch(throwOutputError)),
+    forget: (entry) => blankAttempt(path, entry, disk).catch(throwOutputError),
   };
 }
 
-/** Overwrites the lines about an attempt, and about its generation where its id is given, with spaces. Rejects with the system's error. */
+/** Overwrites with spaces the lines about an attempt, and those about the generation `id` if it is set. Rejects with the system's error. */
 export async function blankAttempt(path: string, { attempt, id }: Pick<Entry, "attempt" | "id">, disk: Disk) {
-  const isGone = (line: DatedLine | undefined): boolean => {
+  const isAboutAttempt = (line: DatedLine | undefined): boolean => {
     if (line === undefined) return false;
-    if (line.kind === "unfinished") return line.lines.some(isGone);
+    if (line.kind === "unfinished") return line.lines.some(isAboutAttempt);
     return "attempt" in line ? line.attempt === attempt : "id" in line && line.id !== undefined && line.id === id;
   };
-  await blankLines(path, (text) => isGone(parseLine(text)), disk);
+  await blankLines(path, (text) => isAboutAttempt(parseLine(text)), disk);
 }
 
 /** For a client without a journal. */
@@ -145,8 +145,8 @@ export const noJournal: Journal = {
  */
 export function withoutSecrets(journal: Journal, redact: (text: string) => string): Journal {
   const redacted = <Line extends JournalLine>(line: Line): Line => {
-    const hidden = redactValue(line, redact);
-    return "reason" in hidden ? { ...hidden, reason: removeUrlSecrets(hidden.reason) } : hidden;
+    const redactedLine = redactValue(line, redact);
+    return "reason" in redactedLine ? { ...redactedLine, reason: removeUrlSecrets(redactedLine.reason) } : redactedLine;
   };
   return {
     ...journal,

@@ -6,16 +6,17 @@ import type { Disk, DiskFile } from "../../io.ts";
  * Appends an object as a line of JSON, in one write; a new file gets the line `first` before it. Resolves when it is on the disk. Several processes
  * may append at once. Rejects with the system's error.
  */
-export async function appendLine(path: string, line: object, disk: Disk, first?: object): Promise<void> {
+export async function appendLine(path: string, line: object, disk: Disk, firstLine?: object): Promise<void> {
   await disk.mkdir(dirname(path), { recursive: true, mode: 0o700 });
   const file = await openLines(path, "a+", { disk, mode: 0o600 });
   try {
     const { size } = await file.stat();
-    const texts = (size === 0 && first ? [first, line] : [line]).map((each) => `${JSON.stringify(each)}\n`);
-    const bytes = Buffer.from([(await endsTorn(file, size)) ? "\n" : "", ...texts].join(""));
+    const texts = (size === 0 && firstLine ? [firstLine, line] : [line]).map((each) => `${JSON.stringify(each)}\n`);
+    const bytes = Buffer.from([(await endsWithoutNewline(file, size)) ? "\n" : "", ...texts].join(""));
     const { bytesWritten } = await file.write(bytes);
     await file.datasync();
     if (size === 0) await syncFolder(dirname(path), disk);
+    // The system writes less than all bytes if the disk is full.
     if (bytesWritten < bytes.length) throw Object.assign(new Error("short write"), { code: "ENOSPC" });
   } finally {
     await file.close();
@@ -36,7 +37,7 @@ type OpenLinesOptions = { disk: Disk; mode?: number };
  * and would lose the data. Rejects with the system's error.
  */
 export async function openLines(path: string, flags: string, { disk, mode }: OpenLinesOptions): Promise<DiskFile> {
-  // Errors are left to `open`; a new file has none.
+  // A new file does not exist yet; `open` reports any other error.
   const found = await disk.stat(path).catch(() => undefined);
   if (found && !found.isFile() && !found.isDirectory())
     throw Object.assign(new Error(`${path} is not a regular file`), { code: "ESPIPE" });
@@ -44,28 +45,28 @@ export async function openLines(path: string, flags: string, { disk, mode }: Ope
 }
 
 /** Whether a crash has left the last line without its newline. */
-async function endsTorn(file: DiskFile, size: number): Promise<boolean> {
+async function endsWithoutNewline(file: DiskFile, size: number): Promise<boolean> {
   if (size === 0) return false;
   const { buffer } = await file.read(Buffer.alloc(1), 0, 1, size - 1);
   return buffer[0] !== 0x0a;
 }
 
 /** Overwrites lines with spaces instead of removing them, since other processes may append meanwhile. Rejects with the system's error. */
-export async function blankLines(path: string, isGone: (text: string) => boolean, disk: Disk): Promise<void> {
-  const gone: FoundLine[] = [];
-  const read = await openLines(path, "r", { disk }).catch((error) => {
+export async function blankLines(path: string, mustBlank: (text: string) => boolean, disk: Disk): Promise<void> {
+  const linesToBlank: FoundLine[] = [];
+  const reader = await openLines(path, "r", { disk }).catch((error) => {
     if (systemCode(error) !== "ENOENT") throw error;
   });
   try {
-    if (read) for await (const line of readLines(read)) if (isGone(line.text)) gone.push(line);
+    if (reader) for await (const line of readLines(reader)) if (mustBlank(line.text)) linesToBlank.push(line);
   } finally {
-    await read?.close();
+    await reader?.close();
   }
   // A read-only file without such lines is not an error.
-  if (gone.length === 0) return;
+  if (linesToBlank.length === 0) return;
   const file = await openLines(path, "r+", { disk });
   try {
-    for (const { start, length } of gone) await file.write(Buffer.alloc(length, " "), 0, length, start);
+    for (const { start, length } of linesToBlank) await file.write(Buffer.alloc(length, " "), 0, length, start);
     await file.datasync();
   } finally {
     await file.close();
@@ -130,12 +131,13 @@ export async function* readLinesBackwards(
       const { bytesRead } = await file.read(buffer, 0, end - start, start);
       rest.copy(buffer, bytesRead);
       const bytes = buffer.subarray(0, bytesRead + rest.length);
-      const first = start === from ? 0 : bytes.indexOf(0x0a) + 1;
-      rest = Buffer.from(bytes.subarray(0, first));
+      // A line that begins in an earlier part is kept in `rest` for that part.
+      const firstByte = start === from ? 0 : bytes.indexOf(0x0a) + 1;
+      rest = Buffer.from(bytes.subarray(0, firstByte));
       end = start;
-      if (words?.some((word) => bytes.includes(word, first)) === false) continue;
-      const texts = bytes.toString("utf8", first).split("\n").reverse().filter(isWanted);
-      yield { texts, start: start + first, head: bytes.toString("latin1", first, first + headBytes) };
+      if (words?.some((word) => bytes.includes(word, firstByte)) === false) continue;
+      const texts = bytes.toString("utf8", firstByte).split("\n").reverse().filter(isWanted);
+      yield { texts, start: start + firstByte, head: bytes.toString("latin1", firstByte, firstByte + headBytes) };
     }
   } finally {
     await file.close();

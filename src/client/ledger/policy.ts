@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { usage, VidgenError } from "../../errors.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
-import { type AttemptState, stopsOthers } from "./attempt.ts";
+import { type AttemptState, blocksRestart } from "./attempt.ts";
 import { readCandidates } from "./candidates.ts";
 import {
   type DatedEntry,
@@ -79,8 +79,8 @@ export type Situation = { state: AttemptState; lease: LeaseState; isIdHandedOver
 
 export function decide({ state, lease, isIdHandedOver = false }: Situation, mode: Mode): Action {
   const row = rows.find(
-    ({ states, leases, isIdHandedOver: isNeeded = false }) =>
-      states.includes(state) && (leases === undefined || leases.includes(lease)) && (isIdHandedOver || !isNeeded),
+    ({ states, leases, isIdHandedOver: isRequired = false }) =>
+      states.includes(state) && (leases === undefined || leases.includes(lease)) && (isIdHandedOver || !isRequired),
   );
   if (row === undefined) throw new Error(`no row for ${state}`);
   return row[mode];
@@ -91,7 +91,7 @@ export type StartedEntry = Entry & { id: string };
 
 /** What a start does next. */
 export type Choice =
-  /** `isJoined` while a live process has the attempt. */
+  /** `isJoined` is set while a live process has the attempt. */
   | { kind: "resume"; entry: StartedEntry; isJoined: boolean }
   | Stop
   | {
@@ -125,7 +125,7 @@ export type ChangedLine = {
 /** An Idempotency-Key that the service remembers. `firstSentAt` is the start of the oldest attempt with it; ISO 8601, UTC. */
 export type KeptKey = { key: string; firstSentAt: string };
 
-export type Wanted = RecordedOutput & {
+export type WantedGeneration = RecordedOutput & {
   /** The base URL of the service. */
   service: string;
   /** In the form that the journal keeps. */
@@ -154,24 +154,24 @@ type PolicyJournal = Pick<Journal, "scan" | "append" | "leaseOf">;
  * Chooses between the earlier attempts at a service and a new one. Called under the journal's lock, or, for a dry run, without the lock,
  * which writes nothing. Reads the journal again if a process ended meanwhile, since that process may have written its outcome.
  */
-export async function choose(wanted: Wanted, journal: PolicyJournal, lock?: Lock): Promise<Choice> {
-  const ended = new Set<string>();
+export async function choose(wanted: WantedGeneration, journal: PolicyJournal, lock?: Lock): Promise<Choice> {
+  const endedAttempts = new Set<string>();
   const leaseOf = async (attempt: string): Promise<LeaseState> => {
-    const lease = ended.has(attempt) ? "dead" : await journal.leaseOf(attempt);
-    if (lease === "dead") ended.add(attempt);
+    const lease = endedAttempts.has(attempt) ? "dead" : await journal.leaseOf(attempt);
+    if (lease === "dead") endedAttempts.add(attempt);
     return lease;
   };
   for (;;) {
-    const before = ended.size;
-    const known = await findCandidates(wanted, journal, lock);
-    const here = known.filter(({ base_url }) => isSameService(base_url, wanted.service));
+    const endedBefore = endedAttempts.size;
+    const candidates = await findCandidates(wanted, journal, lock);
+    const ofService = candidates.filter(({ base_url }) => isSameService(base_url, wanted.service));
     const context = { ...wanted, leaseOf };
-    const choice = await chooseOnce(here, context);
-    // The run that a take belongs to was chosen by `chooseRun`.
-    const isChosen = choice.kind !== "new" || (wanted.take !== undefined && wanted.earlier !== "again");
-    const ofLine = async () => (wanted.take === undefined ? here : findOfLine(journal, wanted));
-    const decided = isChosen ? choice : await considerChanged(choice, await ofLine(), context);
-    if (ended.size === before) return decided;
+    const choice = await chooseOnce(ofService, context);
+    // For the takes of a run, `chooseRun` has considered the changed lines already, except with `again`.
+    const isFinal = choice.kind !== "new" || (wanted.take !== undefined && wanted.earlier !== "again");
+    const ofLine = async () => (wanted.take === undefined ? ofService : findAttemptsOfLine(journal, wanted));
+    const finalChoice = isFinal ? choice : await considerChangedLine(choice, await ofLine(), context);
+    if (endedAttempts.size === endedBefore) return finalChoice;
   }
 }
 
@@ -179,7 +179,11 @@ export async function choose(wanted: Wanted, journal: PolicyJournal, lock?: Lock
  * The attempts that a start must consider, newest first. `reuse` also considers `--no-wait` generations of any age, which are searched for by
  * their prompt.
  */
-async function findCandidates(wanted: Wanted, journal: PolicyJournal, lock: Lock | undefined): Promise<Entry[]> {
+async function findCandidates(
+  wanted: WantedGeneration,
+  journal: PolicyJournal,
+  lock: Lock | undefined,
+): Promise<Entry[]> {
   const { request, earlier, key, take, now } = wanted;
   if (key !== undefined) return findByKey(journal, key);
   if (take !== undefined) {
@@ -203,7 +207,7 @@ function merge(entries: readonly Entry[], others: readonly Entry[]): Entry[] {
   return [...merged, ...left];
 }
 
-type ChooseContext = Wanted & Pick<Journal, "leaseOf">;
+type ChooseContext = WantedGeneration & Pick<Journal, "leaseOf">;
 
 /** Whether two base URLs have the same origin. */
 function isSameService(one: string, other: string): boolean {
@@ -222,8 +226,10 @@ async function chooseOnce(entries: readonly Entry[], wanted: ChooseContext): Pro
       wanted,
     );
   }
-  const sameRun = same.map(({ entry }) => entry).filter((entry) => isSameRun(entry, wanted));
-  return chooseFrom(sameRun.reverse(), wanted);
+  const fitting = same
+    .map(({ entry }) => entry)
+    .filter((entry) => fitsOutput(entry, isSameOutput(entry, wanted), wanted.earlier));
+  return chooseFrom(fitting.reverse(), wanted);
 }
 
 /**
@@ -232,11 +238,11 @@ async function chooseOnce(entries: readonly Entry[], wanted: ChooseContext): Pro
  */
 async function chooseTake(entries: readonly Entry[], wanted: ChooseContext): Promise<Choice> {
   const same = entries.filter((entry) => isCandidate(entry, wanted) && isSameOutput(entry, wanted)).toReversed();
-  const own = same.filter(({ run }) => run === wanted.take?.run);
-  const choice = await chooseFrom(own, { ...wanted, earlier: "reuse" });
+  const ofThisRun = same.filter(({ run }) => run === wanted.take?.run);
+  const choice = await chooseFrom(ofThisRun, { ...wanted, earlier: "reuse" });
   if (choice.kind !== "new" || wanted.earlier !== "again") return choice;
-  const others = same.filter((entry) => !own.includes(entry));
-  return chooseFrom(others, wanted);
+  const ofOtherRuns = same.filter((entry) => !ofThisRun.includes(entry));
+  return chooseFrom(ofOtherRuns, wanted);
 }
 
 /** Whether an attempt is at this position of the run, or of any run of the same size. */
@@ -245,7 +251,7 @@ function isAtPosition(entry: Partial<Take>, take: Take, { isAnyRun }: { isAnyRun
   return isSameTake && (isAnyRun || entry.run === take.run);
 }
 
-function isCandidate(entry: Entry, { request, mcp = false, isPreview, parent }: Wanted): boolean {
+function isCandidate(entry: Entry, { request, mcp = false, isPreview, parent }: WantedGeneration): boolean {
   // Rows of a batch are in their results file, and attempts with a caller's key are found by that key only.
   if (isClosed(entry) || entry.batch !== undefined || entry.key !== undefined) return false;
   if ((entry.mcp ?? false) !== mcp || differsInPreview(entry.is_preview, isPreview)) return false;
@@ -253,13 +259,9 @@ function isCandidate(entry: Entry, { request, mcp = false, isPreview, parent }: 
   return isDeepStrictEqual(entry.request, request);
 }
 
-/** A paid video that is not delivered may be saved to any output path. */
-function isSameRun(entry: Entry, wanted: Wanted): boolean {
-  return isSameRunAt(isSameOutput(entry, wanted), entry, wanted.earlier);
-}
-
-function isSameRunAt(isHere: boolean, { state }: Entry, earlier: Earlier): boolean {
-  return isHere || (state === "ready" && earlier !== "again");
+/** Whether a start with this output path considers an attempt: a paid video that is not delivered may be saved to any path. */
+function fitsOutput({ state }: Entry, hasSameOutput: boolean, earlier: Earlier): boolean {
+  return hasSameOutput || (state === "ready" && earlier !== "again");
 }
 
 /** Whether an attempt has the same output path: as typed, or as another spelling of the same full path. */
@@ -293,13 +295,13 @@ async function chooseFrom(entries: readonly Entry[], wanted: ChooseContext): Pro
   const [first] = stops;
   if (first === undefined) return { kind: "new", dismissed };
   if (first.kind === "wait") return first;
-  // An attempt whose id is known can be followed instead.
-  const isAlone = stops.every((stop) => "key" in stop && stop.key === first.key && stop.entry.id === undefined);
-  return isAlone ? resendIfKept(first, wanted) : { ...first, key: undefined };
+  // An attempt whose id is known is followed instead of sent again.
+  const isOnlyKey = stops.every((stop) => "key" in stop && stop.key === first.key && stop.entry.id === undefined);
+  return isOnlyKey ? resendIfKept(first, wanted) : { ...first, key: undefined };
 }
 
 /** Sends a key again that the service remembers; otherwise refuses. */
-function resendIfKept(refusal: Stop & { kind: "refuse" }, { keptKey }: Wanted): Choice {
+function resendIfKept(refusal: Stop & { kind: "refuse" }, { keptKey }: WantedGeneration): Choice {
   return keptKey && keptKey.key === refusal.key ? { kind: "new", dismissed: [], resends: keptKey } : refusal;
 }
 
@@ -312,8 +314,9 @@ async function chooseByKey(entries: readonly Entry[], wanted: ChooseContext): Pr
     if (!isDeepStrictEqual(entry.request, wanted.request))
       throw usage(`The idempotency key ${wanted.key} was used for another request. Nothing was sent.`);
     if (entry.removed) return { kind: "refuse", entry, because: "removed" };
-    const isSettled = entry.dismissed && stopsOthers(entry.state);
-    const action = isSettled ? "send" : await actionFor(entry, wanted);
+    // Whoever dismissed an attempt has checked that it was not charged.
+    const isDismissed = entry.dismissed && blocksRestart(entry.state);
+    const action = isDismissed ? "send" : await actionFor(entry, wanted);
     const choice = choiceOf(entry, action);
     if (choice) return choice.kind === "refuse" ? resendIfKept(choice, wanted) : choice;
   }
@@ -330,7 +333,10 @@ async function actionFor(
 }
 
 /** All attempts of a typed line, so that the positions of its runs can be counted at any age. */
-async function findOfLine(journal: PolicyJournal, { typed }: Pick<Wanted, "typed">): Promise<Entry[]> {
+async function findAttemptsOfLine(
+  journal: PolicyJournal,
+  { typed }: Pick<WantedGeneration, "typed">,
+): Promise<Entry[]> {
   return typed === undefined ? [] : findByTypedLine(journal, typed);
 }
 
@@ -339,33 +345,33 @@ async function findOfLine(journal: PolicyJournal, { typed }: Pick<Wanted, "typed
  * could be a second charge by accident. `again` dismisses the attempts. Otherwise the start is refused because of the first attempt that a start with
  * the same values would not ignore; attempts with an id come first.
  */
-async function considerChanged(
+async function considerChangedLine(
   choice: Choice & { kind: "new" },
   entries: readonly Entry[],
   wanted: ChooseContext,
 ): Promise<Choice> {
   if (wanted.key !== undefined) return choice;
-  const changed = findChanged(entries, wanted, [wanted.request]);
+  const changed = findChangedAttempts(entries, wanted, [wanted.request]);
   if (wanted.earlier !== "again") return (await findChangedStop(changed, wanted.leaseOf)) ?? choice;
   const dismissed = [...choice.dismissed];
   for (const { entry } of changed) {
-    const isKnown = dismissed.some(({ attempt }) => attempt === entry.attempt);
-    if (!isKnown && (await actionForChanged(entry, wanted)) === "dismiss") dismissed.push(entry);
+    const isListed = dismissed.some(({ attempt }) => attempt === entry.attempt);
+    if (!isListed && (await actionForChanged(entry, wanted)) === "dismiss") dismissed.push(entry);
   }
   return { ...choice, dismissed };
 }
 
-type Changed = { entry: Entry; differing: readonly string[] };
+type ChangedAttempt = { entry: Entry; differing: readonly string[] };
 
 /**
  * The attempts of a typed line that are unfinished, or belong to an unfinished run, and differ from one of these requests only in what the line does
  * not determine. Unfinished attempts come first, then the oldest.
  */
-function findChanged(
+function findChangedAttempts(
   entries: readonly Entry[],
-  wanted: Omit<Wanted, "request">,
+  wanted: Omit<WantedGeneration, "request">,
   requests: readonly StartRequest[],
-): Changed[] {
+): ChangedAttempt[] {
   const { typed, untyped = [], service, parent, isPreview, earlier } = wanted;
   if (typed === undefined) return [];
   const isOfLine = (entry: Entry) =>
@@ -377,12 +383,13 @@ function findChanged(
   const ofLine = entries.filter(isOfLine).reverse();
   ofLine.sort((one, other) => Number(isUnfinished(other)) - Number(isUnfinished(one)));
   return ofLine.flatMap((entry) => {
-    const open = new Set([...untyped, ...(entry.untyped ?? [])]);
-    const isHere = isSameOutput(entry, wanted);
-    if (open.size === 0 || !(open.has("output") || isSameRunAt(isHere, entry, earlier))) return [];
-    const request = requests.find((each) => isSameExcept(open, each, entry.request));
+    const undetermined = new Set([...untyped, ...(entry.untyped ?? [])]);
+    const hasSameOutput = isSameOutput(entry, wanted);
+    if (undetermined.size === 0) return [];
+    if (!undetermined.has("output") && !fitsOutput(entry, hasSameOutput, earlier)) return [];
+    const request = requests.find((each) => isSameExcept(undetermined, each, entry.request));
     if (request === undefined) return [];
-    return { entry, differing: [...differencesOf(request, entry.request), ...(isHere ? [] : ["output"])] };
+    return { entry, differing: [...differencesOf(request, entry.request), ...(hasSameOutput ? [] : ["output"])] };
   });
 }
 
@@ -399,7 +406,7 @@ function differencesOf(one: Record<string, unknown>, other: Record<string, unkno
 }
 
 async function findChangedStop(
-  changed: readonly Changed[],
+  changed: readonly ChangedAttempt[],
   leaseOf: Journal["leaseOf"],
 ): Promise<(Stop & { kind: "wait" }) | ChangedLine | undefined> {
   const stops: ((Stop & { kind: "wait" }) | ChangedLine)[] = [];
@@ -414,7 +421,7 @@ async function findChangedStop(
   return stops.find(isFollowable) ?? stops[0];
 }
 
-/** An attempt that is done counts as running while its run is unfinished. */
+/** The action for an attempt of a changed line. An attempt that is done counts as running while its run is unfinished. */
 async function actionForChanged(
   entry: Entry,
   { earlier, leaseOf }: Pick<ChooseContext, "earlier" | "leaseOf">,
@@ -424,7 +431,9 @@ async function actionForChanged(
 }
 
 /** The generations of one command: one for each request. */
-export type WantedRun = Omit<Wanted, "request" | "key" | "take" | "keptKey"> & { requests: readonly StartRequest[] };
+export type WantedRun = Omit<WantedGeneration, "request" | "key" | "take" | "keptKey"> & {
+  requests: readonly StartRequest[];
+};
 
 /** What a command for several generations does next. */
 export type RunChoice =
@@ -456,25 +465,25 @@ export async function chooseRun(wanted: WantedRun, journal: PolicyJournal): Prom
   const count = requests.length;
   const positions = positionsOf(requests);
   const requestAt = new Map(requests.map((request, index) => [positions[index], request]));
-  const isSameLine = (entry: Entry) => {
+  const isAtSamePosition = (entry: Entry) => {
     const request = requestAt.get(entry.position);
     if (request === undefined || entry.count !== count || !isSameService(entry.base_url, service)) return false;
     return entry.parent === wanted.parent && isSameOutput(entry, wanted) && isCandidate(entry, { ...wanted, request });
   };
   const entries = await findByPrompt(journal, requests[0]?.prompt ?? "", ({ run }) => run !== undefined);
   // Another command's run may have equal requests at some positions only, such as `-n 2` and two models.
-  const others = new Set(
+  const otherRuns = new Set(
     entries.flatMap(({ run, position, request }) => (isDeepStrictEqual(request, requestAt.get(position)) ? [] : run)),
   );
   const runs = new Map<string, Entry[]>();
-  for (const entry of entries.filter(isSameLine)) {
+  for (const entry of entries.filter(isAtSamePosition)) {
     const { run = "" } = entry;
-    if (!others.has(run)) runs.set(run, [...(runs.get(run) ?? []), entry]);
+    if (!otherRuns.has(run)) runs.set(run, [...(runs.get(run) ?? []), entry]);
   }
   for (const [name, takes] of earlier === "again" ? [] : runs) {
     const found = positions.map((position) => ({
       position,
-      attempt: takes.find((each) => each.position === position && (isMade(each.state) || each.state === "running")),
+      attempt: takes.find((each) => each.position === position && (hasVideo(each.state) || each.state === "running")),
     }));
     if (found.every(({ attempt }) => attempt && isTakeDone(attempt))) continue;
     const lease = await journal.leaseOf(name);
@@ -483,15 +492,15 @@ export async function chooseRun(wanted: WantedRun, journal: PolicyJournal): Prom
     if (lease === "dead") return { kind: "run", name, positions: found };
   }
   if (earlier !== "again") {
-    const changed = findChanged(await findOfLine(journal, wanted), wanted, requests);
+    const changed = findChangedAttempts(await findAttemptsOfLine(journal, wanted), wanted, requests);
     const stop = await findChangedStop(changed, journal.leaseOf);
     if (stop) return stop;
   }
-  const none = positions.map((position) => ({ position, attempt: undefined }));
-  return { kind: "run", name: undefined, positions: none };
+  const emptyPositions = positions.map((position) => ({ position, attempt: undefined }));
+  return { kind: "run", name: undefined, positions: emptyPositions };
 }
 
-type WantedLine = Pick<Wanted, "earlier" | "now"> & {
+type WantedLine = Pick<WantedGeneration, "earlier" | "now"> & {
   /** Whether an attempt has the output path of the command. */
   isOutputOf(entry: Entry): boolean;
 };
@@ -501,16 +510,16 @@ type WantedLine = Pick<Wanted, "earlier" | "now"> & {
  * command would start a new generation. Follows the rules of a start: the oldest candidate first, and a completed video may be saved to any path.
  */
 export function findResumable(entries: readonly Entry[], { earlier, now, isOutputOf }: WantedLine): Entry | undefined {
-  const considered = entries.filter((entry) => !isClosed(entry));
-  const isOwn = ({ entry, ageMs }: DatedEntry) => {
+  const notClosed = entries.filter((entry) => !isClosed(entry));
+  const isResumable = ({ entry, ageMs }: DatedEntry) => {
     if (isClosed(entry)) return false;
-    if (entry.run !== undefined) return isOutputOf(entry) && !isRunDone(entry, considered);
+    if (entry.run !== undefined) return isOutputOf(entry) && !isRunDone(entry, notClosed);
     if (earlier === "reuse" && (isIdHandedOver(entry) || (entry.state === "delivered" && ageMs < reusableMs)))
       return true;
-    return isUnfinished(entry) && (earlier === "reuse" || isSameRunAt(isOutputOf(entry), entry, earlier));
+    return isUnfinished(entry) && (earlier === "reuse" || fitsOutput(entry, isOutputOf(entry), earlier));
   };
-  const own = datedEntries(entries, now).filter(isOwn);
-  return (earlier === "reuse" ? own[0] : own.at(-1))?.entry;
+  const resumable = datedEntries(entries, now).filter(isResumable);
+  return (earlier === "reuse" ? resumable[0] : resumable.at(-1))?.entry;
 }
 
 /** Whether all positions of an attempt's run are done. */
@@ -519,12 +528,12 @@ function isRunDone({ run, count = 0 }: Entry, entries: readonly Entry[]): boolea
   return new Set(done.map(({ position }) => position)).size >= count;
 }
 
-/** Whether an attempt is done, and another position of its run is not. A deleted video was made. */
+/** Whether an attempt is done, and another position of its run is not. A position whose video was deleted counts as done. */
 function isOfUnfinishedRun(entry: Entry, entries: readonly Entry[]): boolean {
   return entry.run !== undefined && !isClosed(entry) && isTakeDone(entry) && !isRunDone(entry, entries);
 }
 
-function isMade(state: AttemptState): boolean {
+function hasVideo(state: AttemptState): boolean {
   return state === "ready" || state === "delivered";
 }
 
@@ -582,7 +591,7 @@ function changedError({ entry, differing, runIds }: ChangedLine): VidgenError {
       {
         id,
         attempt,
-        hint: `\`vidgen wait ${id}\` takes that video. --again starts ${count} new generations, and is charged.\nWith the earlier ${differing.join(", ")}, the same line starts only what is missing.`,
+        hint: `\`vidgen wait ${id}\` takes that video. --again starts ${count} new generations, and is charged.\nIf you restore the earlier ${differing.join(", ")}, the same command starts only the missing generations.`,
       },
     );
   return new VidgenError(

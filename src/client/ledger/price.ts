@@ -17,13 +17,13 @@ export function kindOfRequest(request: StartRequest): string {
 /** The fields, besides the model, that the price of a request depends on. */
 export function priceFieldsOf({ duration, resolution, ...fields }: StartRequest): [name: string, value: unknown][] {
   const sound = Object.entries(fields).filter(([name]) => soundField.test(name));
-  const named: [string, unknown][] = [["duration", duration], ["resolution", resolution], ...sound.sort()];
-  return named.filter(([, value]) => value !== undefined);
+  const allFields: [string, unknown][] = [["duration", duration], ["resolution", resolution], ...sound.sort()];
+  return allFields.filter(([, value]) => value !== undefined);
 }
 
 /**
  * The cost of a start in credits. A real video at the local service costs no credits, since its provider is paid in US dollars. `isLocal`
- * says whether it was started there.
+ * is set if it was started there.
  */
 export function creditsOf(
   { credits, is_preview }: Pick<Entry, "credits" | "is_preview">,
@@ -40,9 +40,11 @@ export function chargedOf(
   { isLocal }: { isLocal: boolean },
 ): Charge | undefined {
   // The local service's credits do not show what a provider charges.
-  const stated = [isLocal && is_preview !== true ? undefined : credits, cost].filter((price) => price !== undefined);
-  if (stated.length === 0) return undefined;
-  return stated.some((price) => price > 0) ? "yes" : "no";
+  const statedPrices = [isLocal && is_preview !== true ? undefined : credits, cost].filter(
+    (price) => price !== undefined,
+  );
+  if (statedPrices.length === 0) return undefined;
+  return statedPrices.some((price) => price > 0) ? "yes" : "no";
 }
 
 /**
@@ -51,11 +53,11 @@ export function chargedOf(
  */
 export function withCharge(error: VidgenError, entry: Entry | undefined, where: { isLocal: boolean }): VidgenError {
   if (entry === undefined) return error;
-  // A provider's account without credits does not show whether this start was charged.
-  const isOpen = error.ended !== undefined && error.code === "credits";
+  // If a generation ended because the provider's account has no credits, this start may still have been charged.
+  const isChargeUnknown = error.ended !== undefined && error.code === "credits";
   const isAccepted = entry.id !== undefined && entry.state !== "refused" && entry.state !== "unknown";
-  const accepted = chargedOf(entry, where) ?? (where.isLocal ? undefined : "yes");
-  return error.with({ attempt: entry.attempt, charged: isAccepted && !isOpen ? accepted : undefined });
+  const chargeIfAccepted = chargedOf(entry, where) ?? (where.isLocal ? undefined : "yes");
+  return error.with({ attempt: entry.attempt, charged: isAccepted && !isChargeUnknown ? chargeIfAccepted : undefined });
 }
 
 /** The newest stated cost of a kind of request. A drop of the balance is not a price, because others spend too. */
@@ -79,9 +81,9 @@ export function readUsdPrices(
   { engine = [] }: { engine?: readonly string[] | undefined },
 ): Map<string, number> {
   const prices = new Map<string, number>();
-  for (const { request, cost, engine: maker = [] } of entries) {
+  for (const { request, cost, engine: entryEngine = [] } of entries) {
     const kind = kindOfRequest(request);
-    if (cost !== undefined && maker.join(" ") === engine.join(" ") && !prices.has(kind)) prices.set(kind, cost);
+    if (cost !== undefined && entryEngine.join(" ") === engine.join(" ") && !prices.has(kind)) prices.set(kind, cost);
   }
   return prices;
 }
@@ -121,9 +123,9 @@ export function readBalance(entries: readonly Entry[], account: string): Balance
 }
 
 /** After this time the balance has probably changed for other reasons, so that a drop is meaningless. */
-const balanceLastsMs = 3600_000;
+const maxBalanceAgeMs = 3600_000;
 
 /** Whether a balance is new enough to be compared with the next one. */
 export function isComparable({ at }: Balance, now: Date): boolean {
-  return now.getTime() - Date.parse(at) < balanceLastsMs;
+  return now.getTime() - Date.parse(at) < maxBalanceAgeMs;
 }

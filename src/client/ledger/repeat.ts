@@ -25,14 +25,18 @@ type RepeatedGeneration = { id: string; request: StartRequest; isLocal: boolean 
  */
 export function repeatRequest({ id, request, isLocal }: RepeatedGeneration, changes: Changes): RequestInput {
   const earlier = readRecord(request, isLocal);
-  const texts = { ...earlier.texts, ...definedOf(changes.texts) };
-  const settings = changes.set.map((each) => each.split("=", 1)[0]?.trim() ?? "");
-  const typed = new Set([...settings, ...Object.keys(definedOf(changes.images))]);
+  const texts = { ...earlier.texts, ...withoutUndefined(changes.texts) };
+  const setNames = changes.set.map((each) => each.split("=", 1)[0]?.trim() ?? "");
+  const changedNames = new Set([...setNames, ...Object.keys(withoutUndefined(changes.images))]);
   // A typed source image replaces the earlier one, under whatever field name each is sent.
-  const hasSource = [...typed].some(isSourceImage);
-  const images = { ...earlier.images, ...(hasSource && { imageUrl: undefined }), ...definedOf(changes.images) };
+  const replacesSource = [...changedNames].some(isSourceImage);
+  const images = {
+    ...earlier.images,
+    ...(replacesSource && { imageUrl: undefined }),
+    ...withoutUndefined(changes.images),
+  };
   const extra = Object.entries(earlier.extra).filter(
-    ([name]) => !typed.has(name) && !(hasSource && isSourceImage(name)),
+    ([name]) => !changedNames.has(name) && !(replacesSource && isSourceImage(name)),
   );
   for (const field of imageFields) {
     if (!images[field.name]?.some(isHash)) continue;
@@ -75,9 +79,9 @@ function readRecord(
     }
     // A value that only `--set` can send, such as a duration in words, is not a value of a flag.
     const text = String(value);
-    const isTyped =
+    const isFlagValue =
       field && wireValue(field, text) === value && (isHash(value) || findValueFault(field, text) === undefined);
-    if (isTyped) texts[field.name] = text;
+    if (isFlagValue) texts[field.name] = text;
     else extra[name] = value;
   }
   return { texts, images, extra };
@@ -87,7 +91,7 @@ function readTexts(values: readonly unknown[]): string[] {
   return values.filter((value) => typeof value === "string");
 }
 
-function definedOf<Values extends object>(values: Values): Values {
+function withoutUndefined<Values extends object>(values: Values): Values {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Values;
 }
 

@@ -12,13 +12,13 @@ import type { Journal } from "./journal.ts";
 
 // Queries on a journal. All results are sorted newest first. They reject as `Journal.scan` does.
 
-type Scanned = Pick<Journal, "scan">;
+type ScannableJournal = Pick<Journal, "scan">;
 type AttemptLine = DatedLine & { attempt: string };
 
 type Intent = IntentLine & { at: string };
 
 /** The lines of each attempt, a part of the file at a time. When the caller stops, the rest is not read. */
-export async function* scanAttempts(journal: Scanned): AsyncGenerator<AttemptLines[]> {
+export async function* scanAttempts(journal: ScannableJournal): AsyncGenerator<AttemptLines[]> {
   const group = createGrouping();
   for await (const { lines } of journal.scan()) {
     const attempts = lines.flatMap((line) => {
@@ -30,18 +30,18 @@ export async function* scanAttempts(journal: Scanned): AsyncGenerator<AttemptLin
 }
 
 /** The entries of the attempts, a part of the file at a time. */
-export async function* scanEntries(journal: Scanned): AsyncGenerator<Entry[]> {
+export async function* scanEntries(journal: ScannableJournal): AsyncGenerator<Entry[]> {
   for await (const attempts of scanAttempts(journal)) yield attempts.map(foldEntry);
 }
 
-export async function readEntries(journal: Scanned): Promise<Entry[]> {
+export async function readEntries(journal: ScannableJournal): Promise<Entry[]> {
   const entries: Entry[] = [];
   for await (const part of scanEntries(journal)) entries.push(...part);
   return entries;
 }
 
 /** The newest part of the entries, which is enough for prices, balances and times; empty if the journal cannot be read. Never rejects. */
-export async function readRecent(journal: Scanned): Promise<Entry[]> {
+export async function readRecent(journal: ScannableJournal): Promise<Entry[]> {
   try {
     for await (const part of scanEntries(journal)) return part;
   } catch {
@@ -52,7 +52,7 @@ export async function readRecent(journal: Scanned): Promise<Entry[]> {
 
 /** The newest matching attempt. Reads no further. */
 export async function findNewest<Match extends Entry>(
-  journal: Scanned,
+  journal: ScannableJournal,
   isMatch: (entry: Entry) => entry is Match,
 ): Promise<Match | undefined> {
   for await (const part of scanEntries(journal)) {
@@ -64,7 +64,7 @@ export async function findNewest<Match extends Entry>(
 
 /** The newest matching line. Reads no further. With `words`, only lines that contain one of them. */
 export async function findLine<Wanted extends DatedLine>(
-  journal: Scanned,
+  journal: ScannableJournal,
   isWanted: (line: DatedLine) => line is Wanted,
   words?: readonly string[],
 ): Promise<Wanted | undefined> {
@@ -76,24 +76,24 @@ export async function findLine<Wanted extends DatedLine>(
 }
 
 /** The attempts that have a generation of this id, at any service. */
-export function findById(journal: Scanned, id: string): Promise<Entry[]> {
+export function findById(journal: ScannableJournal, id: string): Promise<Entry[]> {
   const words = [id, id.toLowerCase(), id.toUpperCase()];
   return findAttempts(journal, words, (line) => "id" in line && isSameId(line.id ?? "", id));
 }
 
 /** The attempts with an Idempotency-Key, which may be sent several times. */
-export function findByKey(journal: Scanned, key: string): Promise<Entry[]> {
+export function findByKey(journal: ScannableJournal, key: string): Promise<Entry[]> {
   return findAttempts(journal, [key], (line) => line.kind === "intent" && keyOf(line) === key);
 }
 
 /** The attempts of a typed command line, by its hash. */
-export function findByTypedLine(journal: Scanned, typed: string): Promise<Entry[]> {
+export function findByTypedLine(journal: ScannableJournal, typed: string): Promise<Entry[]> {
   return findAttempts(journal, [typed], (line) => line.kind === "intent" && line.typed === typed);
 }
 
 /** The attempts with a prompt and a matching intent. */
 export function findByPrompt(
-  journal: Scanned,
+  journal: ScannableJournal,
   prompt: string,
   isWanted: (intent: Intent) => boolean,
 ): Promise<Entry[]> {
@@ -107,16 +107,16 @@ export function findByPrompt(
 
 /** The attempts with a matching line that contains one of `words`. Reads the whole file, but decodes only parts with these words. */
 async function findAttempts(
-  journal: Scanned,
+  journal: ScannableJournal,
   words: readonly string[],
   isWanted: (line: AttemptLine) => boolean,
 ): Promise<Entry[]> {
   const attempts = new Set<string>();
   const ids = new Set<string>();
-  const collect = async (words: readonly string[], isWanted: (line: AttemptLine) => boolean) => {
-    for await (const { lines } of journal.scan({ words }))
+  const collect = async (lineWords: readonly string[], isMatch: (line: AttemptLine) => boolean) => {
+    for await (const { lines } of journal.scan({ words: lineWords }))
       for (const line of lines) {
-        if (!("attempt" in line) || !isWanted(line)) continue;
+        if (!("attempt" in line) || !isMatch(line)) continue;
         attempts.add(line.attempt);
         if ("id" in line && line.id !== undefined) ids.add(line.id);
       }

@@ -38,12 +38,12 @@ function readValidator(headers: Headers): Version {
 }
 
 /** Whether the rest of a video belongs to the known version. A missing header is ignored (RFC 9110, section 15.3.7). */
-export function isSameVersion(known: Version, headers: Headers, total: number | undefined): boolean {
+export function isSameVersion(recorded: Version, headers: Headers, total: number | undefined): boolean {
   const etag = headers.get("ETag");
   const modified = headers.get("Last-Modified");
   return (
-    (known.total === undefined || known.total === total) &&
-    (etag === null || etag === known.etag) &&
-    (modified === null || known.last_modified === undefined || modified === known.last_modified)
+    (recorded.total === undefined || recorded.total === total) &&
+    (etag === null || etag === recorded.etag) &&
+    (modified === null || recorded.last_modified === undefined || modified === recorded.last_modified)
   );
 }

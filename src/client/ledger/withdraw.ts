@@ -1,7 +1,7 @@
 import { sayNothingSent, VidgenError } from "../../errors.ts";
 import type { Journal } from "./journal.ts";
 
-type Withdrawn = { kind: "unsent" | "refused"; error: VidgenError };
+type Withdrawal = { kind: "unsent" | "refused"; error: VidgenError };
 
 /**
  * Records that an attempt was not sent, or was refused. Without this record the same command would refuse to start, since the attempt may have been
@@ -9,7 +9,7 @@ type Withdrawn = { kind: "unsent" | "refused"; error: VidgenError };
  */
 export async function withdraw(
   attempt: string,
-  { kind, error }: Withdrawn,
+  { kind, error }: Withdrawal,
   journal: Pick<Journal, "withdraw">,
 ): Promise<VidgenError> {
   const { message: reason, code } = error;
@@ -19,7 +19,7 @@ export async function withdraw(
   );
   if (isWritten) return error;
   const { message } = kind === "unsent" ? sayNothingSent(error) : error;
-  const stops = `${message} This could not be recorded: the same command may stop with exit 6.`;
+  const messageWithNote = `${message} This could not be recorded: the same command may stop with exit 6.`;
   const hint = `If it does, \`vidgen list --dismiss ${attempt}\` closes the attempt, and the same command starts.`;
-  return new VidgenError(code, stops, { ...error, cause: error }).with({ hint });
+  return new VidgenError(code, messageWithNote, { ...error, cause: error }).with({ hint });
 }

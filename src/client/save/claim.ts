@@ -25,7 +25,7 @@ const waitingNote =
   "Another process has started the same request or is saving to the same file. Waiting for it; nothing is sent meanwhile.";
 
 /** Calls `tryOnce` every 250 ms until it returns a result; `attempts` counts from 1. Throws `pending` at the timeout, or the signal's reason. */
-export async function untilFree<Result>(
+export async function waitUntilFree<Result>(
   tryOnce: (attempts: number) => Promise<Result | undefined>,
   { timeoutMs = maxWaitMs, signal, note, message }: UntilFreeOptions,
   io: Pick<Clock, "now" | "sleep">,
@@ -78,7 +78,7 @@ export async function claimOutput(
   if (saved !== undefined) return { file: saved };
   const waiting = { timeoutMs, signal, note, message: `Another process is still saving to ${outputPath}.` };
   try {
-    return { target: await untilFree(() => targets.claim(outputPath, claiming), waiting, io) };
+    return { target: await waitUntilFree(() => targets.claim(outputPath, claiming), waiting, io) };
   } catch (error) {
     const file = isExistsError(error) ? await find() : undefined;
     if (file === undefined) throw error;

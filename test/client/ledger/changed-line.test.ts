@@ -1,7 +1,13 @@
 import { describe, expect, test } from "vitest";
 import type { DatedLine, JournalLine } from "../../../src/client/ledger/history.ts";
 import type { LeaseState } from "../../../src/client/ledger/journal.ts";
-import { type Choice, choose, chooseRun, refusalError, type Wanted } from "../../../src/client/ledger/policy.ts";
+import {
+  type Choice,
+  choose,
+  chooseRun,
+  refusalError,
+  type WantedGeneration,
+} from "../../../src/client/ledger/policy.ts";
 import { asVidgenError } from "../../../src/errors.ts";
 
 // A typed line whose values from vidgen.json or stdin have changed since its unfinished attempt must not pay again by accident.
@@ -38,7 +44,7 @@ function journalOf(intent: IntentParts, later: JournalLine[] = [], lease: LeaseS
 const running: JournalLine = { kind: "accepted", attempt, id };
 const now = new Date("2026-11-10T10:00:00.000Z");
 
-const wanted = (parts: Partial<Wanted> = {}): Wanted => ({
+const wanted = (parts: Partial<WantedGeneration> = {}): WantedGeneration => ({
   service,
   request: { prompt: "a fox", model: "wan-2.5" },
   earlier: "resume",
@@ -93,7 +99,7 @@ describe("the same line with another model from vidgen.json, 40 days later", () 
 });
 
 describe("an attempt that runs, and whose process has ended", () => {
-  const choiceFor = async (parts: Partial<Wanted>, intent: IntentParts = {}) =>
+  const choiceFor = async (parts: Partial<WantedGeneration>, intent: IntentParts = {}) =>
     summaryOf(await choose(wanted(parts), journalOf(intent, [running])));
 
   test("stops a line that takes nothing from the file any more, and one that took nothing before", async () => {
