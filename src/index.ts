@@ -302,7 +302,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
       };
       // A temporary file, as for standard output.
       return withAttempt(id, { ...callOptions, outputPath: "-", signal }, async (attempt) => {
-        const finished = await finishWithListeners(attempt, { ...callOptions, take });
+        const finished = await finishWithListeners(attempt, { ...callOptions, onFinished: take });
         return { ...toCompleted(asCompleted(finished)), ...(bytes && { bytes }) };
       });
     });

@@ -32,21 +32,21 @@ export async function verifyCallback(request: CallbackRequest, secret: string): 
   const body = request instanceof Request ? new Uint8Array(await request.arrayBuffer()) : request.body;
   if (typeof body !== "string" && !(body instanceof Uint8Array))
     throw usage("The body must be the raw text or bytes: the signature is of those, not of parsed JSON.");
-  const found = readCallback(
+  const callback = readCallback(
     {
       method: "POST",
-      headers: headers instanceof Headers ? Object.fromEntries(headers) : lowerCase(headers),
+      headers: headers instanceof Headers ? Object.fromEntries(headers) : lowerCaseNames(headers),
       body: Buffer.from(body as string),
     },
     secret,
   );
-  if ("fault" in found)
-    throw new VidgenError(found.httpStatus === 401 ? "auth" : "rejected", `Not a callback: ${found.fault}.`);
-  const generation = asGeneration(parseJson(found.body));
+  if ("fault" in callback)
+    throw new VidgenError(callback.httpStatus === 401 ? "auth" : "rejected", `Not a callback: ${callback.fault}.`);
+  const generation = asGeneration(parseJson(callback.body));
   if (!generation) throw new VidgenError("rejected", "Not a callback: its id or its status is missing.");
-  return { ...toGeneration(generation), webhookId: String(found.webhookId) };
+  return { ...toGeneration(generation), webhookId: String(callback.webhookId) };
 }
 
-function lowerCase(headers: Readonly<Record<string, string | string[] | undefined>>) {
+function lowerCaseNames(headers: Readonly<Record<string, string | string[] | undefined>>) {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }

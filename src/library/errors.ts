@@ -25,7 +25,7 @@ export const VidgenError = InternalError as unknown as {
   [Symbol.hasInstance](value: unknown): value is VidgenError;
 };
 
-/** Replaces command-line terms in hints by those of the library. */
+/** The terms of the command line in hints, each with the term of the library that replaces it. */
 const restatements: readonly [RegExp, string][] = [
   [/`vidgen wait ([^\s`]+)[^`]*`/g, '`client.follow("$1")`'],
   [/`vidgen status ([^\s`]+)[^`]*`/g, '`client.status("$1")`'],
@@ -45,7 +45,7 @@ const restatements: readonly [RegExp, string][] = [
 
 /** A hint in terms of the library. Commands without an equivalent, such as `vidgen doctor`, stay. */
 export function restateHint(hint: string): string {
-  const restated = restatements.reduce((text, [there, here]) => text.replace(there, here), hint);
+  const restated = restatements.reduce((text, [cliTerm, libraryTerm]) => text.replace(cliTerm, libraryTerm), hint);
   // Other flags become option names, such as keepCredits, unless they are part of a command.
   return restated.replace(/`vidgen [^`]*`|(?<!\S)--([a-z-]+)/g, (found, flag?: string) =>
     flag ? toCamelCase(flag) : found,
@@ -68,13 +68,13 @@ type RestateOptions = {
 export function restateError(error: InternalError, { journal, idempotencyKey, redact }: RestateOptions): VidgenError {
   const { code, id, httpStatus, headers, attempt, cause } = error;
   const restate = (text: string) => plainText(redact(text));
-  const written = journal === undefined ? "" : `, and is recorded in ${journal}`;
-  const unclear = `It was not sent again${written}. Check your account for the generation before you retry.`;
+  const recordedNote = journal === undefined ? "" : `, and is recorded in ${journal}`;
+  const unclearHint = `It was not sent again${recordedNote}. Check your account for the generation before you retry.`;
   const isUnclear = code === "unknown" && attempt !== undefined;
-  const hint = isUnclear ? unclear : error.hint && restate(restateHint(error.hint));
+  const hint = isUnclear ? unclearHint : error.hint && restate(restateHint(error.hint));
   const restated = new InternalError(code, restate(error.message), { id, httpStatus, headers, cause, hint });
-  // The name that other libraries use.
+  // As `fetch` and other calls with a signal name it.
   if (code === "interrupted") restated.name = "AbortError";
-  const named = { idempotencyKey: isUnclear ? (idempotencyKey ?? attempt) : undefined };
-  return Object.assign(restated, named) as typeof restated & VidgenError;
+  const keyField = { idempotencyKey: isUnclear ? (idempotencyKey ?? attempt) : undefined };
+  return Object.assign(restated, keyField) as typeof restated & VidgenError;
 }

@@ -144,24 +144,24 @@ type PublicName<Name> = Name extends "attempt"
     : Name;
 
 /** The library's error codes do not include those for signals. */
-type Named<Value> = Value extends object
-  ? { [Name in keyof Value as PublicName<Name>]: Named<Value[Name]> }
+type WithPublicNames<Value> = Value extends object
+  ? { [Name in keyof Value as PublicName<Name>]: WithPublicNames<Value[Name]> }
   : Value extends CommandErrorCode
     ? Extract<Value, ErrorCode>
     : Value;
 
 /** Converts an event to the library's names. */
 export function toBatchEvent(event: WireBatchEvent): BatchEvent {
-  return rename(event) as Named<WireBatchEvent>;
+  return withPublicNames(event) as WithPublicNames<WireBatchEvent>;
 }
 
-function rename(value: unknown): unknown {
+function withPublicNames(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
-  const named = Object.entries(value).map(([name, each]) => [
+  const renamed = Object.entries(value).map(([name, each]) => [
     toPublicName(name),
-    name === "hint" && typeof each === "string" ? restateHint(each) : rename(each),
+    name === "hint" && typeof each === "string" ? restateHint(each) : withPublicNames(each),
   ]);
-  return Object.fromEntries(named);
+  return Object.fromEntries(renamed);
 }
 
 function toPublicName(name: string): string {

@@ -181,17 +181,17 @@ const optionsByCall = {
 
 export type CallName = keyof typeof optionsByCall;
 
-/** Throws `usage` for an option that a call does not have. `name` is the name in the message. */
-export function checkOptions(call: CallName, given: unknown, name: string = call): void {
-  if (typeof given !== "object" || given === null) throw usage(`The options of ${name} must be an object.`);
+/** Throws `usage` for an option that a call does not have, or a value that it does not allow. `name` is the name of the call in the message. */
+export function checkOptions(call: CallName, options: unknown, name: string = call): void {
+  if (typeof options !== "object" || options === null) throw usage(`The options of ${name} must be an object.`);
   const fields: Readonly<Record<string, true | readonly string[]>> = optionsByCall[call];
-  for (const [option, value] of Object.entries(given)) {
-    const words = Object.hasOwn(fields, option) ? fields[option] : undefined;
-    if (words === undefined) throw unknownOption(option, Object.keys(fields), name);
+  for (const [option, value] of Object.entries(options)) {
+    const allowedValues = Object.hasOwn(fields, option) ? fields[option] : undefined;
+    if (allowedValues === undefined) throw unknownOption(option, Object.keys(fields), name);
     if (option === "signal" && value !== undefined && !(value instanceof AbortSignal))
       throw usage("signal must be an AbortSignal.");
-    if (words !== true && value !== undefined && !words.includes(value))
-      throw usage(`${option} must be one of ${words.join(", ")}, not "${shorten(String(value))}".`);
+    if (allowedValues !== true && value !== undefined && !allowedValues.includes(value))
+      throw usage(`${option} must be one of ${allowedValues.join(", ")}, not "${shorten(String(value))}".`);
   }
 }
 

@@ -35,9 +35,9 @@ const fieldsByName = new Map(textFields.map((field) => [toCamelCase(field.name),
 export async function readRequest(request: GenerationRequest, onNote: (text: string) => void): Promise<StartRequest> {
   if (typeof request !== "object" || request === null)
     throw usage("The request must be an object with a prompt and a model.");
-  const { images = [], extra = {}, ...given } = request;
+  const { images = [], extra = {}, ...namedFields } = request;
   const values: Record<string, string> = {};
-  for (const [name, value] of Object.entries(given)) {
+  for (const [name, value] of Object.entries(namedFields)) {
     const field = fieldsByName.get(name);
     if (!field) throw usage(`There is no field ${name}; put fields that only the service knows into extra.`);
     if (value === undefined) continue;
@@ -52,7 +52,7 @@ export async function readRequest(request: GenerationRequest, onNote: (text: str
   const sources = images.map((image) => (image instanceof URL ? image.href : image));
   const fields = {
     texts: { ...rest, prompt: checkPrompt(prompt), model: checkModel(model) },
-    // Only the number of images is checked here.
+    // The check of the fields needs only the number of images; `readImages` reads them below.
     images: { imageUrl: sources.map(() => "") },
     extra: copyExtra(extra),
   };

@@ -4,7 +4,7 @@ import type { CompletedGeneration } from "../protocol/schema.ts";
 import type { DownloadOptions } from "./options.ts";
 import type { Started } from "./results.ts";
 
-/** Returns the attempt of a start, and its public form. Throws the error of a start that was not accepted. */
+/** Returns the attempt of a start, and the result that the library returns. Throws the error of a start that was not accepted. */
 export function readStarted(
   outcome: StartedAttempt | NotStarted,
   idempotencyKey: string | undefined,
@@ -25,19 +25,19 @@ export function readStarted(
 
 type FinishListeners = Pick<DownloadOptions, "onState" | "onProgress"> & {
   /** Called with the result before it is recorded as delivered. */
-  take?: (finished: Finished) => Promise<void>;
+  onFinished?: (finished: Finished) => Promise<void>;
 };
 
-/** Follows a generation until it ends, and records the result as delivered. Rejects as `finish` and `take` do. */
+/** Follows a generation until it ends, and records the result as delivered. Rejects as `finish` and `onFinished` do. */
 export async function finishWithListeners(
   attempt: Attempt,
-  { onState, onProgress, take }: FinishListeners,
+  { onState, onProgress, onFinished }: FinishListeners,
 ): Promise<Finished> {
   const finished = await finish(attempt, {
     state: (status, percent) => callListener(onState, status, percent),
     progress: (...args) => callListener(onProgress, ...args),
   });
-  await take?.(finished);
+  await onFinished?.(finished);
   await handOver(finished);
   return finished;
 }

@@ -5,7 +5,7 @@ import { cancelGeneration } from "../client/generation/status.ts";
 import { usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { defineTool, idField, type Tool, type ToolOptions } from "./tool.ts";
-import { openFor } from "./videos.ts";
+import { openServiceOf } from "./videos.ts";
 
 /** The tools that cancel and delete generations that agents started. */
 export function changeTools(options: ToolOptions, io: Io): Tool[] {
@@ -27,7 +27,7 @@ function cancelTool(options: ToolOptions, io: Io): Tool {
     }),
     hints: { destructive: true, idempotent: true, openWorld: true },
     async run({ id }, call) {
-      const service = await openOwn(id, "cancelled", options, io);
+      const service = await openServiceOfAgent(id, "cancelled", options, io);
       const { generation, creditsReturned, hadEnded } = await cancelGeneration(service, id, call);
       return {
         id,
@@ -55,10 +55,10 @@ function deleteTool(options: ToolOptions, io: Io): Tool {
     }),
     hints: { destructive: true, idempotent: true, openWorld: true },
     async run({ id }, call) {
-      const service = await openOwn(id, "deleted", options, io);
-      const found = await findDeletable(service, id, call);
-      await deleteGeneration(service, found, call);
-      const { file = null, isAtService: was_there } = found;
+      const service = await openServiceOfAgent(id, "deleted", options, io);
+      const deletable = await findDeletable(service, id, call);
+      await deleteGeneration(service, deletable, call);
+      const { file = null, isAtService: was_there } = deletable;
       const what = was_there ? "The video was deleted at the service" : "The service no longer had the video";
       const saved = file === null ? "It was never saved to a file." : "The saved file was left alone.";
       return { id, deleted: true, was_there, file, note: `${what}. ${saved}` };
@@ -66,19 +66,19 @@ function deleteTool(options: ToolOptions, io: Io): Tool {
   });
 }
 
-/** Opens the service of a generation that an agent started. Throws `not_found` or `usage` for any other. */
-async function openOwn(id: string, done: "cancelled" | "deleted", options: ToolOptions, io: Io) {
-  const { session } = await openFor(id, options, io);
+/** Opens the service of a generation that an agent started. Throws `not_found` or `usage` for any other. `change` is for the messages. */
+async function openServiceOfAgent(id: string, change: "cancelled" | "deleted", options: ToolOptions, io: Io) {
+  const { session } = await openServiceOf(id, options, io);
   const entries = await entriesOf(session.service, id);
   if (entries.length === 0)
     throw new VidgenError(
       "not_found",
-      `Generation ${id} was not started on this computer at this service. Nothing was ${done}.`,
+      `Generation ${id} was not started on this computer at this service. Nothing was ${change}.`,
       { id },
     );
   if (!entries.every(({ mcp }) => mcp))
     throw usage(
-      `Generation ${id} was not started by an agent. Nothing was ${done}: a person can type \`vidgen ${done === "cancelled" ? "cancel" : "delete"} ${id}\`.`,
+      `Generation ${id} was not started by an agent. Nothing was ${change}: a person can type \`vidgen ${change === "cancelled" ? "cancel" : "delete"} ${id}\`.`,
     );
   return session.service;
 }

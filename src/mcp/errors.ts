@@ -10,7 +10,7 @@ export type ToolError = {
   may_have_been_charged: boolean;
 };
 
-/** Hints for agents, for codes whose usual hint names flags of other commands. */
+/** Hints for agents, for codes whose usual hint is about commands that an agent does not have. */
 const agentHints: Partial<Record<CommandErrorCode, string>> = {
   unknown:
     "Repeating the call sends nothing. Ask the user to check the account: if the generation is there, get_video with its id fetches it. If it is not, the user runs `vidgen list --dismiss <attempt>` with the attempt from the message, and the same call then starts a new one. again: true starts a new generation in any case, and pays for it.",
@@ -28,11 +28,11 @@ const endedHints: Partial<Record<CommandErrorCode, string>> = {
 
 /** The hint of an error for an agent. */
 export function agentHint(error: VidgenError): string | undefined {
-  const own = error.ended === undefined ? undefined : endedHints[error.code];
-  return own ?? agentHints[error.code] ?? (error.hint && restateHint(error.hint));
+  const endedHint = error.ended === undefined ? undefined : endedHints[error.code];
+  return endedHint ?? agentHints[error.code] ?? (error.hint && restateHint(error.hint));
 }
 
-/** Replaces command-line terms in hints by those of the tools. Commands that only a person can run stay. */
+/** The terms of the command line in hints, each with the term of the tools that replaces it. Commands that only a person can run stay. */
 const restatements: readonly [RegExp, string][] = [
   [/`vidgen (?:wait|status) [^\s`]+`/g, "get_video"],
   [/`vidgen cancel [^\s`]+`/g, "cancel_video"],
@@ -48,11 +48,11 @@ const restatements: readonly [RegExp, string][] = [
 /** Only the user decides to dismiss an attempt. */
 function restateHint(hint: string): string {
   if (hint.includes("`vidgen list --dismiss ")) return `Only the user decides about this: ${hint}`;
-  return restatements.reduce((text, [there, here]) => text.replace(there, here), hint);
+  return restatements.reduce((text, [cliTerm, toolTerm]) => text.replace(cliTerm, toolTerm), hint);
 }
 
 /** Converts an error for a tool's result. `isOut` is set while a start request is in flight. */
-export function toolError(thrown: unknown, isOut: boolean): ToolError {
+export function toolError(thrown: unknown, isStartInFlight: boolean): ToolError {
   const error = asVidgenError(thrown);
   const { code, message, id } = error;
   const hint = isExistsError(thrown) ? "Call save_video with another path, or none." : agentHint(error);
@@ -61,6 +61,6 @@ export function toolError(thrown: unknown, isOut: boolean): ToolError {
     message,
     hint: hint ?? null,
     id: id ?? null,
-    may_have_been_charged: code === "unknown" || (code === "bug" && isOut),
+    may_have_been_charged: code === "unknown" || (code === "bug" && isStartInFlight),
   };
 }

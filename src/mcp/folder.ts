@@ -30,30 +30,31 @@ export async function openFolder(dir: string | undefined, { home, disk }: Pick<I
   if (!(await disk.lstat(root)).isDirectory())
     throw usage(`--dir ${dir} is not a folder.`, "Give a folder that exists.");
   const homeRoot = home === "" ? undefined : await disk.realpath(home).catch(() => undefined);
-  const isChosen = dir !== undefined || (dirname(root) !== root && root !== homeRoot);
-  const check = () => {
+  const isChosenByUser = dir !== undefined || (dirname(root) !== root && root !== homeRoot);
+  const checkUsable = () => {
     // The client would treat braces as placeholders.
     if (/[{}]/.test(root))
       throw usage(`The folder ${root} has braces in its name.`, "A person must choose another with --dir.");
-    if (!isChosen)
+    if (!isChosenByUser)
       throw usage(
         `The server was started in ${root}, which is not a folder for videos.`,
         "A person must start it with a folder: `vidgen mcp --dir <folder>`.",
       );
   };
   const findInside = async (text: string) => {
-    check();
+    checkUsable();
     const path = /^file:/i.test(text) ? readFileUrl(text) : text;
-    const full = path === undefined ? undefined : resolve(root, path);
-    // Before the disk is asked: for a path on another machine, Windows would log in there.
-    if (full === undefined || !(isInside(root, full) || isInside(typedRoot, full))) return undefined;
-    const real = await disk.realpath(full).catch(() => undefined);
+    const fullPath = path === undefined ? undefined : resolve(root, path);
+    // Checked before the path is looked up: for a path on another machine, Windows would log in there.
+    if (fullPath === undefined || !(isInside(root, fullPath) || isInside(typedRoot, fullPath))) return undefined;
+    const real = await disk.realpath(fullPath).catch(() => undefined);
     return real !== undefined && isInside(root, real) ? real : undefined;
   };
   return {
     async outputPath(path = "") {
-      check();
-      const parts = path.split("/").filter((part, i, all) => part !== "" || i !== all.length - 1);
+      checkUsable();
+      // Without the slash at the end of a folder.
+      const parts = path === "" ? [] : path.replace(/\/$/, "").split("/");
       if (!parts.every((part) => part === safeName(part)))
         throw usage(
           `"${path}" is not a path that can be saved to.`,
@@ -107,6 +108,6 @@ function readFileUrl(url: string): string | undefined {
 }
 
 function isInside(root: string, path: string): boolean {
-  const way = relative(root, path);
-  return way !== "" && !isAbsolute(way) && !/^\.\.($|[/\\])/.test(way);
+  const fromRoot = relative(root, path);
+  return fromRoot !== "" && !isAbsolute(fromRoot) && !/^\.\.($|[/\\])/.test(fromRoot);
 }

@@ -6,6 +6,8 @@ export const maxMessageBytes = 10_000_000;
 /** The answer to an invalid message: `-32700` for invalid JSON, `-32600` for JSON that is not a JSON-RPC message. */
 export type MessageError = { jsonrpc: "2.0"; id?: string | number; error: { code: number; message: string } };
 
+const newline = 0x0a;
+
 /**
  * The messages of a stream, one per line, as bytes with a newline. The MCP library silently drops invalid lines, and
  * stops at a line that is too long: here each invalid line gets an answer through `refuse`, and reading continues.
@@ -16,24 +18,25 @@ export async function* readMessages(
 ): AsyncGenerator<Buffer> {
   let parts: Uint8Array[] = [];
   let size = 0;
-  const take = () => {
+  const endLine = () => {
     const line = Buffer.concat(parts);
+    const text = line.toString();
     const isTooLong = size > maxMessageBytes;
     parts = [];
     size = 0;
     const refusal = isTooLong
       ? messageError(-32600, `The message is longer than ${maxMessageBytes / 1_000_000} MB and was not read.`)
-      : checkMessage(line.toString());
+      : checkMessage(text);
     if (refusal) refuse(refusal);
-    return refusal || /^\s*$/.test(line.toString("latin1", 0, 100)) ? undefined : line;
+    return refusal || text.trim() === "" ? undefined : line;
   };
   for await (const chunk of stream) {
     let rest = typeof chunk === "string" ? Buffer.from(chunk) : chunk;
-    for (let end = rest.indexOf(10); end !== -1; end = rest.indexOf(10)) {
+    for (let end = rest.indexOf(newline); end !== -1; end = rest.indexOf(newline)) {
       parts.push(rest.subarray(0, end + 1));
       size += end + 1;
       rest = rest.subarray(end + 1);
-      const line = take();
+      const line = endLine();
       if (line) yield line;
     }
     size += rest.length;
@@ -47,10 +50,10 @@ function checkMessage(line: string): MessageError | undefined {
   if (line.trim() === "") return undefined;
   const message = parseJson(line);
   if (message === undefined) return messageError(-32700, "The line is not JSON.");
-  const isOne =
-    isRecord(message) && message.jsonrpc === "2.0" && (typeof message.method === "string" || hasAnswer(message));
+  const isMessage =
+    isRecord(message) && message.jsonrpc === "2.0" && (typeof message.method === "string" || isResponse(message));
   if (
-    isOne &&
+    isMessage &&
     (message.id === undefined || isId(message.id)) &&
     (message.params === undefined || isRecord(message.params))
   )
@@ -59,7 +62,7 @@ function checkMessage(line: string): MessageError | undefined {
   return messageError(-32600, "The line is not a JSON-RPC 2.0 message.", id);
 }
 
-function hasAnswer(message: Record<string, unknown>): boolean {
+function isResponse(message: Record<string, unknown>): boolean {
   return isRecord(message.result) || isRecord(message.error);
 }
 

@@ -80,7 +80,7 @@ export function createStarts({ services, budget, ending }: CreateStartsOptions, 
     const balance = session.isLocal ? undefined : () => findBalance(session.service);
     const sending = { sendSignal: ending, abandon: io.abandon, balance, onSending };
     const earlier = again ? "again" : "reuse";
-    const how: PaidStartOptions = {
+    const startOptions: PaidStartOptions = {
       earlier,
       mcp: true,
       noWait: true,
@@ -90,15 +90,15 @@ export function createStarts({ services, budget, ending }: CreateStartsOptions, 
       check,
       ...sending,
     };
-    return { session, spending, how };
+    return { session, spending, startOptions };
   }
 
   async function start(request: StartRequest, options: ToolStartOptions): Promise<ToolStart> {
-    const { session, spending, how } = await prepare(request, options).catch((error) => {
+    const { session, spending, startOptions } = await prepare(request, options).catch((error) => {
       throw beforePaying(error);
     });
     const { model } = request;
-    const outcome = await startGeneration(session.service, request, how);
+    const outcome = await startGeneration(session.service, request, startOptions);
     if (outcome.kind !== "accepted" && outcome.kind !== "resumed") {
       if (outcome.kind === "unknown") spending?.unknown(request);
       throw session.isLocal ? explainLocalCredits(outcome.error) : outcome.error;
@@ -123,7 +123,7 @@ export function createStarts({ services, budget, ending }: CreateStartsOptions, 
   return (request: StartRequest, options: ToolStartOptions) => inTurn(() => start(request, options));
 }
 
-/** The error while a generation runs whose end may show a price that the budget needs. */
+/** The error if the budget needs a price that only the end of a running generation may show. */
 function waitForPriceError({ model }: StartRequest): VidgenError {
   const message = `The price of ${model}, or of a generation that still runs, is unknown, and the session has a budget. Nothing was sent.`;
   const hint = "Call get_video until each running generation is completed, then call this again.";

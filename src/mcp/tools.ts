@@ -30,8 +30,8 @@ import type { ToolStartOptions } from "./starts.ts";
 import { chargedField, defineTool, idField, type Tool, type ToolOptions } from "./tool.ts";
 import { followTools, maxWaitSeconds } from "./videos.ts";
 
-const credits = z.number().nullable();
-const note = z.string().describe("What to do next.");
+const creditsField = z.number().nullable();
+const noteField = z.string().describe("What to do next.");
 
 /** The tools of the server, in the order in which an agent needs them. */
 export function createTools(options: ToolOptions, io: Io): Tool[] {
@@ -51,10 +51,10 @@ const startOutput = z.object({
   status: z.string(),
   model: z.string(),
   resumed: z.boolean().describe("Whether an earlier call started it; if so, nothing was charged now."),
-  remaining_credits: credits.describe("The credits left after its start, if the service states them."),
+  remaining_credits: creditsField.describe("The credits left after its start, if the service states them."),
   charged: chargedField,
   warnings: z.array(z.string()).describe("Probable mistakes in the arguments."),
-  note,
+  note: noteField,
 });
 
 const startArguments = {
@@ -121,8 +121,8 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
       const { set, ...input } = repeatRequest(earlier, { texts, images: files, set: [] });
       // Starts at the service that the flags name, or else at the service of the parent.
       const isLocal = local || (baseUrl === undefined && earlier.isLocal);
-      const starting = { again, isLocal, parent, frame, cancelled: signal };
-      return startVideo({ ...input, extra: readSetFields(set) }, starting, options, io);
+      const startOptions = { again, isLocal, parent, frame, cancelled: signal };
+      return startVideo({ ...input, extra: readSetFields(set) }, startOptions, options, io);
     },
   });
 }
@@ -172,21 +172,25 @@ async function startVideo(
 ): Promise<z.input<typeof startOutput>> {
   for (const fault of findFaults(input, { isLocal })) throw faultError(fault);
   const warnings = [...(frame?.warnings ?? [])];
-  const images = await readChecked(input.images, (text) => warnings.push(text));
+  const images = await readValidImages(input.images, (text) => warnings.push(text));
   const request = toRequest({ ...input, images });
-  const mistakes = findWarnings(request, { isLocal }).map((text) => `${text} Sent as given.`);
+  const probableMistakes = findWarnings(request, { isLocal }).map((text) => `${text} Sent as given.`);
   const { session, started_at, ...started } = await start(request, { ...starting, from: frame?.id }).catch((error) => {
-    if (mistakes.length === 0) throw error;
-    throw asVidgenError(error).with({ hint: `${mistakes.join(" ")} list_models has the known models.` });
+    if (probableMistakes.length === 0) throw error;
+    throw asVidgenError(error).with({ hint: `${probableMistakes.join(" ")} list_models has the known models.` });
   });
   const age = formatAge({ at: started_at }, io);
-  const next =
+  const nextStep =
     started.status === "completed" ? "Call save_video to save it." : "Call get_video to see when it is ready.";
   const note = started.resumed
-    ? `The same call started it ${age} ago: nothing was charged now. ${next} again: true starts a new one, and pays for it.`
-    : next;
-  const check = " Check the warnings: list_models has the known models, and cancel_video may stop this video.";
-  return { ...started, warnings: [...mistakes, ...warnings], note: mistakes.length === 0 ? note : note + check };
+    ? `The same call started it ${age} ago: nothing was charged now. ${nextStep} again: true starts a new one, and pays for it.`
+    : nextStep;
+  const checkNote = " Check the warnings: list_models has the known models, and cancel_video may stop this video.";
+  return {
+    ...started,
+    warnings: [...probableMistakes, ...warnings],
+    note: probableMistakes.length === 0 ? note : note + checkNote,
+  };
 }
 
 type Argument = string | number | string[] | undefined;
@@ -200,22 +204,22 @@ const argumentTypes: Record<Field["takes"], z.ZodType<Argument>> = {
 
 /** The request's fields as tool arguments. */
 function fieldArguments({ local }: Pick<ToolOptions, "local">): Record<string, z.ZodType<Argument>> {
-  const known = fields.filter(({ isLocalOnly }) => local || !isLocalOnly);
-  const entries = known.map(({ name, argument = name, agentAbout, takes, isRequired }) => {
+  const offeredFields = fields.filter(({ isLocalOnly }) => local || !isLocalOnly);
+  const entries = offeredFields.map(({ name, argument = name, agentAbout, takes, isRequired }) => {
     // The model is optional here, since vidgen has a default.
-    const isNeeded = isRequired && name !== "model";
+    const isArgumentRequired = isRequired && name !== "model";
     const type = argumentTypes[takes];
-    return [argument, (isNeeded ? type : type.optional()).describe(agentAbout)];
+    return [argument, (isArgumentRequired ? type : type.optional()).describe(agentAbout)];
   });
   return Object.fromEntries(entries);
 }
 
-function readArguments(given: Readonly<Record<string, Argument>>) {
+function readArguments(args: Readonly<Record<string, Argument>>) {
   const texts: FieldTexts = {};
   const images: Record<string, string[]> = {};
   for (const field of fields) {
     const { name, argument = name } = field;
-    const value = given[argument];
+    const value = args[argument];
     if (value === undefined) continue;
     if (isImageField(field)) images[name] = [value].flat().map(String);
     else texts[name] = String(value);
@@ -223,7 +227,7 @@ function readArguments(given: Readonly<Record<string, Argument>>) {
   return { texts, images };
 }
 
-async function readChecked(images: Images, onNote: (text: string) => void): Promise<Images> {
+async function readValidImages(images: Images, onNote: (text: string) => void): Promise<Images> {
   const read = await readAllImages(images, { onNote });
   for (const { name, argument } of imageFields) {
     const fault = read[name]?.map(findImageFault).find((text) => text !== undefined);
@@ -299,7 +303,7 @@ function modelsTool({ services, local = false, baseUrl }: ToolOptions, io: Io): 
           characteristic: z.string(),
           default: z.boolean(),
           images: z.object({ min: z.number(), max: z.number() }).nullable().describe("How many images it needs."),
-          credits: credits.describe("What a video costs, in credits; null if that is unknown."),
+          credits: creditsField.describe("What a video costs, in credits; null if that is unknown."),
           cost: z.number().nullable().describe("What a video costs, in US dollars; null if that is unknown."),
           prices: z
             .array(z.looseObject({ service: z.string(), at: z.string() }))
@@ -314,14 +318,14 @@ function modelsTool({ services, local = false, baseUrl }: ToolOptions, io: Io): 
     }),
     hints: { readOnly: true, idempotent: true, openWorld: true },
     async run() {
-      const configured = (await findModelSetting(io)) ?? defaultModel;
+      const defaultId = (await findModelSetting(io)) ?? defaultModel;
       const entries = await readRecent(services.journal);
-      const known = local ? undefined : await findModelPrices(io, baseUrl);
+      const currentPrices = local ? undefined : await findModelPrices(io, baseUrl);
       const described = models.map(({ images = null, ...model }) => {
-        const { credits = null, cost = null } = known?.get(model.id) ?? {};
+        const { credits = null, cost = null } = currentPrices?.get(model.id) ?? {};
         const earlier = listEarlierPrices(entries, model.id).map(describeEarlierPrice);
         const prices = earlier.map(({ base_url, ...price }) => ({ service: serviceName(base_url), ...price }));
-        return { ...model, default: model.id === configured, images, credits, cost, prices };
+        return { ...model, default: model.id === defaultId, images, credits, cost, prices };
       });
       const note = local
         ? "Previews are free. A provider charges for real videos."
@@ -338,7 +342,7 @@ function creditsTool({ services, local, baseUrl }: ToolOptions, io: Io): Tool {
     description:
       "Returns how many credits were left after the last start; the service states the balance only at a start. Costs nothing.",
     input: z.strictObject({}),
-    output: z.object({ remaining_credits: credits, as_of: z.string().nullable(), note: z.string() }),
+    output: z.object({ remaining_credits: creditsField, as_of: z.string().nullable(), note: z.string() }),
     hints: { readOnly: true, idempotent: true },
     async run() {
       const service = local ? localBaseUrl : await findBaseUrl(baseUrl, io);

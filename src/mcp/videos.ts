@@ -25,8 +25,8 @@ export function followTools(options: ToolOptions, io: Io): Tool[] {
   return [getTool(options, io), saveTool(options, io)];
 }
 
-/** The session of a generation's service, and the age of the generation in milliseconds; infinite if it is unknown or was deleted. */
-export async function openFor(id: string, { services }: ToolOptions, io: Io) {
+/** Opens the service of a generation. `ageMs` is the age of the generation; infinite if the journal does not have it, or if it was deleted. */
+export async function openServiceOf(id: string, { services }: ToolOptions, io: Io) {
   const [entry] = await findById(services.journal, id).catch(() => []);
   const ageMs = entry && !entry.removed ? io.date().getTime() - Date.parse(entry.at) : Number.POSITIVE_INFINITY;
   return { session: await services.open(entry?.base_url), ageMs };
@@ -62,7 +62,7 @@ function getTool(options: ToolOptions, io: Io): Tool {
     }),
     hints: { readOnly: true, idempotent: true, openWorld: true },
     async run({ id, wait_seconds = 0 }, call) {
-      const { session, ageMs } = await openFor(id, options, io);
+      const { session, ageMs } = await openServiceOf(id, options, io);
       const generation = await waitFor(id, { session, ageMs, waitMs: wait_seconds * 1000, call }, io);
       const { thumbnail_url = null } = generation;
       const failure = generation.status === "failed" ? failedError(id, generation) : undefined;
@@ -100,26 +100,26 @@ async function waitFor(id: string, { session, ageMs, waitMs, call }: WaitForOpti
   const begin = io.now();
   const onState = (status: string) => call.onProgress((io.now() - begin) / 1000, status);
   const poll = () => readStatus(session.service, id, call);
-  let last: WireGeneration = await poll().catch((error) => {
+  let latest: WireGeneration = await poll().catch((error) => {
     const { code } = asVidgenError(error);
     if (code !== "not_found" || ageMs > unknownIdMs) throw error;
     return { id, status: "processing" };
   });
-  onState(last.status);
+  onState(latest.status);
   const timeoutMs = waitMs - (io.now() - begin);
-  if (last.status === "completed" || last.status === "failed" || timeoutMs <= 0) return last;
+  if (latest.status === "completed" || latest.status === "failed" || timeoutMs <= 0) return latest;
   const listener = (status: string) => {
-    last = { ...last, status };
+    latest = { ...latest, status };
     onState(status);
   };
   try {
     const attempt = await openAttempt(session.service, id, { timeoutMs, signal: call.signal });
     const finished = await finish(attempt, { state: listener });
-    return finished.kind === "found" ? last : finished.generation;
+    return finished.kind === "found" ? latest : finished.generation;
   } catch (thrown) {
     const { code, ended } = asVidgenError(thrown);
     if (ended !== undefined) return poll();
-    if (code === "pending") return last;
+    if (code === "pending") return latest;
     throw thrown;
   }
 }
@@ -148,15 +148,15 @@ function saveTool(options: ToolOptions, io: Io): Tool {
     }),
     hints: { idempotent: true, openWorld: true },
     async run({ id, path }, call) {
-      const { session } = await openFor(id, options, io);
+      const { session } = await openServiceOf(id, options, io);
       const saved = await findSavedFile(session.service, id);
       if (saved !== undefined) {
         const note = "It was already saved there: no second copy was made.";
         return { ...(await describeSaved(id, saved, note)), ...(await findCharged(session.service, id)) };
       }
       const outputPath = await options.folder.outputPath(path);
-      const overdue = new VidgenError("pending", "Still running.", { id });
-      const limit = io.limit(maxWaitSeconds * 1000, call.signal, overdue);
+      const timeoutError = new VidgenError("pending", "Still running.", { id });
+      const limit = io.limit(maxWaitSeconds * 1000, call.signal, timeoutError);
       const begin = io.now();
       let status = "processing";
       const state = (seen: string) => {
@@ -172,7 +172,7 @@ function saveTool(options: ToolOptions, io: Io): Tool {
           return { ...(await describeSaved(id, finished.file, note)), ...(await findCharged(session.service, id)) };
         }
       } catch (error) {
-        if (limit.signal.reason !== overdue) throw error;
+        if (limit.signal.reason !== timeoutError) throw error;
       } finally {
         limit.clear();
         if (attempt) await close(attempt);

@@ -182,7 +182,8 @@ export function createWork(
       const { prompt, model } = record;
       const follow = async () => {
         const opened =
-          started ?? (await openAttempt(service, id, { ...options, outputPath, attempt, words: { prompt, model } }));
+          started ??
+          (await openAttempt(service, id, { ...options, outputPath, attempt, nameParts: { prompt, model } }));
         try {
           const finished = await finish(opened, {
             state: (status) => onEvent({ event: "state", ...rowFields(row), id, status }),

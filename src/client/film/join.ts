@@ -7,7 +7,7 @@ import { type Content, hasContent, hashFile, readContent } from "../ledger/conte
 import type { FilmLine } from "../ledger/history.ts";
 import { identify, isSameFile } from "../ledger/identity.ts";
 import { checkFree, checkReplaceable, existsError, isExistsError, outputError, renameNew } from "../save/files.ts";
-import { checkWindowsNames, leaseOfPart, partOf } from "../save/output-path.ts";
+import { checkWindowsNames, leaseOfPart, partPathOf } from "../save/output-path.ts";
 import { type ClipFacts, readClip } from "./clip.ts";
 import { commonArgs, type Ffmpeg, lastLine, runProgram } from "./ffmpeg.ts";
 import { type FilmPlan, planCopy, planEncoding } from "./plan.ts";
@@ -70,7 +70,7 @@ export async function joinClips(
       throw usage(`${outputPath} is one of the clips: choose another name for the film.`);
   }
   await checkFilmPath(outputPath, options, io);
-  const part = partOf({ folder: dirname(outputPath), file: outputPath }, "film");
+  const part = partPathOf({ folder: dirname(outputPath), file: outputPath }, "film");
   const acquired = await acquireLease(leaseOfPart(part), io, { signal }).catch((error) => {
     throw signal.aborted ? signal.reason : outputError(error, outputPath);
   });

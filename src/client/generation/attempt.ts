@@ -5,7 +5,7 @@ import { nextState } from "../ledger/attempt.ts";
 import type { Content } from "../ledger/content.ts";
 import { type Entry, isPaidBy, isUndelivered, type JournalLine } from "../ledger/history.ts";
 import { chargedOf, creditsOf, withCharge } from "../ledger/price.ts";
-import { claimOutput, clear, releaseOf, type WaitOptions } from "../save/claim.ts";
+import { claimOutput, releaseOf, removeLeftovers, type WaitOptions } from "../save/claim.ts";
 import { writeInfo } from "../save/info.ts";
 import { save } from "../save/save.ts";
 import type { ClaimOptions, Target } from "../save/target.ts";
@@ -64,7 +64,7 @@ export function createAttempt(service: Service, fields: Pick<Attempt, "id" | "op
 }
 
 export type OpenAttemptOptions = FinishOptions &
-  Pick<ClaimOptions, "attempt" | "words" | "first"> & {
+  Pick<ClaimOptions, "attempt" | "nameParts" | "first"> & {
     /** Where the video is saved; without a path, the result is the URL. */
     outputPath?: string | undefined;
   };
@@ -154,7 +154,7 @@ async function followAndRecord(
     .catch(async (thrown) => {
       const error = explainKey(service, asVidgenError(thrown));
       if (error.ended) await record(service, failureLine(id, error, failed));
-      if (error.ended && entry) await clear(entry, service);
+      if (error.ended && entry) await removeLeftovers(entry, service);
       throw await explainNotFound(service, explainUnclear(error, entry), id, entry);
     })
     // The journal knows the generation now.
@@ -187,7 +187,7 @@ async function followAndSave(attempt: Attempt, target: Target, listeners: Listen
   const saved = { ...completed, file, content };
   if (target.outputPath === "-") return saved;
   await record(service, { kind: "delivered", id, file: resolve(file), ...content });
-  if (entry) await clear(entry, service);
+  if (entry) await removeLeftovers(entry, service);
   if (options.infoJson) {
     const infoFields = { id, ...(await findInfo(service, id, entry)), generation: completed.generation };
     await writeInfo(file, infoFields, { overwrite: options.overwrite, redact: service.redact }, io);
@@ -221,7 +221,7 @@ export async function recordDelivered(service: Service, id: string): Promise<voi
   // With an output path only a file counts as delivered. Without an entry it is unknown whether there was one.
   if (entry === undefined || entry.place !== undefined || entry.state === "delivered") return;
   await record(service, { kind: "delivered", id });
-  await clear(entry, service);
+  await removeLeftovers(entry, service);
 }
 
 /** Records that an unknown or lost generation is running. Never rejects. */

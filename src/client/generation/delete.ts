@@ -4,7 +4,7 @@ import { errorText } from "../../protocol/schema.ts";
 import { askPatiently } from "../http/ask.ts";
 import { refusal } from "../http/reply.ts";
 import { type Entry, isPaidBy } from "../ledger/history.ts";
-import { clear } from "../save/claim.ts";
+import { removeLeftovers } from "../save/claim.ts";
 import { failedError } from "./follow.ts";
 import { readOtherAccount } from "./poll.ts";
 import { findEntry, record, type Service } from "./service.ts";
@@ -82,7 +82,7 @@ export async function deleteGeneration(
   } finally {
     await lease?.release();
   }
-  if (entry) await clear(entry, service);
+  if (entry) await removeLeftovers(entry, service);
   service.unfollowed.delete(id);
 }
 
@@ -113,7 +113,7 @@ function hasEnded({ state }: Entry): boolean {
 }
 
 async function isInUse(entry: Entry, { journal, targets }: Service): Promise<boolean> {
-  return (await journal.leaseOf(entry.attempt)) !== "dead" || (await targets.isWritten(entry));
+  return (await journal.leaseOf(entry.attempt)) !== "dead" || (await targets.isBeingSaved(entry));
 }
 
 function inUseError(id: string): VidgenError {

@@ -247,7 +247,7 @@ async function writeIntent(
   const [attempt, at] = [io.uuid(), io.date().toISOString()];
   const takenParts = await findTakenParts(service, wanted, outputPath);
   // The words come from `wanted.request`, which is redacted, because a key in the prompt must not get into the file name.
-  const claimOptions = { overwrite, attempt, words: wanted.request, protectedPaths, infoJson, first, takenParts };
+  const claimOptions = { overwrite, attempt, nameParts: wanted.request, protectedPaths, infoJson, first, takenParts };
   const target = outputPath === undefined ? undefined : await targets.claim(outputPath, claimOptions);
   if (outputPath !== undefined && !target) return undefined;
   let lease: AttemptLease | undefined;

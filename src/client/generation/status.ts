@@ -3,7 +3,7 @@ import { readCost, type WireGeneration } from "../../protocol/schema.ts";
 import { type AttemptEvent, nextState } from "../ledger/attempt.ts";
 import { hasContent } from "../ledger/content.ts";
 import { isPaidBy, type JournalLine } from "../ledger/history.ts";
-import { clear } from "../save/claim.ts";
+import { removeLeftovers } from "../save/claim.ts";
 import { hasInfo, writeInfo } from "../save/info.ts";
 import { explainNotFound, failureLine, findInfo, recordFound } from "./attempt.ts";
 import { askToCancel, type Cancelled } from "./cancel.ts";
@@ -38,7 +38,7 @@ export async function readStatus(service: Service, id: string, { signal }: WithS
   // The journal may already have the end of the generation.
   if (nextState(entry.state, line.kind) === entry.state) return generation;
   await journal.append(line).catch(() => {});
-  if (line.kind === "failed") await clear(entry, service);
+  if (line.kind === "failed") await removeLeftovers(entry, service);
   unfollowed.delete(id);
   return generation;
 }
@@ -56,7 +56,7 @@ export async function cancelGeneration(
   const pollStatus = () => readStatus(service, id, { signal });
   const cancelled = await askToCancel(service.api, id, { signal, poll: pollStatus }, service.io);
   if (!hadEnded) await record(service, { kind: "failed", id, reason: cancelledReason });
-  if (entry) await clear(entry, service);
+  if (entry) await removeLeftovers(entry, service);
   service.unfollowed.delete(id);
   return { ...cancelled, hadEnded };
 }

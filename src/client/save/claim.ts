@@ -18,24 +18,24 @@ type UntilFreeOptions = WaitOptions & {
   message: string;
 };
 
-/** How often a start checks for the end of another process, and how long at most. */
+/** How often a start checks whether the other process has ended, and for how long at most. */
 const pollMs = 250;
 const maxWaitMs = 15 * 60_000;
 const waitingNote =
   "Another process has started the same request or is saving to the same file. Waiting for it; nothing is sent meanwhile.";
 
-/** Calls `tryOnce` every 250 ms until it returns a result; `attempts` counts from 1. Throws `pending` at the timeout, or the signal's reason. */
+/** Calls `tryOnce` every 250 ms until it returns a result; `tries` counts from 1. Throws `pending` at the timeout, or the signal's reason. */
 export async function waitUntilFree<Result>(
-  tryOnce: (attempts: number) => Promise<Result | undefined>,
+  tryOnce: (tries: number) => Promise<Result | undefined>,
   { timeoutMs = maxWaitMs, signal, note, message }: UntilFreeOptions,
   io: Pick<Clock, "now" | "sleep">,
 ): Promise<Result> {
   const end = io.now() + Math.min(timeoutMs, maxWaitMs);
-  for (let attempts = 1; ; attempts++) {
-    const found = await tryOnce(attempts);
+  for (let tries = 1; ; tries++) {
+    const found = await tryOnce(tries);
     if (found !== undefined) return found;
     if (io.now() >= end) throw new VidgenError("pending", message);
-    if (attempts === 2) note(waitingNote);
+    if (tries === 2) note(waitingNote);
     await io.sleep(pollMs, signal);
   }
 }
@@ -61,7 +61,7 @@ export async function claimOutput(
 ): Promise<Claimed> {
   const { journal, recall, targets, note } = dependencies;
   const { entry, timeoutMs, signal } = claiming;
-  const find = async () => {
+  const findSaved = async () => {
     if (entry?.id === undefined) return undefined;
     const { id, attempt } = entry;
     // Read from the journal each time, because another process may save the video at any moment.
@@ -70,17 +70,17 @@ export async function claimOutput(
     const file = saved && (await targets.findSaved(saved, outputPath, claiming.first));
     if (saved === undefined || file === undefined) return undefined;
     await targets.recordSaved(saved, file);
-    await clear(saved, dependencies);
+    await removeLeftovers(saved, dependencies);
     return file;
   };
   // Checked first, because with `{n}` a claim would skip the existing file of the video.
-  const saved = outputPath.includes("{n}") ? await find() : undefined;
-  if (saved !== undefined) return { file: saved };
+  const savedFile = outputPath.includes("{n}") ? await findSaved() : undefined;
+  if (savedFile !== undefined) return { file: savedFile };
   const waiting = { timeoutMs, signal, note, message: `Another process is still saving to ${outputPath}.` };
   try {
     return { target: await waitUntilFree(() => targets.claim(outputPath, claiming), waiting, io) };
   } catch (error) {
-    const file = isExistsError(error) ? await find() : undefined;
+    const file = isExistsError(error) ? await findSaved() : undefined;
     if (file === undefined) throw error;
     return { file };
   }
@@ -92,13 +92,13 @@ export async function dismiss(
   dependencies: Pick<ClaimDependencies, "journal"> & ClearDependencies,
 ): Promise<void> {
   await dependencies.journal.append({ kind: "dismissed", attempt: entry.attempt });
-  await clear(entry, dependencies);
+  await removeLeftovers(entry, dependencies);
 }
 
 type ClearDependencies = { journal: Pick<Journal, "acquire">; targets: Pick<Targets, "clear"> };
 
 /** Removes the lease and partial files that dead processes left of an ended attempt. Never rejects. */
-export async function clear(
+export async function removeLeftovers(
   entry: Pick<Entry, "attempt" | "parts">,
   { journal, targets }: ClearDependencies,
 ): Promise<void> {

@@ -45,7 +45,7 @@ type Received = {
 };
 
 const maxTries = 10;
-/** How long new URLs may fail before the download is given up, because a CDN may not know a new video yet. */
+/** How long new URLs may fail, or the file may be unfinished, before the download is given up, because a CDN may not have a new video yet. */
 const patienceMs = 60_000;
 const maxRedirects = 5;
 /** A request without data for this long is aborted and retried. */
@@ -63,30 +63,31 @@ export async function download(url: string, file: DiskFile, options: MediaOption
   const { size } = await onDisk(file.stat());
   const hash = await onDisk(hashFile(file, options.signal));
   const received: Received = { size, hash, version: { ...options.version }, furthest: 0, unknownFormat: undefined };
-  let from = url;
+  let currentUrl = url;
   let tries = 0;
-  let triedFrom = 0;
+  let sizeAtFirstTry = 0;
   let notReadySince: number | undefined;
-  let unfinished = 0;
+  let unfinishedCount = 0;
   let outages = 0;
   let expirations = 0;
   /** The size of the file when its URL expired, and since when it has not grown. */
   let stuck = { at: -1, since: 0 };
   for (;;) {
-    const outcome = await fetchOnce(from, file, received, { options, io });
+    const outcome = await fetchOnce(currentUrl, file, received, { options, io });
     if (outcome.kind === "whole") return received.hash.digest("hex");
     if (outcome.kind === "not ready") {
       notReadySince ??= io.now();
       if (io.now() - notReadySince >= patienceMs)
-        throw new VidgenError("output", `The video at its address is not finished: ${outcome.reason}.`);
-      if (++unfinished === 1) options.onNote(`The video is not finished yet (${outcome.reason}); retrying.`);
-      await io.sleep(freeRetryMs(unfinished, io.random()), options.signal);
+        throw new VidgenError("output", `The file at the video URL is not a finished video: ${outcome.reason}.`);
+      if (++unfinishedCount === 1) options.onNote(`The video is not finished yet (${outcome.reason}); retrying.`);
+      await io.sleep(freeRetryMs(unfinishedCount, io.random()), options.signal);
       continue;
     }
     if (outcome.kind === "outage") {
       if (++outages === 2) options.onNote(`Could not download the video yet (${outcome.reason}); retrying.`);
+      // The signal aborts at the timeout. If the caller has aborted it, `save` throws the reason of that instead.
       await io.sleep(freeRetryMs(outages, io.random(), outcome.waitMs), options.signal).catch(() => {
-        const message = `Timed out before the video was saved; its address answers: ${outcome.reason}.`;
+        const message = `Timed out before the video was saved. The video URL returned: ${outcome.reason}.`;
         throw new VidgenError("pending", message);
       });
       continue;
@@ -97,15 +98,15 @@ export async function download(url: string, file: DiskFile, options: MediaOption
         stuck = { at: received.furthest, since: io.now() };
         expirations = 0;
       }
-      if (io.now() - stuck.since >= patienceMs) throw expiredError(outcome, from);
-      from = await requestNewUrl(status, options);
+      if (io.now() - stuck.since >= patienceMs) throw expiredError(outcome, currentUrl);
+      currentUrl = await requestNewUrl(status, options);
       if (++expirations === 2) options.onNote(`The video URL does not work yet (HTTP ${status}); retrying.`);
       await io.sleep(backoffMs(expirations, io.random()), options.signal);
       continue;
     }
-    if (received.furthest - triedFrom >= progressBytes) {
+    if (received.furthest - sizeAtFirstTry >= progressBytes) {
       tries = 0;
-      triedFrom = received.furthest;
+      sizeAtFirstTry = received.furthest;
     }
     if (++tries >= maxTries) throw new VidgenError("output", `Could not download the video: ${outcome.reason}.`);
     if (tries === 2) options.onNote(`Could not download the video yet (${outcome.reason}); retrying.`);
@@ -118,7 +119,7 @@ function expiredError(
   url: string,
 ): VidgenError {
   if (!mayNeedKey) return new VidgenError("output", `The video URL has expired: ${reason}.`, { httpStatus: status });
-  const message = `The video URL returned ${reason}: the address may need the key, which is sent to the service alone.`;
+  const message = `The video URL returned ${reason}: it may need the API key, which vidgen sends only to the service.`;
   return new VidgenError("output", message, { httpStatus: status, hint: `The video is at ${url}` });
 }
 
@@ -140,13 +141,14 @@ async function fetchOnce(
   { options, io }: { options: MediaOptions; io: DownloadIo },
 ): Promise<DownloadOutcome> {
   const limit = io.limit(stallMs, options.signal, new Error("no data for 30 s"));
-  const done = new AbortController();
-  const signal = AbortSignal.any([limit.signal, done.signal]);
+  const closing = new AbortController();
+  const signal = AbortSignal.any([limit.signal, closing.signal]);
   try {
     const response = await fetchMedia(url, rangeHeaders(received.size, received.version), { signal, fetch: io.fetch });
-    const next = await prepare(response, file, received, options);
-    if (next === "no video") return await readFailure(response, io);
-    if (next === "body") await writeBody(response, file, received, { options, onBytes: limit.restart, disk: io.disk });
+    const prepared = await prepareFile(response, file, received, options);
+    if (prepared === "no video") return await readFailure(response, io);
+    if (prepared === "body")
+      await writeBody(response, file, received, { options, onBytes: limit.restart, disk: io.disk });
     const isLengthKnown = received.version.total !== undefined;
     const fault = await onDisk(faultOfMp4(file, { isLengthKnown }));
     if (fault === undefined) return { kind: "whole" };
@@ -180,7 +182,7 @@ async function fetchOnce(
   } finally {
     limit.clear();
     // Closes the connection if its reply was not read.
-    done.abort();
+    closing.abort();
   }
 }
 
@@ -196,7 +198,7 @@ function noteFor({ reason, noLengthReason }: Mp4Fault): string {
  * Prepares the file for the body of this response: keeps its content, or empties it. Returns "complete" if the file already has the whole
  * video, and "no video" for other statuses.
  */
-async function prepare(
+async function prepareFile(
   response: HttpResponse,
   file: DiskFile,
   received: Received,
@@ -204,8 +206,8 @@ async function prepare(
 ): Promise<"body" | "complete" | "no video"> {
   const { status, headers } = response;
   if ((status === 206 || status === 416) && received.size > 0) {
-    const [, start, whole] = /^bytes (?:(\d+)-\d+|\*)\/(\d+|\*)$/.exec(headers.get("Content-Range") ?? "") ?? [];
-    const total = whole === "*" ? received.version.total : Number(whole);
+    const [, start, statedTotal] = /^bytes (?:(\d+)-\d+|\*)\/(\d+|\*)$/.exec(headers.get("Content-Range") ?? "") ?? [];
+    const total = statedTotal === "*" ? received.version.total : Number(statedTotal);
     const isSame = isSameVersion(received.version, headers, total);
     if (isSame && status === 416 && total === received.size) return "complete";
     if (isSame && status === 206 && Number(start) === received.size) {
@@ -250,23 +252,29 @@ export async function fetchMedia(
   { signal, fetch }: { signal: AbortSignal; fetch: Io["fetch"] },
 ): Promise<HttpResponse> {
   const headers = { "Accept-Encoding": "identity", ...range };
-  let at = url;
+  let currentUrl = url;
   for (let redirects = 0; ; redirects++) {
-    const response = await fetch(at, { signal, headers });
+    const response = await fetch(currentUrl, { signal, headers });
     const location = response.headers.get("Location");
     if (![301, 302, 303, 307, 308].includes(response.status) || location === null) return response;
     if (redirects === maxRedirects) throw new VidgenError("output", "The video URL redirects too many times.");
-    if (!URL.canParse(location, at)) throw new VidgenError("output", "The video URL redirects to an invalid URL.");
-    const next = new URL(location, at);
-    const isAllowed = next.protocol === "https:" || (next.protocol === "http:" && at.startsWith("http:"));
+    if (!URL.canParse(location, currentUrl))
+      throw new VidgenError("output", "The video URL redirects to an invalid URL.");
+    const nextUrl = new URL(location, currentUrl);
+    const isAllowed = nextUrl.protocol === "https:" || (nextUrl.protocol === "http:" && currentUrl.startsWith("http:"));
     if (!isAllowed) throw new VidgenError("output", "The video URL redirects to a URL that is not https.");
-    at = next.href;
+    currentUrl = nextUrl.href;
   }
 }
 
-type Writing = { options: MediaOptions; onBytes(): void; disk: DownloadIo["disk"] };
+type WriteContext = { options: MediaOptions; onBytes(): void; disk: DownloadIo["disk"] };
 
-async function writeBody(response: HttpResponse, file: DiskFile, received: Received, writing: Writing): Promise<void> {
+async function writeBody(
+  response: HttpResponse,
+  file: DiskFile,
+  received: Received,
+  writing: WriteContext,
+): Promise<void> {
   const { options, onBytes, disk } = writing;
   const { total } = received.version;
   for await (const chunk of response.body ?? []) {
@@ -296,7 +304,7 @@ function writeChunk(chunk: Uint8Array, file: DiskFile, received: Received, disk:
   }
 }
 
-/** Turns a failure of the file system into `output`, which is not retried. */
+/** Turns a failure of the file system, which is not retried, into an `output` error. */
 function onDisk<Result>(work: Promise<Result>): Promise<Result> {
   return work.catch((error) => {
     throw outputError(error, "the video");

@@ -71,7 +71,7 @@ export function isExistsError(error: unknown): boolean {
 export async function createFolder(folder: string, path: string, disk: Pick<Disk, "mkdir">): Promise<void> {
   await disk.mkdir(folder, { recursive: true }).catch((error) => {
     if (systemCode(error) === "ENOENT") throw cannotCreateError(path, error);
-    // A file has the folder's name.
+    // A file with the name of the folder exists.
     const cause = systemCode(error) === "EEXIST" ? Object.assign(new Error("exists"), { code: "ENOTDIR" }) : error;
     throw outputError(cause, path);
   });

@@ -35,15 +35,15 @@ type WriteOptions = {
  */
 export async function writeInfo(
   video: string,
-  known: InfoSources,
+  sources: InfoSources,
   { overwrite, redact }: WriteOptions,
   { disk, uuid }: Pick<Io, "disk" | "uuid">,
 ): Promise<void> {
   const path = infoPath(video);
   const temporary = join(dirname(path), `.vidgen-${uuid()}.part`);
   try {
-    const mayReplace = (await hasInfo(video, known.id, disk)) || (overwrite && (await kindOf(path, disk)) === "file");
-    await writeNew(temporary, `${JSON.stringify(redactValue(infoFieldsOf(known), redact), null, 2)}\n`, disk);
+    const mayReplace = (await hasInfo(video, sources.id, disk)) || (overwrite && (await kindOf(path, disk)) === "file");
+    await writeNew(temporary, `${JSON.stringify(redactValue(infoFieldsOf(sources), redact), null, 2)}\n`, disk);
     await (mayReplace ? disk.rename(temporary, path) : renameNew(temporary, path, disk));
   } catch (error) {
     await disk.rm(temporary, { force: true }).catch(() => {});

@@ -28,13 +28,13 @@ export type ResolvedOutput = {
 };
 
 type ResolveOptions = {
-  words: NameParts;
+  nameParts: NameParts;
   /** The day for `{date}`, such as "2026-01-31". */
   date: string;
   /** The number for `{n}`. */
   n: number;
   /** A unique name for a temporary folder. */
-  unique: string;
+  uniqueName: string;
 };
 
 type OutputIo = Pick<Io, "disk" | "platform">;
@@ -46,8 +46,8 @@ export function checkWindowsNames(path: string, platform: string): void {
 }
 
 /**
- * Resolves the value of -o: a file, a folder (an existing one, or a name that ends in a slash), or "-". Fills in the names in braces, and
- * creates the folders whose names come from them, or end in a slash. Returns `undefined` if the name with this number exists. Throws
+ * Resolves the value of -o: a file, a folder (an existing one, or a name that ends in a slash), or "-". Fills in the placeholders, and
+ * creates the folders whose names contain one, or end in a slash. Returns `undefined` if the name with this number exists. Throws
  * `usage` and `output`.
  */
 export async function resolveOutput(
@@ -58,44 +58,55 @@ export async function resolveOutput(
   const resolved = await inspectOutput(outputPath, options, io);
   if (resolved === undefined) return undefined;
   const { disk } = io;
-  const { folder, file, isTemporary, isMade } = resolved;
+  const { folder, file, isTemporary, mustCreateFolder } = resolved;
   if (isTemporary)
     await disk.mkdir(folder, { mode: 0o700 }).catch((error) => {
       throw outputError(error, file ?? folder);
     });
-  else if (isMade) await createFolder(folder, file ?? folder, disk);
+  else if (mustCreateFolder) await createFolder(folder, file ?? folder, disk);
   return resolved;
 }
 
-/** As `resolveOutput`, but creates no folder: `isMade` says whether its folder must be created. */
+/** As `resolveOutput`, but creates no folder: `mustCreateFolder` says whether its folder must be created. */
 export async function inspectOutput(
   outputPath: string,
-  { words, date, n, unique }: ResolveOptions,
+  { nameParts, date, n, uniqueName }: ResolveOptions,
   { disk, platform }: OutputIo,
-): Promise<(ResolvedOutput & { isMade: boolean }) | undefined> {
+): Promise<(ResolvedOutput & { mustCreateFolder: boolean }) | undefined> {
   if (outputPath === "") throw usage("The output path is empty.");
-  const numbered = fillIn(outputPath, new Map([["n", String(n)]]));
-  const filled = fillWords(numbered, words, date);
-  checkWindowsNames(filled, platform);
+  const numberedPath = fillIn(outputPath, new Map([["n", String(n)]]));
+  const filledPath = fillWords(numberedPath, nameParts, date);
+  checkWindowsNames(filledPath, platform);
   // A missing folder is a typing error, unless its name comes from the template.
-  const isMade = dirname(numbered) !== dirname(filled);
-  const known = { outputPath: numbered, isTemporary: false, isMade };
+  const mustCreateFolder = dirname(numberedPath) !== dirname(filledPath);
+  const common = { outputPath: numberedPath, isTemporary: false, mustCreateFolder };
   try {
     if (outputPath === "-") {
-      const folder = join(tmpdir(), `vidgen-${unique}`);
+      const folder = join(tmpdir(), `vidgen-${uniqueName}`);
       const file = join(folder, "video.mp4");
-      return { outputPath, folder, file, fileOf: () => file, isTemporary: true, isMade };
+      return { outputPath, folder, file, fileOf: () => file, isTemporary: true, mustCreateFolder };
     }
-    if (numbered !== outputPath && (await kindOf(filled, disk)) !== "none") return undefined;
-    if (filled.includes("{id}"))
-      return { ...known, folder: dirname(filled), file: undefined, fileOf: (naming) => fillId(filled, naming) };
-    if (await isFolder(filled, disk)) {
-      const fileOf = (naming: Naming) => join(filled, fileName(naming));
-      return { ...known, folder: filled, file: undefined, fileOf, isMade: isMade || /[/\\]$/.test(filled) };
+    if (numberedPath !== outputPath && (await kindOf(filledPath, disk)) !== "none") return undefined;
+    if (filledPath.includes("{id}"))
+      return {
+        ...common,
+        folder: dirname(filledPath),
+        file: undefined,
+        fileOf: (naming) => fillId(filledPath, naming),
+      };
+    if (await isFolder(filledPath, disk)) {
+      const fileOf = (naming: Naming) => join(filledPath, fileName(naming));
+      return {
+        ...common,
+        folder: filledPath,
+        file: undefined,
+        fileOf,
+        mustCreateFolder: mustCreateFolder || /[/\\]$/.test(filledPath),
+      };
     }
-    return { ...known, folder: dirname(filled), file: filled, fileOf: () => filled };
+    return { ...common, folder: dirname(filledPath), file: filledPath, fileOf: () => filledPath };
   } catch (error) {
-    throw outputError(error, filled);
+    throw outputError(error, filledPath);
   }
 }
 
@@ -103,30 +114,31 @@ export async function inspectOutput(
  * The absolute path of an attempt's partial file: a later process of the attempt finds it, and no other attempt uses it. `owner`
  * is the attempt, or the id of a generation that was started elsewhere.
  */
-export function partOf({ folder, file }: Pick<ResolvedOutput, "folder" | "file">, owner: string): string {
-  const short = isUuid(owner) ? owner.toLowerCase() : createHash("sha256").update(owner).digest("hex");
-  const begin = file === undefined ? ".vidgen-" : `${basename(file)}.`;
-  return resolve(folder, `${begin}${short.slice(0, 8)}.part`);
+export function partPathOf({ folder, file }: Pick<ResolvedOutput, "folder" | "file">, owner: string): string {
+  const digits = isUuid(owner) ? owner.toLowerCase() : createHash("sha256").update(owner).digest("hex");
+  const prefix = file === undefined ? ".vidgen-" : `${basename(file)}.`;
+  return resolve(folder, `${prefix}${digits.slice(0, 8)}.part`);
 }
 
-const ofFile = /^(.+)\.[0-9a-f]{8}\.part$/;
+/** The name of a partial file beside a video file whose name is known. */
+const partName = /^(.+)\.[0-9a-f]{8}\.part$/;
 
 /** The video file to which a partial file belongs, or its folder if the video file's name depends on the id. */
 export function outputOfPart(part: string): string {
-  const [, file] = ofFile.exec(basename(part)) ?? [];
+  const [, file] = partName.exec(basename(part)) ?? [];
   return file === undefined ? dirname(part) : join(dirname(part), file);
 }
 
 /** The lease that decides who writes a partial file. All partial files of a video share one lease, unless the name of the video depends on the id. */
 export function leaseOfPart(part: string): string {
-  const [, file] = ofFile.exec(basename(part)) ?? [];
+  const [, file] = partName.exec(basename(part)) ?? [];
   const name = file === undefined ? basename(part, ".part") : `.${file}`;
   return join(dirname(part), `${name}.lock`);
 }
 
 /** Whether a name is that of a partial file of this video file. */
 export function isPartOf(name: string, file: string): boolean {
-  return ofFile.exec(name)?.[1] === basename(file);
+  return partName.exec(name)?.[1] === basename(file);
 }
 
 /** The info file beside a video (see `info.ts`). */
@@ -143,7 +155,7 @@ export async function isFolder(output: string, disk: Disk): Promise<boolean> {
   return kind === "folder";
 }
 
-/** The folder of an output path before its first name in braces. */
+/** The folder of an output path before its first placeholder. */
 export function folderOf(output: string): string {
   const [known = ""] = output.split("{");
   return /[/\\]$/.test(known) ? known : dirname(known);

@@ -16,11 +16,11 @@ export function createProtectedCheck(protectedPaths: readonly string[], disk: Di
     const files = await Promise.all(paths.map((path) => identityOf(path, disk)));
     return { paths: new Set(paths), files: new Set(files.filter((file) => file !== undefined)) };
   };
-  let found: ReturnType<typeof find> | undefined;
+  let lookup: ReturnType<typeof find> | undefined;
   return async (path) => {
     if (protectedPaths.length === 0) return;
-    found ??= find();
-    const { paths, files } = await found;
+    lookup ??= find();
+    const { paths, files } = await lookup;
     const real = await findRealPath(path, disk);
     const folders = real.split(sep).map((_, index, parts) => parts.slice(0, index + 1).join(sep));
     const file = await identityOf(real, disk);
@@ -31,7 +31,7 @@ export function createProtectedCheck(protectedPaths: readonly string[], disk: Di
   };
 }
 
-/** Identifies a file under any name; `undefined` if it is not a file. A file id of NTFS needs 64 bits: as a number, it could be another file's. */
+/** Identifies a file under any name; `undefined` if it is not a file. The 64-bit file ids of NTFS need bigint: rounded to a number, two could be equal. */
 async function identityOf(path: string, disk: Disk): Promise<string | undefined> {
   const found = await disk.stat(path, { bigint: true }).catch(() => undefined);
   return found?.isFile() ? `${found.dev} ${found.ino}` : undefined;

@@ -26,19 +26,19 @@ export async function save({ generation, videoUrl }: CompletedGeneration, option
   const { target, entry } = options;
   const { id } = generation;
   const limit = limitDownload(options, io);
-  let address: string | undefined = videoUrl;
+  let currentUrl: string | undefined = videoUrl;
   const renewUrl = async (signal: AbortSignal) => {
-    address = undefined;
-    address = await options.renewUrl(signal);
-    return address;
+    currentUrl = undefined;
+    currentUrl = await options.renewUrl(signal);
+    return currentUrl;
   };
   try {
     const naming = { id, ...namePartsOf(entry, generation) };
-    const { file, version, begin: onVersion } = await target.open();
+    const { file, version, begin } = await target.open();
     const sha256 = await download(
       videoUrl,
       file,
-      { ...options, version, onVersion, signal: limit.signal, renewUrl, onProgress: limit.onProgress },
+      { ...options, version, onVersion: begin, signal: limit.signal, renewUrl, onProgress: limit.onProgress },
       io,
     );
     const content = await readContent(file, sha256);
@@ -51,9 +51,9 @@ export async function save({ generation, videoUrl }: CompletedGeneration, option
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
     const failure = outputError(error, "the video");
-    // With a status, the URL itself has failed, so it does not help.
-    const isOfUse = address !== undefined && failure.httpStatus === undefined;
-    throw failure.with({ id, hint: isOfUse ? `The video is at ${address}` : undefined });
+    // An error with an HTTP status came from the URL itself, so the URL does not help.
+    const isUrlUseful = currentUrl !== undefined && failure.httpStatus === undefined;
+    throw failure.with({ id, hint: isUrlUseful ? `The video is at ${currentUrl}` : undefined });
   } finally {
     limit.clear();
   }
@@ -69,8 +69,8 @@ function limitDownload({ target, timeoutMs, signal, onNote, onProgress }: SaveOp
   let size = 0;
   let hasRestarted = false;
   const onAbort = () => {
-    const isLost = size > 0 && (hasRestarted || !target.isResumable());
-    if (signal.aborted || !isLost) return controller.abort(limit.signal.reason);
+    const wouldLoseBytes = size > 0 && (hasRestarted || !target.isResumable());
+    if (signal.aborted || !wouldLoseBytes) return controller.abort(limit.signal.reason);
     signal.addEventListener("abort", onLateAbort, { once: true });
     onNote("The timeout is over, but a later download could not resume this one, so it continues while data arrives.");
   };

@@ -29,7 +29,7 @@ import {
   isPartOf,
   leaseOfPart,
   outputOfPart,
-  partOf,
+  partPathOf,
   type ResolvedOutput,
   resolveOutput,
 } from "./output-path.ts";
@@ -74,7 +74,7 @@ export type ClaimOptions = {
   /** The attempt of the video; by default that of the entry. */
   attempt?: string | undefined;
   /** The parts of the file's name if the journal does not know the generation. */
-  words?: NameParts | undefined;
+  nameParts?: NameParts | undefined;
   /** The first number to try for `{n}`, unless an earlier process has claimed one. */
   first?: number | undefined;
   /** Partial files of other videos: `{n}` does not use their numbers, even if the files are gone. */
@@ -100,16 +100,16 @@ export type Targets = {
    */
   claim(outputPath: string, claiming: Claiming): Promise<Target | undefined>;
   /** Whether another process has, or may have, a file. This check is cheaper than a claim. Changes nothing. Throws as `claim` does. */
-  isHeld(outputPath: string, words: NameParts): Promise<boolean>;
+  isHeld(outputPath: string, nameParts: NameParts): Promise<boolean>;
   /**
    * The file where `outputPath` would save the video of a generation; `undefined` unless the file has the recorded content. With `{n}`, returns only a
    * file that was saved but not recorded, because each further download gets a new file. `first` means the same as for a claim.
    */
   findSaved(entry: StartedEntry, outputPath: string, first?: number): Promise<string | undefined>;
-  /** Records where the video of a generation was found, unless the journal has a file of it. Never rejects. */
+  /** Records where the video of a generation was found, unless the journal names a file. Never rejects. */
   recordSaved(entry: StartedEntry, file: string): Promise<void>;
   /** Whether another process is, or may be, saving the video of an attempt. Changes nothing. */
-  isWritten(attempt: Pick<Entry, "parts">): Promise<boolean>;
+  isBeingSaved(attempt: Pick<Entry, "parts">): Promise<boolean>;
   /** Removes the partial files of an attempt that no process writes to. Never rejects. */
   clear(attempt: Pick<Entry, "parts">): Promise<void>;
 };
@@ -117,7 +117,7 @@ export type Targets = {
 type TargetIo = LeaseIo & Pick<Io, "platform">;
 
 /**
- * `journal` records the version in each partial file; without a journal, downloads cannot be resumed. `protectedPaths` are files and folders that no
+ * `journal` records which version of a video each partial file has; without a journal, downloads cannot be resumed. `protectedPaths` are files and folders that no
  * video may replace.
  */
 export function createTargets(
@@ -130,7 +130,7 @@ export function createTargets(
   const watch: Watch = new Map();
 
   const findPartLine = async (part: string): Promise<PartState | undefined> =>
-    journal && findLine(journal, (line) => isPart(line, part)).catch(() => undefined);
+    journal && findLine(journal, (line) => isPartLineOf(line, part)).catch(() => undefined);
 
   /** Removes the partial file of a dead process, under its lease. Never rejects. */
   async function removeAbandoned(part: string): Promise<void> {
@@ -140,7 +140,7 @@ export function createTargets(
   }
 
   /** Removes the partial files of other attempts at the same video file. */
-  async function removeOthers(file: string, own: string): Promise<void> {
+  async function removeOtherParts(file: string, own: string): Promise<void> {
     const folder = dirname(own);
     for (const name of await disk.readdir(folder).catch(() => []))
       if (isPartOf(name, file) && name !== basename(own)) await removeAbandoned(join(folder, name));
@@ -148,23 +148,23 @@ export function createTargets(
 
   async function claimResolved(
     resolved: ResolvedOutput,
-    claiming: Claiming & { words: NameParts },
+    claiming: Claiming & { nameParts: NameParts },
   ): Promise<Target | undefined> {
-    const { overwrite = false, id, words, entry, attempt = entry?.attempt } = claiming;
+    const { overwrite = false, id, nameParts, entry, attempt = entry?.attempt } = claiming;
     const { folder } = resolved;
-    const path = resolved.file ?? (id === undefined ? undefined : resolved.fileOf({ id, ...words }));
-    const checkOwn = createProtectedCheck(claiming.protectedPaths ?? [], disk);
+    const path = resolved.file ?? (id === undefined ? undefined : resolved.fileOf({ id, ...nameParts }));
+    const checkOfRequest = createProtectedCheck(claiming.protectedPaths ?? [], disk);
     const check = async (file: string) => {
       for (const path of claiming.infoJson ? [file, infoPath(file)] : [file]) {
         await checkProtected(path);
-        await checkOwn(path);
+        await checkOfRequest(path);
         if (overwrite) await checkReplaceable(path, io);
       }
     };
     if (path !== undefined) await check(path);
     // The journal records the path of the partial file without links.
     const real = await findRealPath(folder, disk);
-    const partPath = partOf({ ...resolved, folder: real }, attempt ?? id ?? "");
+    const partPath = partPathOf({ ...resolved, folder: real }, attempt ?? id ?? "");
     if (path !== undefined) await checkFree(path, overwrite, disk);
     await disk.access(folder, disk.constants.W_OK).catch((error) => {
       throw withFolderHint(error, path ?? folder, io.platform);
@@ -177,7 +177,7 @@ export function createTargets(
     try {
       // The previous holder may have saved the video since the first check.
       if (path !== undefined) await checkFree(path, overwrite, disk);
-      if (from !== "nobody" && resolved.file !== undefined) await removeOthers(resolved.file, partPath);
+      if (from !== "nobody" && resolved.file !== undefined) await removeOtherParts(resolved.file, partPath);
     } catch (error) {
       await lease.release();
       throw error;
@@ -193,7 +193,11 @@ export function createTargets(
     // With this line, a later process finds the partial file if this one is killed. A new attempt has the path in its intent.
     if (entry && !entry.parts?.includes(partPath)) await record({});
     const findOwnLine = () => findPartLine(partPath);
-    return createTarget(resolved, { partPath, lease, from, overwrite, check, findLine: findOwnLine, record }, disk);
+    return createTarget(
+      resolved,
+      { partPath, lease, previousHolder: from, overwrite, check, findLine: findOwnLine, record },
+      disk,
+    );
   }
 
   /**
@@ -212,8 +216,8 @@ export function createTargets(
     return undefined;
   }
 
-  /** The paths where the video of an attempt may be saved but not recorded. */
-  async function* listNames(
+  /** The paths where the video of an attempt may be, saved by a process that ended before it recorded that. */
+  async function* listPaths(
     outputPath: string,
     entry: Omit<Entry, "id">,
     first: number,
@@ -230,17 +234,17 @@ export function createTargets(
   return {
     async claim(outputPath, claiming) {
       const { entry, first = 1 } = claiming;
-      const words = entry ? namePartsOf(entry) : (claiming.words ?? {});
-      const resolving = { words, date: dayOf(entry, io), unique: io.uuid() };
-      const own = entry && (await findNumber(fillWords(outputPath, words, resolving.date), entry));
-      const taken = new Set(claiming.takenParts?.map(outputOfPart));
+      const nameParts = entry ? namePartsOf(entry) : (claiming.nameParts ?? {});
+      const resolving = { nameParts, date: dayOf(entry, io), uniqueName: io.uuid() };
+      const own = entry && (await findNumber(fillWords(outputPath, nameParts, resolving.date), entry));
+      const takenFiles = new Set(claiming.takenParts?.map(outputOfPart));
       for (const n of numbersFrom(first, own)) {
         const place = await resolveOutput(outputPath, { ...resolving, n }, io);
         if (place === undefined) continue;
         const isNumbered = place.outputPath !== outputPath;
-        if (isNumbered && place.file !== undefined && taken.has(await findRealPath(place.file, disk))) continue;
+        if (isNumbered && place.file !== undefined && takenFiles.has(await findRealPath(place.file, disk))) continue;
         try {
-          const target = await claimResolved(place, { ...claiming, words });
+          const target = await claimResolved(place, { ...claiming, nameParts });
           if (target || !isNumbered) return target;
         } catch (error) {
           // Each number gets a new file.
@@ -249,12 +253,16 @@ export function createTargets(
       }
       throw new Error("there is always another number");
     },
-    async isHeld(outputPath, words) {
+    async isHeld(outputPath, nameParts) {
       // With `{n}` there is always a free number, and "-" is never shared.
       if (outputPath === "-" || outputPath.includes("{n}")) return false;
-      const place = await inspectOutput(outputPath, { words, date: dayOf(undefined, io), n: 1, unique: "" }, io);
+      const place = await inspectOutput(
+        outputPath,
+        { nameParts, date: dayOf(undefined, io), n: 1, uniqueName: "" },
+        io,
+      );
       if (place?.file === undefined) return false;
-      const holder = await readHolder(leaseOfPart(partOf(place, "")), io, watch).catch((error) => {
+      const holder = await readHolder(leaseOfPart(partPathOf(place, "")), io, watch).catch((error) => {
         throw outputError(error, outputPath);
       });
       return holder !== undefined;
@@ -262,9 +270,9 @@ export function createTargets(
     async findSaved({ id, ...entry }, outputPath, first = 1) {
       const { content } = entry;
       if (content === undefined || outputPath === "-") return undefined;
-      const words = namePartsOf(entry);
-      for await (const name of listNames(fillWords(outputPath, words, dayOf(entry, io)), entry, first)) {
-        const file = await findOutputPath(name, { id, ...words }, disk).catch((error) => {
+      const nameParts = namePartsOf(entry);
+      for await (const name of listPaths(fillWords(outputPath, nameParts, dayOf(entry, io)), entry, first)) {
+        const file = await findOutputPath(name, { id, ...nameParts }, disk).catch((error) => {
           throw outputError(error, name);
         });
         if (await hasContent(file, content, disk)) return file;
@@ -278,7 +286,7 @@ export function createTargets(
       await syncFolder(dirname(file), disk);
       await journal?.append({ kind: "delivered", id, file: resolve(file), ...content }).catch(() => {});
     },
-    async isWritten({ parts = [] }) {
+    async isBeingSaved({ parts = [] }) {
       const holders = await Promise.all(parts.map((part) => readHolder(leaseOfPart(part), io, watch).catch(() => {})));
       return holders.some((holder) => holder !== undefined);
     },
@@ -286,8 +294,8 @@ export function createTargets(
       for (const part of parts) {
         const lease = leaseOfPart(part);
         // The process may have died before it created the partial file.
-        const left = await disk.lstat(part).catch(() => disk.lstat(lease).catch(() => undefined));
-        const acquired = left && (await tryLease(lease, io, watch).catch(() => undefined));
+        const leftover = await disk.lstat(part).catch(() => disk.lstat(lease).catch(() => undefined));
+        const acquired = leftover && (await tryLease(lease, io, watch).catch(() => undefined));
         if (acquired?.kind !== "acquired") continue;
         await removeAbandoned(part);
         await acquired.lease.release();
@@ -306,7 +314,7 @@ function* numbersFrom(first: number, own?: number): Generator<number, undefined>
   for (let n = first; ; n++) if (n !== own) yield n;
 }
 
-function isPart(line: DatedLine, file: string): line is DatedLine & PartLine {
+function isPartLineOf(line: DatedLine, file: string): line is DatedLine & PartLine {
   return line.kind === "part" && line.file === file;
 }
 
@@ -335,7 +343,7 @@ type TargetOptions = {
   partPath: string;
   lease: Lease;
   /** Which process held the lease before and did not release it. */
-  from: PreviousHolder;
+  previousHolder: PreviousHolder;
   overwrite: boolean;
   /** Throws `output` for a protected path. */
   check(path: string): Promise<void>;
@@ -346,11 +354,11 @@ type TargetOptions = {
 };
 
 function createTarget(resolved: ResolvedOutput, options: TargetOptions, disk: Disk): Target {
-  const { partPath, lease, from, overwrite, check, findLine, record } = options;
+  const { partPath, lease, previousHolder, overwrite, check, findLine, record } = options;
   let opened: Promise<PartialFile> | undefined;
   /** Whether `release` keeps the partial file: its download can be resumed, or it was renamed. */
   let isKept = false;
-  let isOver = false;
+  let isReleased = false;
 
   function openOnce(): Promise<PartialFile> {
     opened ??= open();
@@ -380,7 +388,7 @@ function createTarget(resolved: ResolvedOutput, options: TargetOptions, disk: Di
       if (line === undefined || !isOwnPart(found, line))
         throw Object.assign(new Error("exists"), { code: "EEXIST", path: partPath });
       // A file with two links may be a saved video, and a suspended process on another machine may still write for some seconds.
-      const isResumed = found.nlink === 1 && from !== "elsewhere" && validatorOf(line) !== undefined;
+      const isResumed = found.nlink === 1 && previousHolder !== "elsewhere" && validatorOf(line) !== undefined;
       if (isResumed) return { file: await disk.open(partPath, "r+"), version: line };
       await disk.rm(partPath);
     }
@@ -389,8 +397,8 @@ function createTarget(resolved: ResolvedOutput, options: TargetOptions, disk: Di
     return { file: await disk.open(partPath, "wx+", 0o666), version: undefined };
   }
 
-  /** Whether the path of the partial file is still this open file. */
-  async function isThere(file: DiskFile): Promise<boolean> {
+  /** Whether the path of the partial file still leads to this open file. */
+  async function isStillPart(file: DiskFile): Promise<boolean> {
     const [found, own] = await Promise.all([disk.lstat(partPath), file.stat()]).catch(() => []);
     return found !== undefined && found.ino === own?.ino;
   }
@@ -422,7 +430,7 @@ function createTarget(resolved: ResolvedOutput, options: TargetOptions, disk: Di
         if (!isLinked) await disk.rename(partPath, path);
         if (!(await hasContent(path, content, disk))) throw replacedError(path);
         // Removes the partial file only if it still belongs to this process. The video is saved even if the partial file stays.
-        if (isLinked && (await isThere(file))) await disk.rm(partPath).catch(() => {});
+        if (isLinked && (await isStillPart(file))) await disk.rm(partPath).catch(() => {});
         await syncFolder(dirname(path), disk);
       } catch (error) {
         throw outputError(error, path);
@@ -431,16 +439,16 @@ function createTarget(resolved: ResolvedOutput, options: TargetOptions, disk: Di
       return path;
     },
     async release() {
-      if (isOver) return;
-      isOver = true;
+      if (isReleased) return;
+      isReleased = true;
       const part = await opened?.catch(() => undefined);
-      const isHeld = await lease.confirm().then(
+      const hasLease = await lease.confirm().then(
         () => true,
         () => false,
       );
       // If the partial file cannot be removed, a later process of the attempt takes it over.
-      if (part && isHeld && !isKept && (await isThere(part.file))) await disk.rm(partPath).catch(() => {});
-      if (opened === undefined && isHeld) await removeEmpty();
+      if (part && hasLease && !isKept && (await isStillPart(part.file))) await disk.rm(partPath).catch(() => {});
+      if (opened === undefined && hasLease) await removeEmpty();
       // The file is closed after the checks, so that its inode is not reused before them.
       await part?.file.close().catch(() => {});
       await lease.release();

@@ -328,7 +328,7 @@ test.each([
   expect(notes).toEqual([`The video URL does not work yet (HTTP ${code}); retrying.`]);
 });
 
-const key = "the address may need the key, which is sent to the service alone.";
+const key = "it may need the API key, which vidgen sends only to the service.";
 test.each<[number, string, string, string | undefined]>([
   [404, "<html>no video</html>", "The video URL has expired: HTTP 404.", undefined],
   [403, "<title>Expired</title>", "The video URL has expired: Expired (HTTP 403).", undefined],
@@ -356,7 +356,7 @@ test.each([
     return outage(signal, clock);
   };
   const over = await run([overdue], { signal: controller.signal });
-  const message = expect.stringMatching(/^Timed out before the video was saved; its address answers: .*HTTP 4/);
+  const message = expect.stringMatching(/^Timed out before the video was saved. The video URL returned: .*HTTP 4/);
   expect(over.outcome).toMatchObject({ code: "pending", exit: 5, message });
 });
 
