@@ -78,7 +78,7 @@ export async function download(url: string, file: DiskFile, options: MediaOption
     if (outcome.kind === "not ready") {
       notReadySince ??= io.now();
       if (io.now() - notReadySince >= patienceMs)
-        throw new VidgenError("output", `The file at the video URL is not a finished video: ${outcome.reason}.`);
+        throw new VidgenError("output", `The video at its URL is not finished: ${outcome.reason}.`);
       if (++unfinishedCount === 1) options.onNote(`The video is not finished yet (${outcome.reason}); retrying.`);
       await io.sleep(freeRetryMs(unfinishedCount, io.random()), options.signal);
       continue;

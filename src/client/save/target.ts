@@ -117,8 +117,8 @@ export type Targets = {
 type TargetIo = LeaseIo & Pick<Io, "platform">;
 
 /**
- * `journal` records which version of a video each partial file has; without a journal, downloads cannot be resumed. `protectedPaths` are files and folders that no
- * video may replace.
+ * `journal` records which version of a video each partial file has; without a journal, downloads cannot be resumed. `protectedPaths` are files and
+ * folders that no video may replace.
  */
 export function createTargets(
   journal: Pick<Journal, "append" | "scan"> | undefined,

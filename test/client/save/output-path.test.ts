@@ -17,13 +17,13 @@ type Scene = { id?: string; prompt?: string; model?: string; first?: number };
 /** Claims a place before the id is known, then saves there. Returns the file's path inside the folder. */
 async function save(folder: string, template: string, scene: Scene = {}): Promise<string> {
   const { prompt = "A red fox", model = "wan-2.5", first = 1 } = scene;
-  const words = { prompt, model };
+  const nameParts = { prompt, model };
   const io = { ...systemMachine, date: () => new Date("2026-01-31T12:00:00Z") };
-  const claiming = { attempt: randomUUID(), first, words };
+  const claiming = { attempt: randomUUID(), first, nameParts };
   const target = await createTargets(undefined, io).claim(join(folder, template), claiming);
   if (target === undefined) throw new Error("held");
   const { file } = await target.open();
-  const path = await target.commit({ id: scene.id ?? id, ...words }, await readContent(file, sha256OfNothing));
+  const path = await target.commit({ id: scene.id ?? id, ...nameParts }, await readContent(file, sha256OfNothing));
   await target.release();
   return relative(folder, path).replaceAll(sep, "/");
 }
