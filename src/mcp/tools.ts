@@ -77,8 +77,8 @@ function generateTool(options: ToolOptions, io: Io): Tool {
     output: startOutput,
     // With `again` the same call pays for another generation.
     hints: { openWorld: true },
-    async run({ again = false, from, ...given }, { signal }) {
-      const { texts, images } = readArguments(given);
+    async run({ again = false, from, ...fieldArgs }, { signal }) {
+      const { texts, images } = readArguments(fieldArgs);
       const { prompt = "", model = (await findModelSetting(io)) ?? defaultModel } = texts;
       const frame = await findFrame(from, { images, signal }, options, io);
       const input = { texts: { ...texts, prompt, model }, images: await findFiles(images, frame, options), extra: {} };
@@ -98,7 +98,7 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
     output: startOutput,
     // With `again` the same call pays for another generation.
     hints: { openWorld: true },
-    async run({ id, again = false, from, ...given }, { signal }) {
+    async run({ id, again = false, from, ...fieldArgs }, { signal }) {
       const { services, local = false, baseUrl } = options;
       const parent = (await findById(services.journal, id)).find(isStarted);
       if (parent === undefined)
@@ -109,7 +109,7 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
             hint: "list_videos lists the generations that were started here. Nothing was sent.",
           },
         );
-      const { texts, images } = readArguments(given);
+      const { texts, images } = readArguments(fieldArgs);
       const frame = await findFrame(
         from ?? (images.imageUrl?.length ? undefined : parent.from),
         { images, signal },

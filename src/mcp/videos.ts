@@ -159,14 +159,14 @@ function saveTool(options: ToolOptions, io: Io): Tool {
       const limit = io.limit(maxWaitSeconds * 1000, call.signal, timeoutError);
       const begin = io.now();
       let status = "processing";
-      const state = (seen: string) => {
+      const onState = (seen: string) => {
         status = seen;
         call.onProgress((io.now() - begin) / 1000, status);
       };
       let attempt: Attempt | undefined;
       try {
         attempt = await openAttempt(session.service, id, { outputPath, signal: limit.signal });
-        const finished = await finish(attempt, { state });
+        const finished = await finish(attempt, { state: onState });
         if (finished.kind !== "url") {
           const note = finished.kind === "saved" ? "The video is saved." : "It was already saved there.";
           return { ...(await describeSaved(id, finished.file, note)), ...(await findCharged(session.service, id)) };

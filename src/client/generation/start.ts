@@ -246,7 +246,7 @@ async function writeIntent(
   options.check?.();
   const [attempt, at] = [io.uuid(), io.date().toISOString()];
   const takenParts = await findTakenParts(service, wanted, outputPath);
-  // The words come from `wanted.request`, which is redacted, because a key in the prompt must not get into the file name.
+  // The parts of the name come from `wanted.request`, which is redacted, because a key in the prompt must not get into the file name.
   const claimOptions = { overwrite, attempt, nameParts: wanted.request, protectedPaths, infoJson, first, takenParts };
   const target = outputPath === undefined ? undefined : await targets.claim(outputPath, claimOptions);
   if (outputPath !== undefined && !target) return undefined;

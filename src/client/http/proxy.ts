@@ -46,17 +46,17 @@ function isIgnoredSocks({ variable, value }: ProxySetting): boolean {
 }
 
 function readProxy({ variable, value }: ProxySetting): HttpProxy {
-  const form = `${variable}=http://user:password@host:port`;
+  const example = `${variable}=http://user:password@host:port`;
   // As in curl, the scheme is optional.
   const address = value.includes("://") ? value : `http://${value}`;
   if (!URL.canParse(address))
     throw proxyError(
-      `${variable} is not a proxy URL: ${form}, special characters percent-encoded`,
+      `${variable} is not a proxy URL: ${example}, special characters percent-encoded`,
       "ERR_INVALID_PROXY",
     );
   const url = new URL(address);
   if (!/^https?:$/.test(url.protocol))
-    throw proxyError(`${variable} is not an http or https proxy: ${form}`, "ERR_INVALID_PROXY");
+    throw proxyError(`${variable} is not an http or https proxy: ${example}`, "ERR_INVALID_PROXY");
   if (url.username === "" && url.password === "") return { variable, url };
   try {
     const login = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
@@ -73,8 +73,8 @@ function readProxy({ variable, value }: ProxySetting): HttpProxy {
 export function tunnelError({ variable, authorization }: HttpProxy, target: string, status: number | undefined): Error {
   const suffix = `(HTTP ${status})`;
   if (status === 407 && authorization === undefined) {
-    const form = `${variable}=http://user:password@host:port`;
-    return proxyError(`the proxy requires a user name and password: ${form} ${suffix}`, "ERR_PROXY_REFUSED");
+    const example = `${variable}=http://user:password@host:port`;
+    return proxyError(`the proxy requires a user name and password: ${example} ${suffix}`, "ERR_PROXY_REFUSED");
   }
   if (status === 407)
     return proxyError(`the proxy refused the user name and password in ${variable} ${suffix}`, "ERR_PROXY_REFUSED");

@@ -44,10 +44,10 @@ async function findFullPath(outputPath: string | undefined, disk: Disk): Promise
     (found) => found.isDirectory(),
     () => false,
   );
-  const full = resolve(outputPath);
+  const fullPath = resolve(outputPath);
   const path = isFolder
-    ? await findRealPath(full, disk)
-    : join(await findRealPath(dirname(full), disk), basename(full));
+    ? await findRealPath(fullPath, disk)
+    : join(await findRealPath(dirname(fullPath), disk), basename(fullPath));
   return { path: path + (/[/\\]$/.test(outputPath) ? "/" : ""), foldsCase: await foldsCase(path, disk) };
 }
 

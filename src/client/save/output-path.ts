@@ -157,8 +157,8 @@ export async function isFolder(output: string, disk: Disk): Promise<boolean> {
 
 /** The folder of an output path before its first placeholder. */
 export function folderOf(output: string): string {
-  const [known = ""] = output.split("{");
-  return /[/\\]$/.test(known) ? known : dirname(known);
+  const [beforePlaceholder = ""] = output.split("{");
+  return /[/\\]$/.test(beforePlaceholder) ? beforePlaceholder : dirname(beforePlaceholder);
 }
 
 /** The file for the video of a generation at an output path in which only `{id}` is left to fill in. Changes nothing. */

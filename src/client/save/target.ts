@@ -140,10 +140,10 @@ export function createTargets(
   }
 
   /** Removes the partial files of other attempts at the same video file. */
-  async function removeOtherParts(file: string, own: string): Promise<void> {
-    const folder = dirname(own);
+  async function removeOtherParts(file: string, partPath: string): Promise<void> {
+    const folder = dirname(partPath);
     for (const name of await disk.readdir(folder).catch(() => []))
-      if (isPartOf(name, file) && name !== basename(own)) await removeAbandoned(join(folder, name));
+      if (isPartOf(name, file) && name !== basename(partPath)) await removeAbandoned(join(folder, name));
   }
 
   async function claimResolved(
@@ -224,8 +224,8 @@ export function createTargets(
   ): AsyncGenerator<string, undefined> {
     if (!outputPath.includes("{n}")) return void (yield outputPath);
     if (entry.file !== undefined) return undefined;
-    const own = await findNumber(outputPath, entry);
-    if (own !== undefined) yield fillNumber(outputPath, own);
+    const claimedNumber = await findNumber(outputPath, entry);
+    if (claimedNumber !== undefined) yield fillNumber(outputPath, claimedNumber);
     // With `{id}` all numbers belong to this generation.
     if (outputPath.includes("{id}")) for (const n of numbersFrom(first)) yield fillNumber(outputPath, n);
     return undefined;
@@ -236,9 +236,9 @@ export function createTargets(
       const { entry, first = 1 } = claiming;
       const nameParts = entry ? namePartsOf(entry) : (claiming.nameParts ?? {});
       const resolving = { nameParts, date: dayOf(entry, io), uniqueName: io.uuid() };
-      const own = entry && (await findNumber(fillWords(outputPath, nameParts, resolving.date), entry));
+      const claimedNumber = entry && (await findNumber(fillWords(outputPath, nameParts, resolving.date), entry));
       const takenFiles = new Set(claiming.takenParts?.map(outputOfPart));
-      for (const n of numbersFrom(first, own)) {
+      for (const n of numbersFrom(first, claimedNumber)) {
         const place = await resolveOutput(outputPath, { ...resolving, n }, io);
         if (place === undefined) continue;
         const isNumbered = place.outputPath !== outputPath;
@@ -309,9 +309,9 @@ function fillNumber(template: string, n: number): string {
 }
 
 /** The number that a video has claimed, then all numbers from `first` on. */
-function* numbersFrom(first: number, own?: number): Generator<number, undefined> {
-  if (own !== undefined) yield own;
-  for (let n = first; ; n++) if (n !== own) yield n;
+function* numbersFrom(first: number, claimedNumber?: number): Generator<number, undefined> {
+  if (claimedNumber !== undefined) yield claimedNumber;
+  for (let n = first; ; n++) if (n !== claimedNumber) yield n;
 }
 
 function isPartLineOf(line: DatedLine, file: string): line is DatedLine & PartLine {
@@ -399,8 +399,8 @@ function createTarget(resolved: ResolvedOutput, options: TargetOptions, disk: Di
 
   /** Whether the path of the partial file still leads to this open file. */
   async function isStillPart(file: DiskFile): Promise<boolean> {
-    const [found, own] = await Promise.all([disk.lstat(partPath), file.stat()]).catch(() => []);
-    return found !== undefined && found.ino === own?.ino;
+    const [atPath, openFile] = await Promise.all([disk.lstat(partPath), file.stat()]).catch(() => []);
+    return atPath !== undefined && atPath.ino === openFile?.ino;
   }
 
   /** Removes an empty partial file of an earlier process. */
