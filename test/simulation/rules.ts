@@ -379,7 +379,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       if (earlier.some((other) => other.isDeleted && isSame(other, mine)))
         reach("a deleted generation is started again");
       const isChanged = (other: Attempt) => other.untyped !== mine.untyped && isSame(other, mine);
-      if (isAgain(mine) && all.some((other) => isChanged(other) && !allows(other, mine, now())))
+      if (isAgain(mine) && all.some((other) => isChanged(other) && other.dismissedAt !== undefined))
         reach("--again passes over what was started with other values");
       const isSameLine = (other: Attempt) => isSame(other, mine) || (!isOfOwnRun(other) && isSameLast(other, mine));
       for (const other of earlier)
