@@ -55,7 +55,7 @@ export const presetOption = () => new Option("--preset <name>", "use the values 
 
 export const saveOption = (
   description = "save the video to a file, a folder/, or - for stdout; names may contain {slug} {model} {id} {date} {n} (default: VIDGEN_OUTPUT, else the saved setting)",
-) => new Option("-o, --output <place>", description);
+) => new Option("-o, --output <path>", description);
 
 export const infoJsonOption = () =>
   new Option("--write-info-json", "with -o, also write <file>.json: the request, times and credits");

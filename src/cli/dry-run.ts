@@ -9,7 +9,7 @@ import { findWarnings } from "../protocol/fields.ts";
 import type { StartRequest } from "../protocol/schema.ts";
 import type { Context } from "./context.ts";
 import type { StartFlags } from "./making.ts";
-import { describeProject } from "./project.ts";
+import { describeProject } from "./project-values.ts";
 import type { Output } from "./terminal/output.ts";
 import { earlierDocument } from "./terminal/result.ts";
 

@@ -100,7 +100,7 @@ function reportStarted(
   const isPriced = countsCredits(session.service, request.model);
   const credits = isPriced ? credits_charged : undefined;
   const costs = { model: request.model, resumed: false, remaining_credits, credits, balance_fell };
-  reporter.tell({ event: "started", id, attempt: attempt.attempt, ...costs });
+  reporter.report({ event: "started", id, attempt: attempt.attempt, ...costs });
   const cost = isPriced ? priceText(started) : localText(request.model, session);
   // The generation is in the local service's queue; an engine may never get it.
   const is_preview = session.service.isPreview(request.model);
@@ -117,7 +117,7 @@ function reportResumed(
   { io, output, reporter }: StartContext,
 ): FollowedStart {
   const { id, file } = attempt;
-  reporter.tell({ event: "started", id, attempt: attempt.attempt, model: earlier.request.model, resumed: true });
+  reporter.report({ event: "started", id, attempt: attempt.attempt, model: earlier.request.model, resumed: true });
   const outcome = startOptions.earlier === "reuse" ? "nothing is charged" : "--again starts a new one";
   if (file === undefined) output.note(`Resuming ${id}, started ${formatAge(earlier, io)} ago; ${outcome}.`);
   const document = { ...earlierDocument(earlier), charged: chargedOf(earlier, session) };

@@ -14,8 +14,9 @@ import type { StartRequest } from "../protocol/schema.ts";
 import type { Context } from "./context.ts";
 import { type FollowedStart, printId, type StartContext, start } from "./making.ts";
 import { endAll, failedOutcome, followOne, type Outcome } from "./several.ts";
+import type { Output } from "./terminal/output.ts";
 import { askToStart, canAsk } from "./terminal/prompts.ts";
-import { nearPath } from "./terminal/result.ts";
+import { displayPath } from "./terminal/result.ts";
 
 /** The generations that `-n` or several models ask for, one for each request. */
 export type Takes = {
@@ -27,7 +28,7 @@ export type Takes = {
   isConfirmed: boolean;
 };
 
-/** The result of one of these generations; while it is followed, `outcome` is a promise. */
+/** The result of a take; while its generation is being followed, `outcome` is a promise. */
 type TakeResult = {
   outcome: Outcome | Promise<Outcome>;
   /** Why the generation was not started. */
@@ -37,9 +38,9 @@ type TakeResult = {
 };
 
 /**
- * Starts several generations one after the other, or resumes those of an interrupted run, and follows them concurrently. After a failed start, no
- * other is sent, unless the service refused only the request of one model. Prints each result when it is ready, or with `--json` one array at the
- * end. Throws the worst error.
+ * Starts several generations one after the other, or resumes those of an interrupted run, and follows them concurrently. A failed start ends the
+ * starts; if the service refused the request of a model, only those of that model. Prints each result when it is ready, or with `--json` one array at
+ * the end. Throws the worst error.
  */
 export async function makeTakes(takes: Takes, context: StartContext): Promise<void> {
   const { session, requests, startOptions } = takes;
@@ -92,7 +93,7 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
       return { outcome: options.wait ? follow(started) : await endWithId(started, session, context) };
     } catch (thrown) {
       const error = asVidgenError(thrown);
-      // The thrown copy also says that nothing was charged, but the earlier takes were.
+      // The thrown copy of `overrun` says that nothing was charged, which is not true of the earlier takes.
       const failure = error.code === "credits" && overrun ? overrun : error;
       const label = `${index + 1} of ${requests.length}${hasModels ? ` (${model})` : ""}`;
       const failed = failedOutcome(failure, { id: failure.id ?? id, label }, output);
@@ -142,7 +143,32 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
   await endAll(endedOutcomes, output, findNextSteps);
 }
 
-/** Asks one question for all starts. */
+type NextStepsOptions = {
+  budget: Budget;
+  budgetError: VidgenError | undefined;
+  /** Whether the command has --again and has started something. */
+  isAgain: boolean;
+  output: Pick<Output, "sameLine">;
+};
+
+/**
+ * How to get the takes that are missing. The same command with --again would pay for all of them again. Without --again, it resumes this run, or an
+ * older one if this run has started nothing; it would stop at an unclear or lost attempt.
+ */
+function findNextSteps(
+  failed: readonly { error: VidgenError }[],
+  { budget, budgetError, isAgain, output }: NextStepsOptions,
+) {
+  const blocking = failed.find(({ error: { code } }) => code === "unknown" || code === "not_found");
+  if (blocking) return { next: blocking.error.next };
+  if (budgetError?.hint !== undefined) return { next: [] };
+  const same = isAgain ? "the same command without --again" : "the same command";
+  if (budgetError) return { hint: `Raise ${flagsOf(budget)}, then run ${same} to get the rest.`, next: [] };
+  const hint = `Run ${same} to get the rest: what is running or finished is not paid for again.`;
+  return { hint, next: output.sameLine() };
+}
+
+/** Asks once for all starts. */
 async function confirmTakes(
   newRequests: readonly StartRequest[],
   { session, isConfirmed }: Takes,
@@ -193,8 +219,8 @@ async function printEarlier(
   { output, reporter }: Pick<StartContext, "output" | "reporter">,
 ) {
   const { id = "", attempt, request, status, file } = earlierAttempt;
-  reporter.tell({ event: "started", id, attempt, model: request.model, resumed: true });
-  const shownPath = file === undefined ? undefined : nearPath(file);
+  reporter.report({ event: "started", id, attempt, model: request.model, resumed: true });
+  const shownPath = file === undefined ? undefined : displayPath(file);
   if (!output.json) await output.result(shownPath ?? id, undefined);
   output.note(shownPath === undefined ? `Already started: ${id}` : `Already saved: ${shownPath}`);
   const { model } = request;

@@ -11,17 +11,17 @@ export type DeliverContext = WatchContext & { io: Io };
 
 /** Shows what happens to a generation until it has ended. Throws as `finish` does. */
 export async function watch(attempt: Attempt, { session, reporter }: WatchContext): Promise<Finished> {
-  const { show, tell } = reporter;
+  const { show, report } = reporter;
   const { id, file } = attempt;
   try {
     if (file === undefined) show({ event: "following", id, ...(await session.findTypicalTime(id)) });
     const finished = await finish(attempt, {
       state(status, percent, node) {
         show({ event: "percent", id, percent, node });
-        tell({ event: "state", id, status });
+        report({ event: "state", id, status });
       },
       outage: (reason) => show({ event: "outage", id, reason }),
-      progress: (received, total) => tell({ event: "progress", id, received, total: total ?? null }),
+      progress: (received, total) => report({ event: "progress", id, received, total: total ?? null }),
     });
     await session.addInfoFile(finished);
     return finished;

@@ -17,7 +17,7 @@ const account = z.looseObject({
 });
 const accountKey = z.looseObject({ key: z.string(), created_at: z.string(), used_at: z.nullable(z.string()) });
 const address = z.optional(z.string());
-const madeKey = z.looseObject({
+const newKey = z.looseObject({
   account: z.string(),
   api_key: z.string(),
   webhook_secret: z.string(),
@@ -30,10 +30,10 @@ const madeKey = z.looseObject({
 /** The schemas of the service's replies, by command. */
 export const accountReplies = {
   list: z.looseObject({ accounts: z.array(account) }),
-  create: madeKey,
+  create: newKey,
   credits: z.looseObject({ account: z.string(), amount: z.int(), credits: nonNegative, replayed: z.boolean() }),
   limit: z.looseObject({ account: z.string(), ...limits }),
-  rotate: z.extend(madeKey, { revoked: nonNegative }),
+  rotate: z.extend(newKey, { revoked: nonNegative }),
   keys: z.looseObject({ account: z.string(), keys: z.array(accountKey) }),
   revoke: z.looseObject({ revoked: nonNegative }),
   disable: z.looseObject({ account: z.string(), ...disabling }),
@@ -46,7 +46,7 @@ export type ListedAccount = z.infer<typeof account>;
 /** A key: the first characters of its hash, when it was created, and when it was last used (ISO 8601). */
 export type AccountKey = z.infer<typeof accountKey>;
 /** An account with its new key, which is shown only once, and the URLs of the service and its page, unless the service ends with this command. */
-export type MadeKey = z.infer<typeof madeKey>;
+export type NewKey = z.infer<typeof newKey>;
 /** Since when an account is disabled (ISO 8601); `null` if it is enabled. */
 export type Disabling = { account: string; disabled_at: string | null };
 /** The maximum numbers of unfinished generations and of starts per hour; `null` means no limit. */
@@ -59,12 +59,12 @@ export type AccountLimits = { max_running?: number | null; max_per_hour?: number
 export type Accounts = {
   list(): Promise<ListedAccount[]>;
   /** Creates an account. Sent only once, since only this reply has the key. */
-  create(name: string, credits: number | undefined): Promise<MadeKey>;
+  create(name: string, credits: number | undefined): Promise<NewKey>;
   /** Adds credits, once per `key`. */
   addCredits(name: string, amount: number, key: string): Promise<{ credits: number; replayed: boolean }>;
   setLimits(name: string, limits: AccountLimits): Promise<Required<AccountLimits>>;
   /** Replaces all keys of an account with a new one. */
-  rotate(name: string): Promise<MadeKey & { revoked: number }>;
+  rotate(name: string): Promise<NewKey & { revoked: number }>;
   /** Disables an account until `enable`, so that its keys are refused. What it has started continues. */
   disable(name: string): Promise<Disabling>;
   enable(name: string): Promise<Disabling>;
@@ -98,7 +98,7 @@ export function createAccounts(api: Api, options: { signal: AbortSignal }, clock
     const { reply } = outcome;
     if (reply.status >= 300) throw refusedError(reply);
     const read = schema.safeParse(reply.json);
-    if (!read.success) throw notServedError(reply);
+    if (!read.success) throw noAccountsError(reply);
     return read.data;
   };
   return {
@@ -170,11 +170,11 @@ function refusedError(reply: Reply): VidgenError {
     return error.with({
       hint: "Only the owner of the service can manage accounts: use the key of the account `local`.",
     });
-  return reply.json === undefined || reply.status === 405 ? notServedError(reply) : error;
+  return reply.json === undefined || reply.status === 405 ? noAccountsError(reply) : error;
 }
 
-/** The error for other services, which may answer anything here. */
-function notServedError({ status }: Reply): VidgenError {
+/** The error for a reply that is not from a `vidgen serve`. */
+function noAccountsError({ status }: Reply): VidgenError {
   return new VidgenError("rejected", "This service has no accounts to manage: only a `vidgen serve` has accounts.", {
     httpStatus: status,
     hint: "`vidgen accounts --local` is for the service on this machine.",

@@ -136,7 +136,7 @@ async function checkProject(value: unknown, file: string, disk: Io["disk"]): Pro
   };
 }
 
-/** The names of presets and references are typed, and found in prompts: letters, digits, `_` and `-`. */
+/** The names of presets and references are typed on the command line and in prompts: letters, digits, `_` and `-`. */
 const namePattern = /^[\p{L}\p{N}_][\p{L}\p{N}_-]*$/u;
 
 /** Checks the names before zod does, which silently drops the key `__proto__` of a record. */
@@ -212,7 +212,7 @@ async function checkInside(
   throw unusable(file, `${fieldName} must be a path inside of its folder, not "${shorten(typed)}"`);
 }
 
-/** The path without links, also of a file that does not exist yet; `undefined` through a link that leads nowhere. */
+/** The path without symbolic links, also of a file that does not exist yet; `undefined` if a link leads nowhere. */
 async function followLinks(path: string, disk: Io["disk"]): Promise<string | undefined> {
   const real = await disk.realpath(path).catch(() => undefined);
   if (real !== undefined || dirname(path) === path) return real ?? path;
@@ -227,7 +227,7 @@ function fromCurrentFolder(path: string): string {
   return /[/\\]$/.test(path) && !/[/\\]$/.test(relativePath) ? `${relativePath}/` : relativePath;
 }
 
-/** All values of the file by their names there. */
+/** All values of the file, by their names in the file. */
 export function listProjectValues({ file, values, presets, references }: Project): [name: string, value: string][] {
   const nearFile = (path: string) => relative(dirname(file), path);
   return [
@@ -254,7 +254,7 @@ export function findPreset(name: string, project: Project | undefined): ProjectV
   throw unknownName("preset", name, project, [...project.presets.keys()]);
 }
 
-/** The error for a name that the file does not have, with a guess. */
+/** The error for a name that the file does not have, with a similar name. */
 export function unknownName(
   kind: "preset" | "reference",
   name: string,

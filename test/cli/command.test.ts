@@ -64,7 +64,7 @@ test("the flags of a command line that says the same: those with their default a
     .option("--no-wait")
     .option("--timeout <time>", "", "15m")
     .option("--set <field=value>", "", collectValues)
-    .option("-o, --output <place>")
+    .option("-o, --output <path>")
     .option("--local");
   const defaults = { wait: true, timeout: "15m" };
   expect(flagWords(command, { ...defaults, model: undefined })).toEqual([]);

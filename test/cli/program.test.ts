@@ -122,9 +122,9 @@ test("colours only where they are wanted", async () => {
 const generate = ["generate", "a fox"];
 
 test.each([
-  [["-o", "--local"], "--output", "<place>", "--local"],
-  [["--output", "--loca"], "--output", "<place>", "--loca"],
-  [["--output=--local"], "--output", "<place>", "--local"],
+  [["-o", "--local"], "--output", "<path>", "--local"],
+  [["--output", "--loca"], "--output", "<path>", "--loca"],
+  [["--output=--local"], "--output", "<path>", "--local"],
   [["--set", "-o"], "--set", "<field=value>", "-o"],
   [["-m", "-h"], "--model", "<id>", "-h"],
   [["--model", "--help"], "--model", "<id>", "--help"],

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import type { AccountLimits, Accounts, ListedAccount, MadeKey } from "../../connect/accounts.ts";
+import type { AccountLimits, Accounts, ListedAccount, NewKey } from "../../connect/accounts.ts";
 import { findBaseUrl } from "../../connect/settings.ts";
 import { readNumber } from "../../connect/values.ts";
 import { asVidgenError, usage, VidgenError } from "../../errors.ts";
@@ -47,13 +47,13 @@ function addList(accounts: CommandUnknownOpts, context: Context): void {
     .command("list", { isDefault: true })
     .summary("list the accounts")
     .description(
-      "Lists the accounts: name, credits, number of keys, the limits of generations at once and per hour, and whether it is disabled.",
+      "Lists the accounts: name, credits, number of keys, maximum numbers of unfinished generations and of starts per hour, and whether it is disabled.",
     )
     .addOption(localOption())
     .addOption(baseUrlOption())
     .action(async (options) => {
       const { io, output } = context;
-      const found = await (await open(options, context)).list();
+      const found = await (await openAccounts(options, context)).list();
       const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
       await output.result((await formatAccounts(found, width)).join("\n"), found);
     });
@@ -64,9 +64,7 @@ function addCreate(accounts: CommandUnknownOpts, context: Context): void {
   const command = accounts
     .command("create")
     .summary("create an account and print its key")
-    .description(
-      "Creates an account and prints its key, which is shown only this once. An existing account is not changed.",
-    )
+    .description("Creates an account and prints its key, which is shown only once. An existing account is not changed.")
     .argument("<account>", "its name")
     .option("--credits <number>", "its credits (default: 1000)")
     .addOption(localOption())
@@ -75,7 +73,7 @@ function addCreate(accounts: CommandUnknownOpts, context: Context): void {
       const { credits: typed } = options;
       const most = Number.MAX_SAFE_INTEGER;
       const credits = typed === undefined ? undefined : readNumber(typed, "--credits", { max: most });
-      await printKey(await (await open(options, context)).create(name, credits), context);
+      await printKey(await (await openAccounts(options, context)).create(name, credits), context);
     });
   withDetails(command, { examples: ["vidgen accounts create ci --credits 500 > ci-key.txt"] });
 }
@@ -99,7 +97,7 @@ function addCredits(accounts: CommandUnknownOpts, context: Context): void {
       const key = options.idempotencyKey ?? randomUUID();
       if (!/^[\x21-\x7e]{1,255}$/.test(key))
         throw usage("--idempotency-key must have 1 to 255 characters of ASCII, without spaces.");
-      const changed = await (await open(options, context)).addCredits(name, amount, key);
+      const changed = await (await openAccounts(options, context)).addCredits(name, amount, key);
       await context.output.result(String(changed.credits), changed);
       if (changed.replayed)
         context.output.note("This change was already made by an earlier command; nothing was changed now.");
@@ -124,7 +122,7 @@ function addLimit(accounts: CommandUnknownOpts, context: Context): void {
       if (options.maxRunning !== undefined) limits.max_running = readLimit(options.maxRunning, "--max-running");
       if (options.maxPerHour !== undefined) limits.max_per_hour = readLimit(options.maxPerHour, "--max-per-hour");
       if (Object.keys(limits).length === 0) throw usage("Pass --max-running, --max-per-hour or both.");
-      const changed = await (await open(options, context)).setLimits(name, limits);
+      const changed = await (await openAccounts(options, context)).setLimits(name, limits);
       await context.output.result("", changed);
       const { max_running, max_per_hour } = changed;
       context.output.note(
@@ -145,10 +143,10 @@ function addRotate(accounts: CommandUnknownOpts, context: Context): void {
     .addOption(localOption())
     .addOption(baseUrlOption())
     .action(async (name, options) => {
-      const made = await (await open(options, context)).rotate(name);
-      await printKey(made, context);
+      const created = await (await openAccounts(options, context)).rotate(name);
+      await printKey(created, context);
       context.output.note(
-        `${countKeys(made.revoked)} revoked. Other processes of the service refuse revoked keys within 5 s.`,
+        `${countKeys(created.revoked)} revoked. Other processes of the service refuse revoked keys within 5 s.`,
       );
     });
   withDetails(command, { examples: ["vidgen accounts rotate ci > ci-key.txt"] });
@@ -159,14 +157,14 @@ function addKeys(accounts: CommandUnknownOpts, context: Context): void {
     .command("keys")
     .summary("list the keys of an account with their last use")
     .description(
-      "Lists the keys of an account: the first 8 characters of the key's hash, when it was made, and its last use, which is recorded at most once a minute.",
+      "Lists the keys of an account: the first 8 characters of the key's hash, when it was created, and its last use, which is recorded at most once a minute.",
     )
     .argument("<account>", "its name")
     .addOption(localOption())
     .addOption(baseUrlOption())
     .action(async (name, options) => {
       const { io, output } = context;
-      const keys = await (await open(options, context)).keys(name);
+      const keys = await (await openAccounts(options, context)).keys(name);
       const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
       const rows = keys.map(({ key, created_at, used_at }) => [key, created_at, used_at ?? "-"]);
       await output.result((await formatRows(["KEY", "CREATED", "LAST USE"], rows, width)).join("\n"), keys);
@@ -196,9 +194,9 @@ function addRevoke(accounts: CommandUnknownOpts, context: Context): void {
           "`vidgen accounts keys <account>` lists them.",
         );
       const which = typed === "-" ? await readKey(context) : typed;
-      const { revoked } = await (await open(options, context)).revoke(which, key);
+      const { revoked } = await (await openAccounts(options, context)).revoke(which, key);
       if (revoked === 0)
-        throw new VidgenError("rejected", noKey(typed, key), {
+        throw new VidgenError("rejected", noKeyMessage(typed, key), {
           hint: "`vidgen accounts` lists the accounts and how many keys each has.",
         });
       await output.result(String(revoked), { revoked });
@@ -210,7 +208,7 @@ function addRevoke(accounts: CommandUnknownOpts, context: Context): void {
 function addDisable(accounts: CommandUnknownOpts, context: Context): void {
   const command = accounts
     .command("disable")
-    .summary("disable an account for a time")
+    .summary("disable an account until it is enabled")
     .description(
       "Disables an account until it is enabled: its keys, links and page sessions are refused, and it starts nothing. Its running and waiting generations continue, and their callbacks are sent.",
     )
@@ -218,7 +216,7 @@ function addDisable(accounts: CommandUnknownOpts, context: Context): void {
     .addOption(localOption())
     .addOption(baseUrlOption())
     .action(async (name, options) => {
-      const disabled = await (await open(options, context)).disable(name);
+      const disabled = await (await openAccounts(options, context)).disable(name);
       await context.output.result(disabled.account, disabled);
       context.output.note(
         `Disabled. Other processes of the service refuse its keys within 5 s. To enable it: vidgen accounts enable ${name}`,
@@ -236,7 +234,7 @@ function addEnable(accounts: CommandUnknownOpts, context: Context): void {
     .addOption(localOption())
     .addOption(baseUrlOption())
     .action(async (name, options) => {
-      const enabled = await (await open(options, context)).enable(name);
+      const enabled = await (await openAccounts(options, context)).enable(name);
       await context.output.result(enabled.account, enabled);
       context.output.note("Enabled. Its keys work again.");
     });
@@ -257,7 +255,7 @@ function addDelete(accounts: CommandUnknownOpts, context: Context): void {
     .action(async (name, options) => {
       const { output } = context;
       if (!options.yes) await confirmDelete(name, context);
-      const deleted = await (await open(options, context)).delete(name);
+      const deleted = await (await openAccounts(options, context)).delete(name);
       await output.result(deleted.account, deleted);
       output.note(
         `Deleted. ${countKeys(deleted.revoked)} revoked. Generations that waited and were not submitted: ${deleted.not_submitted}.`,
@@ -270,7 +268,10 @@ async function confirmDelete(name: string, context: Context): Promise<void> {
   const { io } = context;
   const { askWhether, canAsk } = await import("../terminal/prompts.ts");
   if (!canAsk(context, io))
-    throw usage("Deleting an account needs --yes here: nobody can be asked.", `vidgen accounts delete ${name} --yes`);
+    throw usage(
+      "Deleting an account needs --yes where vidgen cannot ask. Nothing was deleted.",
+      `vidgen accounts delete ${name} --yes`,
+    );
   const isSure = await askWhether(
     `Delete the account ${name}, its keys and its waiting generations? Its name cannot be used again.`,
     false,
@@ -279,33 +280,36 @@ async function confirmDelete(name: string, context: Context): Promise<void> {
   if (!isSure) throw new VidgenError("interrupted", "Nothing was deleted.");
 }
 
-/** Resolves with the accounts of the service that the flags and settings name, by default of the service on this machine. */
-async function open(given: { local?: true; baseUrl?: string }, { io, output, defer }: Context): Promise<Accounts> {
+/** Resolves with the account management of the service that the flags or settings name, or else of the one on this machine. */
+async function openAccounts(
+  flags: { local?: true; baseUrl?: string },
+  { io, output, defer }: Context,
+): Promise<Accounts> {
   const { openServices } = await import("../../connect/services.ts");
-  const isNamed = given.local || (await findBaseUrl(given.baseUrl, io)) !== undefined;
-  const local = given.local ?? (!isNamed && (await isServedHere(io)));
-  const services = await openServices({ ...given, local, output }, io);
+  const isNamed = flags.local || (await findBaseUrl(flags.baseUrl, io)) !== undefined;
+  const local = flags.local ?? (!isNamed && (await isServiceRunningHere(io)));
+  const services = await openServices({ ...flags, local, output }, io);
   defer(services.close);
   const { service } = await services.open().catch((error) => {
-    throw isNamed ? error : notServedError(asVidgenError(error));
+    throw isNamed ? error : noServiceError(asVidgenError(error));
   });
   const { createAccounts } = await import("../../connect/accounts.ts");
   return createAccounts(service.api, { signal: io.signal }, io);
 }
 
-function notServedError(error: VidgenError): VidgenError {
+function noServiceError(error: VidgenError): VidgenError {
   if (error.code !== "auth") return error;
   const message = "No `vidgen serve` is running on this machine, and no base URL of another one is set.";
   return new VidgenError("auth", message, { hint: error.hint });
 }
 
-async function isServedHere(io: Io): Promise<boolean> {
+async function isServiceRunningHere(io: Io): Promise<boolean> {
   const { hasFolder } = await import("../../connect/storage.ts");
   const { findRunning } = await import("../../connect/local.ts");
   return hasFolder("data", io) && (await findRunning(io)) !== undefined;
 }
 
-function noKey(typed: string, key: string | undefined): string {
+function noKeyMessage(typed: string, key: string | undefined): string {
   if (typed === "-") return "No account has this key.";
   return key === undefined ? `No account ${typed} has a key.` : `No account ${typed} has the key ${key}.`;
 }
@@ -318,11 +322,11 @@ async function readKey({ io, output }: Context): Promise<string> {
   return key;
 }
 
-async function printKey(made: MadeKey, { output }: Context): Promise<void> {
-  await output.result(made.api_key, made);
-  output.note(`The account ${made.account} has ${made.credits} credits. This key is shown only once.`);
-  output.note(`Its callbacks are signed with ${made.webhook_secret}`);
-  const { base_url, media_url = "", page_url } = made;
+async function printKey(key: NewKey, { output }: Context): Promise<void> {
+  await output.result(key.api_key, key);
+  output.note(`The account ${key.account} has ${key.credits} credits. This key is shown only once.`);
+  output.note(`Its callbacks are signed with ${key.webhook_secret}`);
+  const { base_url, media_url = "", page_url } = key;
   if (base_url === undefined) return output.note("To use it, start the service: vidgen serve");
   if (isLoopback(new URL(base_url).hostname) && media_url !== "")
     output.note(`On another machine, first run: ${sshCommand(base_url, media_url, "<this machine>")}`);
@@ -344,10 +348,10 @@ async function formatAccounts(accounts: ListedAccount[], width: number | undefin
     const state = disabled_at === null ? "enabled" : "disabled";
     return [account, credits, keys, max_running ?? "-", max_per_hour ?? "-", state].map(String);
   });
-  return formatRows(["ACCOUNT", "CREDITS", "KEYS", "AT ONCE", "PER HOUR", "STATE"], rows, width);
+  return formatRows(["ACCOUNT", "CREDITS", "KEYS", "MAX RUNNING", "MAX PER HOUR", "STATE"], rows, width);
 }
 
-/** A table at a terminal; for a script, columns with a tab in between. */
+/** A table at a terminal; for a script, columns separated by tabs. */
 async function formatRows(headers: string[], rows: string[][], width: number | undefined): Promise<string[]> {
   if (width === undefined) return rows.map((row) => row.join("\t"));
   const { formatTable } = await import("../terminal/table.ts");

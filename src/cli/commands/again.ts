@@ -9,7 +9,7 @@ import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { resolveLast, unknownError } from "../earlier.ts";
 import { findLast, locateGenerations } from "../generations.ts";
-import { readProjectInput } from "../project.ts";
+import { readProjectInput } from "../project-values.ts";
 import { findByFile, isVideoFile, lastWord } from "../saved-file.ts";
 import { checkStdin } from "../stdin-image.ts";
 import { readPrompt } from "../terminal/prompts.ts";

@@ -34,7 +34,7 @@ import {
 } from "../command.ts";
 import type { Context } from "../context.ts";
 import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
-import { describeProject, findNamedReferences, readProjectInput } from "../project.ts";
+import { describeProject, findNamedReferences, readProjectInput } from "../project-values.ts";
 import { createBatchProgress, describeCounts } from "../terminal/batch-progress.ts";
 import { createBatchError, describePlan } from "../terminal/batch-report.ts";
 import { addBatchStatus } from "./batch-status.ts";

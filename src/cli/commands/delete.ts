@@ -6,7 +6,7 @@ import { asVidgenError, compareSeverity, systemReason, usage, VidgenError } from
 import type { Disk } from "../../io.ts";
 import { baseUrlOption, engineOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { nearPath } from "../terminal/result.ts";
+import { displayPath } from "../terminal/result.ts";
 
 export function addDelete(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((ids, options) => deleteVideos(ids, options, context));
@@ -128,7 +128,7 @@ async function deleteFile({ entry, file }: Deletable, disk: Disk): Promise<strin
 }
 
 function fileNote({ id, file }: Deletable, deleted: string | undefined): string {
-  if (deleted !== undefined) return `Deleted ${nearPath(deleted)}.`;
+  if (deleted !== undefined) return `Deleted ${displayPath(deleted)}.`;
   if (file === undefined) return `No file of ${id} was saved here.`;
-  return `${nearPath(file)} was not deleted: it is missing, or was changed since it was saved.`;
+  return `${displayPath(file)} was not deleted: it is missing, or was changed since it was saved.`;
 }

@@ -44,7 +44,7 @@ import type { Context } from "../context.ts";
 import { checkDistinct, readFieldFlags, readModels, withFieldFlags } from "../field-flags.ts";
 import { type PreparedStart, printId, type StartContext, start } from "../making.ts";
 import { withService } from "../onboarding.ts";
-import { findNamedReferences, type ProjectInput, readProjectInput, withProject } from "../project.ts";
+import { findNamedReferences, type ProjectInput, readProjectInput, withProject } from "../project-values.ts";
 import { waitCommand, withResumeHint } from "../resume.ts";
 import { lastWord } from "../saved-file.ts";
 import { checkStdin, listStdinFields, withStdinImage } from "../stdin-image.ts";

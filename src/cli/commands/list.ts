@@ -31,8 +31,8 @@ import {
   sumSpent,
 } from "../sums.ts";
 import { type Output, plainLine } from "../terminal/output.ts";
-import { nearPath } from "../terminal/result.ts";
-import { cutMark } from "../terminal/text.ts";
+import { displayPath } from "../terminal/result.ts";
+import { ellipsisFor } from "../terminal/text.ts";
 import { noteUnsaved } from "../unsaved.ts";
 
 export function addList(program: CommandUnknownOpts, context: Context): void {
@@ -90,14 +90,14 @@ type ListFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 /** Prints the generations started on this machine, newest first, from the journal; with `--open` opens a video. Sends no request. */
 async function list(words: string[], options: ListFlags, { io, output }: Context): Promise<void> {
   const { open, dismiss, forget, yes, sum, csv, limit = "30" } = options;
-  const [first, second] = Object.entries({ open, dismiss, forget, sum }).flatMap(([name, value]) =>
+  const [action, otherAction] = Object.entries({ open, dismiss, forget, sum }).flatMap(([name, value]) =>
     value === undefined ? [] : name,
   );
-  if (second !== undefined) throw usage(`--${first} and --${second} cannot be combined.`);
-  const [typed, ...more] = words;
-  if (first !== undefined && sum === undefined && more.length > 0) throw usage(`--${first} takes one id.`);
-  if (typed !== undefined && (dismiss !== undefined || forget !== undefined))
-    throw usage(`--${first} takes one id, and "${typed}" is another word.`);
+  if (otherAction !== undefined) throw usage(`--${action} and --${otherAction} cannot be combined.`);
+  const [word, ...otherWords] = words;
+  if (action !== undefined && sum === undefined && otherWords.length > 0) throw usage(`--${action} takes one id.`);
+  if (word !== undefined && (dismiss !== undefined || forget !== undefined))
+    throw usage(`--${action} takes one id: "${word}" is one word too many.`);
   if (csv && sum === undefined) throw usage("--csv works with --sum only.");
   if (csv && output.json) throw usage("--csv and --json cannot be combined.");
   if (sum !== undefined && options.limit !== undefined)
@@ -105,7 +105,7 @@ async function list(words: string[], options: ListFlags, { io, output }: Context
   if (yes && forget === undefined) throw usage("--yes works with --forget only.");
   const { findJournal } = await import("../../connect/services.ts");
   const journal = findJournal({ ...io, onNote: output.note });
-  if (open) return openSaved(typed ?? lastWord, journal, { io, output });
+  if (open) return openSaved(word ?? lastWord, journal, { io, output });
   if (dismiss !== undefined) return dismissAttempt(dismiss, journal, { io, output });
   if (forget !== undefined) return forgetEntry(forget, { yes, journal, io, output });
   if (!/^[1-9]\d{0,8}$/.test(limit)) throw usage(`--limit must be a whole number above 0, not "${limit}".`);
@@ -118,7 +118,9 @@ async function list(words: string[], options: ListFlags, { io, output }: Context
   // Redacted before it is cut: half of a key would not be recognised.
   const show = (text: string) => output.redact(plainLine(text));
   await output.result(
-    (await formatEntries(entries, { width, mark: cutMark(io.env), date: io.date, show, unfollowed })).join("\n"),
+    (await formatEntries(entries, { width, ellipsis: ellipsisFor(io.env), date: io.date, show, unfollowed })).join(
+      "\n",
+    ),
     documents,
   );
   if (entries.some(({ status }) => status === "unknown")) output.note(unclearNote);
@@ -127,27 +129,27 @@ async function list(words: string[], options: ListFlags, { io, output }: Context
   if (unfollowed.size > 0) output.note(unfollowedNote);
 }
 
-/** Creates a filter from the words and flags. An id or the name of a saved file also counts as a word. Throws `usage` for an invalid time. */
+/** Creates a filter from the words and flags. A word matches the prompt, the id, the attempt or the file of an entry. Throws `usage` for an invalid time. */
 function createFilter(
   words: readonly string[],
   { local, model, since }: ListFlags,
   now: Date,
 ): (entry: Entry) => boolean {
-  const first = since === undefined ? undefined : readSince(since, now);
-  const isIn = (word: string, entry: Entry) =>
+  const earliest = since === undefined ? undefined : readSince(since, now);
+  const matchesWord = (word: string, entry: Entry) =>
     entry.request.prompt.toLowerCase().includes(word.toLowerCase()) || isNamedBy(word, entry) || isSavedAs(word, entry);
   return (entry) =>
     (!local || isLocal(entry)) &&
     (model === undefined || entry.request.model === model) &&
-    (first === undefined || Date.parse(entry.at) >= first) &&
-    words.every((word) => isIn(word, entry));
+    (earliest === undefined || Date.parse(entry.at) >= earliest) &&
+    words.every((word) => matchesWord(word, entry));
 }
 
 function isSavedAs(word: string, { file }: Entry): boolean {
   return file !== undefined && file !== "-" && (file === resolve(word) || basename(file) === word);
 }
 
-/** Names of days, and how many days ago each was. */
+/** The days with a name, and how many days ago each was. */
 const namedDays = new Map([
   ["today", 0],
   ["yesterday", 1],
@@ -215,7 +217,7 @@ type SumOptions = {
   journal: Journal;
 };
 
-/** Prints what the generations have cost. A cost that was not stated is never guessed: such generations are counted apart. */
+/** Prints what the generations cost. A cost that no service stated is not guessed: the generations without one are counted separately. */
 async function printSums(
   by: SumKey,
   { matches, words, options, journal }: SumOptions,
@@ -253,7 +255,7 @@ async function formatSums(
     header: name === "cost" ? "USD" : name.toUpperCase(),
     cells: rows.map((row) => row[index] ?? ""),
   }));
-  return formatTable(columns, stdout.columns ?? 80, { mark: cutMark(env) }).join("\n");
+  return formatTable(columns, stdout.columns ?? 80, { ellipsis: ellipsisFor(env) }).join("\n");
 }
 
 /** Opens a saved video in the default player, and prints its path. Throws `output` if the file is gone. */
@@ -277,23 +279,23 @@ async function openSaved(
     () => false,
   );
   if (!isThere) throw new VidgenError("output", `The video of ${id} is no longer at ${file}.`);
-  const { openExternally: openPlace } = await import("../terminal/opener.ts");
+  const { openExternally } = await import("../terminal/opener.ts");
   await output.result(file, { id, file });
-  const reason = await openPlace(file, io);
+  const reason = await openExternally(file, io);
   if (reason !== undefined) output.note(`Not opened: ${reason}.`);
 }
 
 const unclearNote =
-  "Attempts that are unknown may have been charged: the service sent no usable response. Check your account for a generation from that time;\n" +
+  "Attempts with the status unknown may have been charged: the service sent no usable response. Check your account for a generation from that time;\n" +
   "`vidgen wait <id>` fetches it, `vidgen list --dismiss <attempt>` closes the attempt.";
 
 const unfollowedNote =
   "No command on this machine follows the generations marked processing!. `vidgen wait --all -o ./` waits for them and saves them.";
 
 async function dismissAttempt(typed: string, journal: Journal, { io, output }: Pick<Context, "io" | "output">) {
-  await watchLease(await findEntry(typed, journal, io), journal, { io, output });
+  await waitForLease(await findEntry(typed, journal, io), journal, { io, output });
   const attempt = await journal.lock(async () => {
-    // Read again: the process may have written its outcome just before it ended.
+    // Reads the entry again: its process may have written the outcome just before it ended.
     const entry = await findEntry(typed, journal, io);
     const lease = entry.state === "sending" ? await journal.leaseOf(entry.attempt) : "dead";
     if (!blocksRestart(entry.state) || lease !== "dead")
@@ -304,26 +306,26 @@ async function dismissAttempt(typed: string, journal: Journal, { io, output }: P
   output.note(`Dismissed ${attempt}: the same request can be started again.`);
 }
 
-/** Waits until the lease of an attempt shows whether its process, on another machine, still runs: at most a minute. */
-async function watchLease(
+/** Waits until the lease of an attempt shows whether its process, on another machine, is still running: at most a minute. */
+async function waitForLease(
   { attempt, state }: Entry,
   { leaseOf }: Pick<Journal, "leaseOf">,
   { io, output }: Pick<Context, "io" | "output">,
 ): Promise<void> {
   for (let attempts = 0; state === "sending" && (await leaseOf(attempt)) === "unsure"; attempts++) {
     if (attempts === 2)
-      output.note("Waiting up to 60 s to find out whether its process, on another machine, still runs.");
+      output.note("Waiting up to 60 s to find out whether its process, on another machine, is still running.");
     await io.sleep(1_000, io.signal);
   }
 }
 
 type ForgetOptions = { yes: boolean | undefined; journal: Journal; io: Io; output: Output };
 
-/** Without `yes`, throws `usage` for an entry that only the journal has: the id of a paid video, or an attempt that may have been charged. */
+/** Without `yes`, throws `usage` for an entry that must not get lost: the id of a paid video that is not saved, or an attempt that may have been charged. */
 async function forgetEntry(typed: string, { yes, journal, io, output }: ForgetOptions): Promise<void> {
   const entry = await journal.lock(async () => {
     const found = await findEntry(typed, journal, io);
-    if (!yes && !isSettled(found)) throw lossError(found);
+    if (!yes && !isSettled(found)) throw notSettledError(found);
     await journal.forget(found);
     return found;
   });
@@ -332,14 +334,14 @@ async function forgetEntry(typed: string, { yes, journal, io, output }: ForgetOp
   );
 }
 
-/** Whether an entry needs no more action: it cost nothing, has failed, or its video is saved. */
+/** Whether nothing is left to do for an entry: it cost nothing, has failed, was deleted or dismissed, or its video is saved. */
 function isSettled({ status, id, file }: Entry): boolean {
   if (status === "completed") return file !== undefined;
   if (status === "refused") return id === undefined;
   return ["failed", "unsent", "dismissed", "deleted"].includes(status);
 }
 
-function lossError({ attempt, id, status }: Entry): VidgenError {
+function notSettledError({ attempt, id, status }: Entry): VidgenError {
   const typed = `vidgen list --forget ${id ?? attempt} --yes`;
   if (id === undefined)
     return usage(
@@ -353,7 +355,7 @@ function lossError({ attempt, id, status }: Entry): VidgenError {
 }
 
 /**
- * The only entry whose id or attempt begins with the typed text, or whose video is in the file of this name; "last" is the newest generation.
+ * The only entry whose id or attempt begins with the typed text, or whose video is in this file; "last" is the newest generation.
  * Throws `not_found`, and `usage` for fewer than eight characters of a longer id.
  */
 async function findEntry(typed: string, journal: Journal, io: Io): Promise<Entry> {
@@ -372,17 +374,20 @@ async function findEntry(typed: string, journal: Journal, io: Io): Promise<Entry
 }
 
 /** `show` returns a text on one line, without keys. */
-type Layout = {
+type ListLayout = {
   width: number | undefined;
-  mark: ReturnType<typeof cutMark>;
+  ellipsis: ReturnType<typeof ellipsisFor>;
   date: Io["date"];
   show(text: string): string;
   /** The attempts that no process follows. */
   unfollowed: ReadonlySet<string>;
 };
 
-/** One line per entry: at a terminal a table of its width with short ids, for a script the whole entry with tabs in between. */
-async function formatEntries(entries: Entry[], { width, mark, date, show, unfollowed }: Layout): Promise<string[]> {
+/** A line per entry: at a terminal a table that fits its width, with short ids; for a script the whole ids and texts, separated by tabs. */
+async function formatEntries(
+  entries: Entry[],
+  { width, ellipsis, date, show, unfollowed }: ListLayout,
+): Promise<string[]> {
   const cells = entries.map((entry) => {
     const { attempt, id = `(${shortenId(attempt)})`, base_url, request, file, reason = "" } = entry;
     const status = isNotSubmitted(entry) ? "not submitted" : statusText(entry, unfollowed);
@@ -401,13 +406,13 @@ async function formatEntries(entries: Entry[], { width, mark, date, show, unfoll
   });
   if (width === undefined) return cells.map((row) => row.join("\t"));
   if (entries.length === 0) return [];
-  const { cut, formatTable, shareOf } = await import("../terminal/table.ts");
+  const { cut, formatTable, longCellWidth } = await import("../terminal/table.ts");
   const column = (index: number) => cells.map((row) => row[index] ?? "");
-  // The end of a path says more than its beginning.
+  // A path is cut at its beginning, because its end says more.
   const results = entries.map(({ file, reason = "" }) =>
     file === undefined
-      ? cut(show(reason), shareOf(width), { mark })
-      : cut(show(nearPath(file)), shareOf(width), { position: "start", mark }),
+      ? cut(show(reason), longCellWidth(width), { ellipsis })
+      : cut(show(displayPath(file)), longCellWidth(width), { position: "start", ellipsis }),
   );
   const isOneService = new Set(entries.map(({ base_url }) => base_url)).size < 2;
   return formatTable(
@@ -422,7 +427,7 @@ async function formatEntries(entries: Entry[], { width, mark, date, show, unfoll
       { header: "PROMPT", cells: column(7) },
     ],
     width,
-    { mark },
+    { ellipsis },
   );
 }
 
@@ -442,7 +447,7 @@ function entryDocument(entry: Entry, unfollowed: ReadonlySet<string>): object {
   };
 }
 
-/** A status with a mark asks the user to do something. */
+/** The status, with an exclamation mark if the user should do something. */
 function statusText({ status, attempt }: Entry, unfollowed: ReadonlySet<string>): string {
   return status === "unknown" || unfollowed.has(attempt) ? `${status}!` : status;
 }

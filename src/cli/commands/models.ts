@@ -56,8 +56,8 @@ type ModelsFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 async function showModels(id: string | undefined, { engine }: ModelsFlags, context: Context): Promise<void> {
   if (engine !== undefined) return showOffers(id, engine, context);
   const { io, output } = context;
-  const preset = (await findModelSetting(io)) ?? defaultModel;
-  if (id !== undefined) return showOne(findOne(id), preset, context);
+  const defaultId = (await findModelSetting(io)) ?? defaultModel;
+  if (id !== undefined) return showModel(findKnownModel(id), defaultId, context);
   const { findModelPrices } = await import("../../connect/prices.ts");
   const prices = await findModelPrices(io);
   const width = Math.max(...models.map((model) => model.id.length));
@@ -65,11 +65,11 @@ async function showModels(id: string | undefined, { engine }: ModelsFlags, conte
   const priceWidth = Math.max(...texts.map((text = "") => text.length));
   const lines = models.map((model, index) => {
     const price = priceWidth === 0 ? "" : `  ${(texts[index] ?? "?").padEnd(priceWidth)}`;
-    return `${model.id.padEnd(width)}${price}  ${aboutModel(model, preset)}`;
+    return `${model.id.padEnd(width)}${price}  ${describeModel(model, defaultId)}`;
   });
   const documents = models.map((model) => {
     const { credits = null, cost = null } = prices.get(model.id) ?? {};
-    return { ...modelDocument(model, preset), credits, cost };
+    return { ...modelDocument(model, defaultId), credits, cost };
   });
   await output.result(lines.join("\n"), documents);
   if (priceWidth === 0 && io.stdout.isTTY)
@@ -78,23 +78,23 @@ async function showModels(id: string | undefined, { engine }: ModelsFlags, conte
     );
 }
 
-/** Such as "10 credits", "$0.40" or "free"; `undefined` if unknown. Only a service on this machine is believed to be free. */
+/** Such as "10 credits", "$0.40" or "free"; `undefined` if unknown. A price of 0 is shown as free only for a service on this machine. */
 function formatModelPrice(price: ModelPrice | undefined): string | undefined {
   if (price?.cost !== undefined) return formatUsd(price.cost);
   if (price?.credits === undefined) return undefined;
   return price.credits === 0 && isLoopback(new URL(price.base_url).hostname) ? "free" : countCredits(price.credits);
 }
 
-function aboutModel({ id, characteristic }: Model, preset: string): string {
-  return `${characteristic}${id === preset ? " (default)" : ""}`;
+function describeModel({ id, characteristic }: Model, defaultId: string): string {
+  return `${characteristic}${id === defaultId ? " (default)" : ""}`;
 }
 
-function modelDocument({ id, characteristic }: Model, preset: string) {
-  return { id, characteristic, default: id === preset };
+function modelDocument({ id, characteristic }: Model, defaultId: string) {
+  return { id, characteristic, default: id === defaultId };
 }
 
 /** Prints a model, its price from the service or from this machine's journal, and what it accepts. */
-async function showOne(model: Model, preset: string, { io, output }: Context): Promise<void> {
+async function showModel(model: Model, defaultId: string, { io, output }: Context): Promise<void> {
   const { findJournal } = await import("../../connect/services.ts");
   const { priceFieldsOf } = await import("../../client/ledger/price.ts");
   const { readRecent } = await import("../../client/ledger/search.ts");
@@ -103,7 +103,7 @@ async function showOne(model: Model, preset: string, { io, output }: Context): P
   const { describeEarlierPrice, findModelPrices, listEarlierPrices } = await import("../../connect/prices.ts");
   const prices = listEarlierPrices(entries, model.id);
   const price = prices.length === 0 ? (await findModelPrices(io)).get(model.id) : undefined;
-  const described = prices.map(({ base_url, request, credits, cost }) => {
+  const priceLines = prices.map(({ base_url, request, credits, cost }) => {
     const fields = priceFieldsOf(request).map(([name, value]) =>
       name === "duration" ? `${value} s` : `${name} ${value}`,
     );
@@ -113,37 +113,37 @@ async function showOne(model: Model, preset: string, { io, output }: Context): P
   });
   const { images } = model;
   const lines = [
-    `${model.id}  ${aboutModel(model, preset)}`,
+    `${model.id}  ${describeModel(model, defaultId)}`,
     ...(images ? [`Images: ${images.min} to ${images.max}`] : []),
     `Length: depends on the service; with --local up to ${maxLocalSeconds} s`,
     `Ratio: depends on the service, such as ${aspectRatios.join(", ")}`,
     `Price: free with --local; ${describePrice(prices.length, price)}`,
-    ...described,
+    ...priceLines,
   ];
   const stated = prices.map(describeEarlierPrice);
   const { credits = null, cost = null } = price ?? stated[0] ?? {};
   const about = { images, aspect_ratios: aspectRatios, credits, cost, prices: stated };
-  await output.result(lines.join("\n"), [{ ...modelDocument(model, preset), ...about }]);
+  await output.result(lines.join("\n"), [{ ...modelDocument(model, defaultId), ...about }]);
 }
 
-/** The text about the price, before the prices of earlier videos; `price` is used when there are no earlier ones. */
+/** The text after "Price:". `earlier` is the number of prices that follow it; `price` is that of the service, if there are none. */
 function describePrice(earlier: number, price: ModelPrice | undefined): string {
   if (earlier > 0) return "the service stated for earlier videos:";
   if (price === undefined) return "otherwise unknown until the service states one";
   return `${formatModelPrice(price)} at ${new URL(price.base_url).host}`;
 }
 
-function findOne(id: string): Model {
+function findKnownModel(id: string): Model {
   const found = findModel(id);
   if (!found)
-    throw unknownModel(
+    throw unknownModelError(
       id,
       models.map((model) => model.id),
     );
   return found;
 }
 
-function unknownModel(id: string, ids: readonly string[]) {
+function unknownModelError(id: string, ids: readonly string[]) {
   const similar = findSimilar(id, ids);
   return usage(`There is no model ${id}.`, similar ? `Did you mean ${similar}?` : "`vidgen models` lists them.");
 }
@@ -152,7 +152,7 @@ async function showOffers(id: string | undefined, engine: readonly string[], { i
   const all = await findOffers(engine, io);
   const shown = id === undefined ? all : all.filter((offer) => offer.id === id || offer.models.includes(id));
   if (id !== undefined && shown.length === 0)
-    throw unknownModel(
+    throw unknownModelError(
       id,
       all.flatMap((offer) => [offer.id, ...offer.models]),
     );

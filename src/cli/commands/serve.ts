@@ -94,7 +94,7 @@ function declare(program: CommandUnknownOpts) {
       "use a PostgreSQL database instead of the embedded one, for one or more processes (default: VIDGEN_DATABASE_URL, which keeps a password out of process lists)",
     )
     .option(
-      "--media <place>",
+      "--media <location>",
       "with --database, where to store the videos: a folder, or s3://bucket/prefix (default: a folder on this machine)",
     )
     .option("--media-redirect", "with --media s3://..., redirect requests for a video to a presigned URL of the store")
@@ -150,10 +150,10 @@ type ServeOptions = Omit<ServeFlags, "database" | "config"> & {
   isTyped(flag: string): boolean;
 };
 
-/** Runs the local service until Ctrl-C or SIGTERM. Prints its address once it listens; with `--owner-key` a key, and ends. */
-async function serve(flags: ServeFlags, isTyped: (flag: string) => boolean, given: Context): Promise<void> {
-  const database = findDatabase(flags.database, given.io, given.output);
-  const config = await readFile(flags);
+/** Runs the local service until Ctrl-C or SIGTERM, and prints its address once it listens; or does what --owner-key, --backup or --link says, and ends. */
+async function serve(flags: ServeFlags, isTyped: (flag: string) => boolean, context: Context): Promise<void> {
+  const database = findDatabase(flags.database, context.io, context.output);
+  const config = await readConfigFile(flags);
   const typed = Object.entries(flags).filter(([name]) => isTyped(name));
   const options: ServeOptions = {
     ...flags,
@@ -163,21 +163,21 @@ async function serve(flags: ServeFlags, isTyped: (flag: string) => boolean, give
     database,
     isTyped,
   };
-  await run(options, given).catch((error) => {
+  await runService(options, context).catch((error) => {
     if (config && error instanceof Error) error.message = config.explain(error.message);
     throw error;
   });
 }
 
-/** Reads the `--config` file; flags override it. Engines come from the file or from flags, never both: the result would be a guess. */
-async function readFile({ config, engine }: ServeFlags): Promise<ServeConfig | undefined> {
+/** Reads the `--config` file; other flags override it. Engines are either in the file or in flags: which of both to use would be a guess. */
+async function readConfigFile({ config, engine }: ServeFlags): Promise<ServeConfig | undefined> {
   if (config === undefined) return undefined;
   if (engine !== undefined)
     throw usage("--engine and --config cannot be combined.", `Add the engine to "engines" in ${config}.`);
   return (await import("../../server/config.ts")).readConfig(config);
 }
 
-async function run(options: ServeOptions, given: Context): Promise<void> {
+async function runService(options: ServeOptions, given: Context): Promise<void> {
   const { io } = given;
   const { database } = options;
   if (options.ownerKey) return printOwnerKey(options, given);
@@ -192,8 +192,8 @@ async function run(options: ServeOptions, given: Context): Promise<void> {
   const graceMs = readTime(options.grace, "--grace");
   const log = await createLog(options, given);
   const context = { ...given, output: { ...given.output, note: log.onNote } };
-  const { engines, attach, ...again } = await openEngines(options, context);
-  const service = await open(options, { engines, ...again, ...log }, context);
+  const { engines, attach, ...reloading } = await openEngines(options, context);
+  const service = await openService(options, { engines, ...reloading, ...log }, context);
   try {
     attach(service);
     // A process without jobs may be unable to reach the engines.
@@ -212,7 +212,7 @@ type OpenedService = RunningService | SharedService;
 type Log = Pick<ServiceFolderOptions, "onRequest" | "onDelivery" | "onEnd" | "onNote"> &
   Pick<AddressOptions, "logEvent">;
 
-/** Logs what happens: lines for people, or with `--log json` only documents. */
+/** Creates the log of a service: lines of text for people, or JSON documents with `--log json`. */
 async function createLog(options: ServeOptions, { io, output }: Context): Promise<Log> {
   const { deliveryLine, isGivenUp } = await import("../../server/callbacks/delivery.ts");
   const { requestLine } = await import("../../server/observe/log.ts");
@@ -228,13 +228,13 @@ async function createLog(options: ServeOptions, { io, output }: Context): Promis
   const onRequest = (event: RequestEvent) => {
     if (!output.verbose) return output.note(requestLine(event));
     output.trace(requestLine(event));
-    for (const [mark, body] of [[">", event.requestBody] as const, ["<", event.replyBody] as const])
-      if (body !== undefined) output.trace(`${mark} ${redactBody(body)}`);
+    for (const [direction, body] of [[">", event.requestBody] as const, ["<", event.replyBody] as const])
+      if (body !== undefined) output.trace(`${direction} ${redactBody(body)}`);
   };
   return { onDelivery, onRequest, onNote: output.note };
 }
 
-async function open(
+async function openService(
   options: ServeOptions,
   given: Pick<ServiceFolderOptions, "reload" | "reopen"> & Log & { engines: Engine[] },
   context: Context,
@@ -288,13 +288,13 @@ function readCredits({ credits }: Pick<ServeOptions, "credits">): number | undef
 }
 
 function readKeep({ keep, keepRecords }: ServeOptions): ServiceFolderOptions["keep"] {
-  const [videosMs, recordsMs] = [keepTime(keep, "--keep"), keepTime(keepRecords, "--keep-records")];
+  const [videosMs, recordsMs] = [readKeepTime(keep, "--keep"), readKeepTime(keepRecords, "--keep-records")];
   if (videosMs !== undefined && recordsMs !== undefined && recordsMs < videosMs)
     throw usage("--keep-records must not be shorter than --keep: removing a record removes its video too.");
   return videosMs === undefined && recordsMs === undefined ? undefined : { videosMs, recordsMs };
 }
 
-function keepTime(text: string | undefined, flag: string): number | undefined {
+function readKeepTime(text: string | undefined, flag: string): number | undefined {
   if (text === undefined) return undefined;
   const ms = readTime(text, flag);
   // A plain number means seconds, but was probably meant as days.

@@ -32,7 +32,7 @@ import { endAll, failedOutcome, followOne, type Outcome } from "../several.ts";
 import type { Output } from "../terminal/output.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
 import { createReporter, type Reporter } from "../terminal/reporter.ts";
-import { checkInfoPath, checkOutputPath, nearPath, noteOutputPath } from "../terminal/result.ts";
+import { checkInfoPath, checkOutputPath, displayPath, noteOutputPath } from "../terminal/result.ts";
 import { deliver, watch } from "../watch.ts";
 
 export function addWait(program: CommandUnknownOpts, context: Context): void {
@@ -133,7 +133,7 @@ function chooseOutput(
   if (output !== undefined || !isLocal) return output;
   // `place` is -o as typed, and `path` its absolute path.
   const { place, path = place } = entry ?? {};
-  return path === undefined || place === "-" ? "." : nearPath(path) || ".";
+  return path === undefined || place === "-" ? "." : displayPath(path) || ".";
 }
 
 async function waitForOne(located: LocatedGeneration, waitContext: WaitContext): Promise<void> {

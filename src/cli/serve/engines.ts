@@ -30,7 +30,7 @@ async function createEngineFactory(options: ServeEngineOptions, { io, output }: 
     /** Throws why it cannot, as a phrase that continues the engine's name. */
     reopen(origin: Parameters<typeof readOrigin>[0], { isShared }: { isShared: boolean }) {
       const { key_env, key_file } = origin;
-      // Whoever can write to a database elsewhere must not be able to send this machine's keys to a server of theirs.
+      // A user who can write to a shared database must not be able to send this machine's keys to another server.
       if (isShared && (key_env ?? key_file) !== undefined)
         throw usage("only the file of an earlier process says where its key is");
       if (typeof key_env === "string" && !io.env[key_env]) throw usage(`its key is missing: ${key_env} is not set`);
@@ -43,7 +43,7 @@ async function createEngineFactory(options: ServeEngineOptions, { io, output }: 
   };
 }
 
-/** Also hides keys that come from a file, because only those of the environment are hidden so far. */
+/** Hides each key that is read, also from a file: those in the environment are already hidden. */
 function hideKeys(settings: ReturnType<typeof readEngineSettings>, { hide }: Context["output"]) {
   const hideKey = <Key extends string | undefined>(key: Key) => {
     if (key !== undefined) hide(key);
@@ -151,7 +151,7 @@ function reloadLine(file: string, { engines, added, draining, restart }: Awaited
   return `Read ${file} again: ${parts.filter(Boolean).join("; ")}.`;
 }
 
-/** Notes for each new engine whether it can be used. */
+/** Prints for each new engine whether it can be used. */
 async function noteChecks(engines: readonly Engine[], all: readonly Engine[], { io, output }: Context): Promise<void> {
   const real = engines.filter(({ isSimulation, concurrency }) => !isSimulation && concurrency > 0);
   await Promise.all((await startChecks(real, io)).map(async (check) => output.note(checkLine(await check, all))));

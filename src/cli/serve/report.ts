@@ -75,7 +75,7 @@ function exportLines(baseUrl: string, apiKey: string | null, shell: Shell): stri
   return `${lines.join("\n")}\n`;
 }
 
-/** Notes what prevents other machines from continuing the work of this one. */
+/** Prints what prevents other machines from continuing the work of this one. */
 export function noteLimits(
   { media, engines }: { media: string | undefined; engines: Engines },
   { output }: Context,

@@ -6,14 +6,14 @@ import type { Io } from "../../io.ts";
 type OpenerIo = Pick<Io, "platform" | "env" | "launch">;
 
 /**
- * Opens a file, by its absolute path, or an http(s) URL with the platform's own program. Returns why it was not opened, or `undefined`. No shell
+ * Opens a file (an absolute path) or an http(s) URL with the platform's own program. Returns why it was not opened; `undefined` if it was. No shell
  * reads the argument, and no program can take it for a flag.
  */
-export async function openExternally(place: string, io: OpenerIo): Promise<string | undefined> {
+export async function openExternally(target: string, io: OpenerIo): Promise<string | undefined> {
   const reason = findObstacle(io);
   if (reason !== undefined) return reason;
-  if (!isAbsolute(place) && !/^https?:\/\//.test(place)) return "it is neither a file nor an http(s) URL";
-  const [command, ...args] = openerOf(place, io.platform);
+  if (!isAbsolute(target) && !/^https?:\/\//.test(target)) return "it is neither a file nor an http(s) URL";
+  const [command, ...args] = openerOf(target, io.platform);
   try {
     await io.launch(command, args);
     return undefined;
@@ -30,9 +30,9 @@ function findObstacle({ platform, env }: OpenerIo): string | undefined {
   return hasDisplay ? undefined : "there is no display";
 }
 
-function openerOf(place: string, platform: string): [command: string, ...args: string[]] {
-  if (platform === "darwin") return ["open", place];
-  if (platform !== "win32") return ["xdg-open", place];
+function openerOf(target: string, platform: string): [command: string, ...args: string[]] {
+  if (platform === "darwin") return ["open", target];
+  if (platform !== "win32") return ["xdg-open", target];
   // `start` belongs to cmd, which would read the argument as a command line. A path becomes a URL, which has no spaces.
-  return ["rundll32.exe", "url.dll,FileProtocolHandler", isAbsolute(place) ? pathToFileURL(place).href : place];
+  return ["rundll32.exe", "url.dll,FileProtocolHandler", isAbsolute(target) ? pathToFileURL(target).href : target];
 }

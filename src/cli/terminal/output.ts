@@ -13,7 +13,7 @@ import { plainText } from "../../protocol/text.ts";
 import { nextOf, programWords, sameLine, type TypedArgv } from "../next.ts";
 import type { createEventLines } from "./event-lines.ts";
 import { createSpinner } from "./spinner.ts";
-import { cutMark, isAscii, wrapWords } from "./text.ts";
+import { ellipsisFor, isAscii, wrapWords } from "./text.ts";
 
 /** The global flags that control what is printed. */
 export type OutputFlags = {
@@ -58,7 +58,7 @@ export type Output = OutputFlags & {
   clearProgress(): void;
   /** Prints a line with `--verbose`. */
   trace(text: string): void;
-  /** Replaces a secret in everything that is printed from now on. */
+  /** Replaces a secret in everything that is printed later. */
   hide(secret: string): void;
   /** Undoes `hide` for a secret. */
   reveal(secret: string): void;
@@ -66,7 +66,7 @@ export type Output = OutputFlags & {
   redact(text: string): string;
   /** The error as `--json` prints it. */
   errorDocument(error: VidgenError): { error: ErrorFields };
-  /** The command line that was typed, as what to run next. */
+  /** The command line that was typed, as the next command to run. */
   sameLine(): NextCommand[];
   /** Prints an error, with `--events` as an event too, and returns the exit code. */
   fail(error: unknown): number;
@@ -74,7 +74,7 @@ export type Output = OutputFlags & {
   flush(): Promise<void>;
 };
 
-/** Text is not wrapped at a narrower terminal, where words would hardly fit side by side. */
+/** The minimum width of a terminal at which text is wrapped: in fewer columns, hardly two words fit on a line. */
 const minColumns = 20;
 
 type OutputIo = Pick<Io, "stdout" | "stderr" | "isOneStream" | "env" | "program" | "date">;
@@ -104,36 +104,39 @@ export function createOutput(
   };
   const show = (text: string) => redact(asTyped(text, env));
   /** A text for a person: wrapped at a terminal, and in ASCII if the locale is ASCII. */
-  const layOut = (text: string) => {
-    const shown = show(text).replaceAll("\u2026", cutMark(env));
+  const wrapForPerson = (text: string) => {
+    const shown = show(text).replaceAll("\u2026", ellipsisFor(env));
     return stderr.isTTY && (stderr.columns ?? 0) >= minColumns ? wrapWords(shown, stderr.columns ?? 0) : shown;
   };
   const writeLine = (text: string) => void stderr.write(`${show(plainText(text))}\n`);
   let printed: Promise<unknown> = Promise.resolve();
   let lastState = "";
   /** `printed` reports the failure; until it is called, the rejection counts as handled. */
-  const keepFailure = (writing: Promise<void>) => {
-    // Resolves to nothing, because a batch prints ten thousand lines, and the values of all promises would be kept.
+  const trackWrite = (writing: Promise<void>) => {
+    // Resolves to nothing: a batch may print ten thousand lines, and the values of all promises would stay in memory.
     printed = Promise.all([printed, writing]).then(() => {});
     printed.catch(() => {});
   };
-  const events = openEvents?.((event) => keepFailure(writeOne(stdout, jsonText(event, redact))), { date });
-  const restate = (fields: ErrorFields): ErrorFields => {
+  const events = openEvents?.((event) => trackWrite(writeLineTo(stdout, jsonText(event, redact))), { date });
+  const withTypedCommands = (fields: ErrorFields): ErrorFields => {
     const { message, hint } = fields;
     return { ...fields, message: asTyped(message, env), hint: hint && asTyped(hint, env) };
   };
-  // A word that contains a key cannot be shown, and without that word the command would be another one.
+  // A command with a word that contains a key cannot be shown: without that word, it would be a different command.
   const isShown = ({ argv }: NextCommand) => argv.every((word) => redact(word) === word);
-  const withNext = (fields: ErrorFields) => ({ ...restate(fields), next: nextOf(fields, typed).filter(isShown) });
+  const withNext = (fields: ErrorFields) => ({
+    ...withTypedCommands(fields),
+    next: nextOf(fields, typed).filter(isShown),
+  });
   const errorDocument = (error: VidgenError) => ({ error: withNext(errorFieldsOf(error)) });
-  const complete = <Event extends GenerationEvent | FilmEvent>(event: Event): Event => {
+  const completeEvent = <Event extends GenerationEvent | FilmEvent>(event: Event): Event => {
     if (!("error" in event) || !event.error) return event;
-    // A row of a batch has no command of its own.
-    return { ...event, error: "row" in event ? restate(event.error) : withNext(event.error) };
+    // There is no command that continues a single row of a batch.
+    return { ...event, error: "row" in event ? withTypedCommands(event.error) : withNext(event.error) };
   };
   const report = (error: VidgenError) => {
     if (flags.json) stderr.write(`${jsonText(errorDocument(error), redact, 2)}\n`);
-    else stderr.write(layOut(errorText(error)).replace(/^error: /, (label) => color.red(label)));
+    else stderr.write(wrapForPerson(errorText(error)).replace(/^error: /, (label) => color.red(label)));
     if (flags.verbose && error.code === "bug" && error.cause instanceof Error) writeLine(error.cause.stack ?? "");
     return error.exit;
   };
@@ -148,7 +151,7 @@ export function createOutput(
       const body = flags.json ? jsonText(document, redact, 2) : withLink(redact(plainText(text)), href);
       if (body !== "") await write(stdout, `${body}\n`);
     },
-    event: (event) => events?.tell(complete(event)),
+    event: (event) => events?.print(completeEvent(event)),
     summarize: (counts) => events?.setCounts(counts),
     async end(code) {
       if (!events) return code;
@@ -161,15 +164,15 @@ export function createOutput(
     line(text) {
       if (flags.json || flags.events) return;
       spinner.stop();
-      keepFailure(writeOne(stdout, redact(plainText(text))));
+      trackWrite(writeLineTo(stdout, redact(plainText(text))));
     },
     document(document) {
-      if (flags.json) keepFailure(writeOne(stdout, jsonText(document, redact)));
+      if (flags.json) trackWrite(writeLineTo(stdout, jsonText(document, redact)));
     },
-    print: (text) => keepFailure(write(flags.events ? stderr : stdout, redact(text))),
+    print: (text) => trackWrite(write(flags.events ? stderr : stdout, redact(text))),
     printed: async () => void (await printed),
     note(text) {
-      if (!isQuiet) stderr.write(`${layOut(plainText(text))}\n`);
+      if (!isQuiet) stderr.write(`${wrapForPerson(plainText(text))}\n`);
     },
     progress(state) {
       if (isQuiet) return;
@@ -189,7 +192,7 @@ export function createOutput(
     fail(thrown) {
       spinner.stop();
       const error = asVidgenError(thrown);
-      events?.tell({ event: "error", ...errorDocument(error) });
+      events?.print({ event: "error", ...errorDocument(error) });
       return report(error);
     },
     async flush() {
@@ -261,14 +264,17 @@ function write(stream: Io["stdout"], text: string): Promise<void> {
 }
 
 /** Writes a line in one call, so that no other output can end up inside it. Rejects as `write` does. */
-function writeOne(stdout: Io["stdout"], line: string): Promise<void> {
+function writeLineTo(stdout: Io["stdout"], line: string): Promise<void> {
   return write(stdout, `${line}\n`).catch((error) => {
     const hint = "Some output is missing. No video was lost: `vidgen list` shows what was started and saved.";
     throw asVidgenError(error).with({ hint });
   });
 }
 
-/** 1 for colours, 0 for none; by flags, then NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE, then whether it is a terminal. */
+/**
+ * 1 for colours, 0 for none. Flags have precedence over NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE in this order; without them, only a terminal gets
+ * colours.
+ */
 export function colorLevel(flags: Pick<OutputFlags, "color">, stream: { isTTY?: boolean }, env: Io["env"]): 0 | 1 {
   if (flags.color !== undefined) return flags.color ? 1 : 0;
   if (env.NO_COLOR) return 0;

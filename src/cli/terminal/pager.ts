@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { systemCode } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 
-/** The pager for a long text at a terminal, chosen as git does: PAGER, or less. `undefined` for none. */
+/** The pager for a long text at a terminal, chosen as git does: PAGER, else less. `undefined` if no pager is wanted. */
 export function findPager(env: Io["env"]): string | undefined {
   const pager = env.PAGER ?? "less";
   return ["", "cat"].includes(pager.trim()) || env.TERM === "dumb" || env.CI ? undefined : pager;

@@ -9,7 +9,7 @@ export type ProgressEvent =
   | GenerationEvent
   /** A generation is being followed; `typicalMs` is how long its model typically takes. */
   | { event: "following"; id: string; model?: string | undefined; typicalMs?: number | undefined }
-  /** The percentage of a generation's video, or of one node's work in its engine; `undefined` if the service does not state it. */
+  /** The percentage of a generation, or of one node in its engine; `undefined` if the service does not state it. */
   | { event: "percent"; id: string; percent: number | undefined; node?: string | undefined }
   /** Why the service has not been reachable for a while; shown until the next state. */
   | { event: "outage"; id: string; reason: string }
@@ -111,7 +111,7 @@ export function createProgress(output: Output, io: Pick<Io, "now" | "sleep">): (
     const task = "id" in event && event.id !== null ? tasks.running.get(event.id) : undefined;
     if (task === undefined) return;
     if (event.event === "state") setStatus(task, event.status);
-    // Shown with the next line, because without a terminal one line per percent would be too many.
+    // Shown with the next line: without a terminal, a line per percent would be too many.
     if (event.event === "percent") setPercent(task, event.percent, event.node);
     if (event.event === "outage") setOutage(task, event.reason);
     if (event.event === "progress") setDownload(task, event.received, event.total);
@@ -131,7 +131,7 @@ export function showStart(
   io: Pick<Io, "now" | "sleep">,
 ): () => void {
   const startedAt = io.now();
-  const over = new AbortController();
+  const stopped = new AbortController();
   const draw = () => {
     const elapsed = io.now() - startedAt;
     const why = elapsed < longStartMs ? "" : "; waiting for the id, even if --timeout is shorter";
@@ -141,7 +141,7 @@ export function showStart(
   };
   const redraw = async () => {
     for (;;) {
-      await io.sleep(output.isLive ? redrawMs : heartbeatMs, over.signal);
+      await io.sleep(output.isLive ? redrawMs : heartbeatMs, stopped.signal);
       draw();
     }
   };
@@ -149,7 +149,7 @@ export function showStart(
   if (output.isLive) output.progress("Starting...");
   redraw().catch(() => {});
   return () => {
-    over.abort();
+    stopped.abort();
     output.clearProgress();
   };
 }
@@ -193,8 +193,8 @@ function stateOf({ status, percent, node, outage, model, download }: Task, id: s
   if (download) return `Saving the video of ${id}`;
   if (outage !== undefined) return `The service is not responding (${outage}); retrying for ${id}`;
   if (/^queued$/i.test(status)) return `Waiting for the engine: ${id}${model === undefined ? "" : ` (${model})`}`;
-  const made = [percent === undefined ? "" : `${percent} %`, node].filter(Boolean).join(" of ");
-  const words = [model, status === "processing" ? "" : status, made].filter(Boolean);
+  const progress = [percent === undefined ? "" : `${percent} %`, node].filter(Boolean).join(" of ");
+  const words = [model, status === "processing" ? "" : status, progress].filter(Boolean);
   return `Generating ${id}${words.length === 0 ? "" : ` (${words.join(", ")})`}`;
 }
 

@@ -19,7 +19,7 @@ export function canAsk(options: AskOptions, io: Io): boolean {
 /** Validates an answer: `true`, or the message that is shown before the question is asked again. */
 export type Check = (answer: string) => true | string | Promise<true | string>;
 
-/** Makes a `Check` of a function that throws, or rejects, for a wrong answer; `message` replaces the error's own. */
+/** Turns a function that throws or rejects for a wrong answer into a `Check`; `message` replaces that of the error. */
 export function checkedBy(check: (answer: string) => unknown, message?: string): Check {
   return async (answer) => {
     try {
@@ -114,10 +114,10 @@ async function ask<Answer>(prompt: (context: PromptContext) => Promise<Answer>, 
   }
 }
 
-type Reading = { io: Io; output: Pick<Output, "note"> };
+type ReadContext = { io: Io; output: Pick<Output, "note"> };
 
 /** All of stdin. Throws `usage` above the limit. */
-export function readStdin(what: string, { io, output }: Reading, maxMegabytes = 1): Promise<Buffer> {
+export function readStdin(what: string, { io, output }: ReadContext, maxMegabytes = 1): Promise<Buffer> {
   const reading = readAll(io.stdin, "The input on stdin", { signal: io.signal, maxMegabytes });
   return noteWait(reading, what, { io, output });
 }
@@ -125,7 +125,7 @@ export function readStdin(what: string, { io, output }: Reading, maxMegabytes = 
 const quietWaitMs = 2_000;
 
 /** Prints what is read from stdin if it has not ended after 2 s, such as a pipe that nobody closes. */
-export async function noteWait<Read>(reading: Promise<Read>, what: string, { io, output }: Reading): Promise<Read> {
+export async function noteWait<Read>(reading: Promise<Read>, what: string, { io, output }: ReadContext): Promise<Read> {
   const over = new AbortController();
   io.sleep(quietWaitMs, over.signal).then(
     () => output.note(`Waiting for ${what} on stdin, until it is closed.`),
@@ -134,20 +134,20 @@ export async function noteWait<Read>(reading: Promise<Read>, what: string, { io,
   return reading.finally(() => over.abort());
 }
 
-/** A key on stdin. Bytes that are not text become characters that no key has. */
-export async function readStdinKey(context: Reading): Promise<string> {
+/** The key on stdin. Bytes that are not UTF-8 are replaced by a character that no key contains. */
+export async function readStdinKey(context: ReadContext): Promise<string> {
   const bytes = await readStdin("the key", context);
   return (toUtf8(bytes) ?? bytes).toString("utf8");
 }
 
 /**
- * The text of a typed prompt: itself, "-" for stdin, "@path" for a file; without an argument, piped input. A text that begins with the name of a
- * reference is a path only if there is such a file. `undefined` without a prompt. Throws `usage` for a file that cannot be read, and for bytes that
- * are not text, because they would cost credits too.
+ * The prompt: the typed text, stdin for "-", a file for "@path"; without an argument, piped input. "@name" with the name of a reference is a path only
+ * if that file exists. `undefined` without a prompt. Throws `usage` for a file that cannot be read, and for bytes that are not text, since they would
+ * cost credits too.
  */
 export async function readPrompt(
   typed: string | undefined,
-  context: Reading,
+  context: ReadContext,
   references: References = new Map(),
 ): Promise<string | undefined> {
   const text = await readPromptText(typed, context, references);
@@ -157,7 +157,7 @@ export async function readPrompt(
 /** The quotes that word processors put around a text. */
 const curlyQuotes = [/^\s*[“”„]([^“”„]+)[“”]\s*$/, /^\s*[‘‚]([^‘‚]+)[‘’]\s*$/];
 
-/** Removes the quotes that a word processor put around a text, which a shell does not remove. */
+/** Removes curly quotes around a text, which a shell does not remove. */
 export function withoutCurlyQuotes(text: string): string {
   const [inside = text] = curlyQuotes.flatMap((pattern) => pattern.exec(text)?.[1] ?? []);
   return inside;
@@ -165,7 +165,7 @@ export function withoutCurlyQuotes(text: string): string {
 
 async function readPromptText(
   typed: string | undefined,
-  context: Reading,
+  context: ReadContext,
   references: References,
 ): Promise<string | undefined> {
   const { io } = context;
@@ -188,7 +188,7 @@ async function isThere(path: string, { disk }: Pick<Io, "disk">): Promise<boolea
 function textOf(bytes: Buffer, source: string): string {
   const text = toUtf8(bytes);
   if (text === undefined) throw usage(`The prompt ${source} is not text (UTF-8).`);
-  // The same request, whichever editor wrote it.
+  // A prompt is the same request whether an editor saved it with CRLF or LF.
   return text.toString("utf8").replaceAll("\r\n", "\n");
 }
 

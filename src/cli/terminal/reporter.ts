@@ -15,7 +15,7 @@ import type { Result } from "./result.ts";
  * Reports what happens to the generations of one command: as progress for a person, and with `--events` as lines of JSON.
  */
 export type Reporter = {
-  tell(event: GenerationEvent): void;
+  report(event: GenerationEvent): void;
   /** Shows an event for the progress line only. */
   show(event: ProgressEvent): void;
   /** The last status that the service reported for a generation. */
@@ -33,31 +33,31 @@ export function createReporter(
   output: Pick<Output, "event">,
   { now }: Pick<Io, "now">,
 ): Reporter {
-  const isNews = createEventFilter(now);
+  const isNewEvent = createEventFilter(now);
   const statuses = new Map<string, string>();
-  const tell = (event: GenerationEvent) => {
+  const report = (event: GenerationEvent) => {
     if (event.event === "state") statuses.set(event.id, event.status);
     show(event);
-    if (isNews(event)) output.event(event);
+    if (isNewEvent(event)) output.event(event);
   };
   const nothing = { file: null, video_url: null };
   return {
-    tell,
+    report,
     show,
     statusOf: (id) => statuses.get(id),
     notStarted(status, error) {
-      tell({ event: "ended", id: error.id ?? null, status, ...nothing, error: errorFieldsOf(error) });
+      report({ event: "ended", id: error.id ?? null, status, ...nothing, error: errorFieldsOf(error) });
       return error;
     },
     ended(id, { file, durableUrl, isNew }) {
-      if (isNew && file !== undefined) tell({ event: "saved", id, file });
+      if (isNew && file !== undefined) report({ event: "saved", id, file });
       const video_url = durableUrl ?? null;
-      tell({ event: "ended", id, status: "completed", file: file ?? null, video_url, error: null });
+      report({ event: "ended", id, status: "completed", file: file ?? null, video_url, error: null });
     },
     stopped(id, thrown) {
       const error = asVidgenError(thrown).with({ id });
       const status = endStatusOf(error, statuses.get(id));
-      tell({ event: "ended", id, status, ...nothing, error: errorFieldsOf(error) });
+      report({ event: "ended", id, status, ...nothing, error: errorFieldsOf(error) });
       return error;
     },
   };

@@ -16,7 +16,7 @@ import { checkTemplate, findExtensionNote, findNoFolderNote } from "../../video/
 import { openExternally } from "./opener.ts";
 import type { Output } from "./output.ts";
 
-/** The video that a command ends with. */
+/** The video that is the result of a command. */
 export type Result = {
   /** The `--json` document. */
   document: object;
@@ -54,7 +54,7 @@ export function resultOf(
   return { document, file, videoUrl, durableUrl, isNew: true, cost: readCost(generation) };
 }
 
-/** Throws `rejected` for a URL that contains the API key, because the key is never printed, and without it the URL is of no use. */
+/** Throws `rejected` for a URL that contains the API key: the key is never printed, and without it the URL does not work. */
 export function checkVideoUrl(videoUrl: string, id: string, { redact }: Pick<Output, "redact">): void {
   if (redact(videoUrl) === videoUrl) return;
   const message = "The video is ready, but its URL contains your API key and is not printed. Save the video with -o.";
@@ -80,13 +80,13 @@ export type PrintOptions = {
 };
 
 /**
- * Prints the video itself for `-o -`, else the saved file, else the URL, and for a person what was saved, or how to save it; opens it with
- * `--open`.
+ * Prints the result on stdout: the video itself for `-o -`, else the path of the saved file, else the URL. For a person, also notes what was saved, or
+ * how to save it. Opens the video with `--open`.
  */
 export async function printResult(result: Result, options: PrintOptions, io: Io): Promise<void> {
   const { document, file, videoUrl } = result;
   const { outputPath, open, extra, output } = options;
-  if (outputPath === "-" && file !== undefined) return streamTo(file, io);
+  if (outputPath === "-" && file !== undefined) return streamToStdout(file, io);
   await output.result(file ?? videoUrl, { ...extra, ...document }, hrefOf(result, io));
   const price = formatCost({ credits: options.credits, cost: result.cost });
   if (file !== undefined) output.note(await describeSaved(file, result, { ...options, price }, io));
@@ -97,10 +97,10 @@ export async function printResult(result: Result, options: PrintOptions, io: Io)
   if (reason !== undefined) output.note(`Not opened: ${reason}.`);
 }
 
-type Run = { tookMs?: number | undefined; price: string | undefined };
+type SavedFacts = { tookMs?: number | undefined; price: string | undefined };
 
 /** Describes a saved video, such as "Saved fox.mp4 (5 s, 854x480, 334 kB) in 14 s for 10 credits", without what is unknown. */
-async function describeSaved(file: string, { isNew }: Result, { tookMs, price }: Run, io: Io): Promise<string> {
+async function describeSaved(file: string, { isNew }: Result, { tookMs, price }: SavedFacts, io: Io): Promise<string> {
   const facts = await readFacts(file, io).catch(() => []);
   const about = `${file}${facts.length === 0 ? "" : ` (${facts.join(", ")})`}`;
   if (!isNew) return `Already saved: ${about}`;
@@ -170,15 +170,15 @@ export function checkInfoPath(outputPath: string | undefined, { writeInfoJson }:
   throw usage("--write-info-json writes a file beside the saved video: it needs -o with a file or a folder.");
 }
 
-/** How long to wait before the last byte, so that a reader that stops early is noticed. */
-const readerMs = 1_000;
+/** How long to wait before the last byte is written, so that a reader that stops early is noticed. */
+const lastByteDelayMs = 1_000;
 
 /**
  * Writes a video to stdout. Throws `output`, also if the reader closes the pipe early, because then the video is not delivered. A pipe buffers 64 kB,
  * possibly the whole video, even if nobody reads it, and only the next write fails when the reader has stopped, so the last byte is written a second
  * after the others.
  */
-async function streamTo(file: string, { stdout, disk, sleep, signal, hasReader = false }: Io): Promise<void> {
+async function streamToStdout(file: string, { stdout, disk, sleep, signal, hasReader = false }: Io): Promise<void> {
   // The pipeline ends when the stream has buffered the bytes; this callback is called when they are written.
   const written = () =>
     new Promise<void>((resolve, reject) => stdout.write("", (error) => (error ? reject(error) : resolve())));
@@ -189,7 +189,7 @@ async function streamTo(file: string, { stdout, disk, sleep, signal, hasReader =
   try {
     const last = (await disk.stat(file)).size - 1;
     if (last > 0) await send({ end: last - 1 });
-    if (hasReader) await sleep(readerMs, signal);
+    if (hasReader) await sleep(lastByteDelayMs, signal);
     await send({ start: last });
   } catch (error) {
     if (signal.aborted) throw signal.reason;
@@ -212,7 +212,7 @@ export function earlierDocument({
 }
 
 /** A path below the current folder, relative to it. */
-export function nearPath(file: string): string {
+export function displayPath(file: string): string {
   const near = relative("", file);
   return near.startsWith("..") || isAbsolute(near) ? file : near;
 }

@@ -30,7 +30,7 @@ export function createSpinner(
   const draw = () => {
     if (!ora || !cut || text === undefined) return;
     // Only one row, because a wrapped line cannot be cleared after the terminal's width has changed.
-    ora.text = cut(text, (stderr.columns ?? 80) - 3, { mark: isAscii ? "..." : "\u2026" });
+    ora.text = cut(text, (stderr.columns ?? 80) - 3, { ellipsis: isAscii ? "..." : "\u2026" });
     if (!ora.isSpinning) ora.start();
   };
   return {

@@ -5,8 +5,8 @@ export function isAscii({ LC_ALL, LC_CTYPE, LANG }: Io["env"]): boolean {
   return /^(C|POSIX)$/.test(LC_ALL || LC_CTYPE || LANG || "");
 }
 
-/** The mark at the end of a text that is cut off. */
-export function cutMark(env: Io["env"]): "..." | "\u2026" {
+/** The ellipsis for a text that is cut off, in ASCII if the locale is ASCII. */
+export function ellipsisFor(env: Io["env"]): "..." | "\u2026" {
   return isAscii(env) ? "..." : "\u2026";
 }
 
@@ -15,7 +15,7 @@ export function wrapWords(text: string, columns: number): string {
   return text.replace(/.+/g, (line) => wrapLine(line, columns));
 }
 
-/** The parts of a line between which it may be wrapped. A command is one part, because a wrapped command, when pasted, would run as two. */
+/** The parts of a line between which it may be wrapped. A command is one part: pasted with a line break, it would run as two commands. */
 const words = /(?:(?<=: )|^ *)(?:npx |(?:printf|echo|["']).*\| )?vidgen .*|[^\s`]*`[^`]*`\S*|\S+/g;
 
 function wrapLine(line: string, columns: number): string {

@@ -43,9 +43,9 @@ test("lists each account with a tab between the columns, as a table at a termina
   world.isTerminal = true;
   expect((await world.vidgen("accounts")).stdout).toBe(
     [
-      "ACCOUNT  CREDITS  KEYS  AT ONCE  PER HOUR  STATE",
-      "ci       50       1     2        -         enabled",
-      "local    1000     1     -        -         enabled",
+      "ACCOUNT  CREDITS  KEYS  MAX RUNNING  MAX PER HOUR  STATE",
+      "ci       50       1     2            -             enabled",
+      "local    1000     1     -            -             enabled",
       "",
     ].join("\n"),
   );

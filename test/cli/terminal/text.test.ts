@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from "node:util";
 import { expect, test } from "vitest";
 import { showStart } from "../../../src/cli/terminal/progress.ts";
-import { cutMark, isAscii, wrapWords } from "../../../src/cli/terminal/text.ts";
+import { ellipsisFor, isAscii, wrapWords } from "../../../src/cli/terminal/text.ts";
 import { createVirtualClock } from "../../clock.ts";
 import { createWorld, failure, isStart } from "../../vidgen.ts";
 
@@ -38,7 +38,7 @@ test.each([
   [{ LC_ALL: "", LANG: "de_DE.UTF-8" }, false],
   [{}, false],
 ])("the locale %j has ASCII alone: %s", (env, expected) => {
-  expect([isAscii(env), cutMark(env)]).toEqual([expected, expected ? "..." : "…"]);
+  expect([isAscii(env), ellipsisFor(env)]).toEqual([expected, expected ? "..." : "…"]);
 });
 
 test("with LC_ALL=C nothing but ASCII is printed: progress, questions, a table, cut texts", async () => {

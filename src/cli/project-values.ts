@@ -16,7 +16,7 @@ import { joinStyle, type RequestInput, readSetFields } from "../protocol/request
 import { shorten } from "../protocol/text.ts";
 import { readFieldFlags } from "./field-flags.ts";
 import type { Output } from "./terminal/output.ts";
-import { nearPath } from "./terminal/result.ts";
+import { displayPath } from "./terminal/result.ts";
 
 /** What vidgen.json gives to a command that starts generations, where no flag says otherwise. */
 export type ProjectInput = {
@@ -99,11 +99,11 @@ function noteProjectInput(
     ...(style === undefined ? [] : [`style "${shorten(style)}"`]),
     ...(outputPath === undefined ? [] : [`output ${outputPath}`]),
   ];
-  const source = preset === undefined ? nearPath(file) : `${nearPath(file)} (preset ${preset})`;
+  const source = preset === undefined ? displayPath(file) : `${displayPath(file)} (preset ${preset})`;
   if (values.length > 0) output.note(`From ${source}: ${values.join(", ")}.`);
 }
 
-/** All values of the file, one a line. */
+/** All values of the file, one per line. */
 export function describeProject(project: Project): string[] {
   return [
     `${projectFile}: ${project.file}`,
@@ -112,8 +112,8 @@ export function describeProject(project: Project): string[] {
 }
 
 /**
- * A request with the style at the end of its prompt, and the images of the references that are named; `notes` says which. The prompt of a repeated
- * request names none, because its references were replaced when it was first sent. Throws `usage` for a service that does not take references.
+ * A request with the style at the end of its prompt, and the images of the references that are named; `notes` lists them. In a repeated request the
+ * names in the prompt are ignored: they were replaced when it was first sent. Throws `usage` for a service that does not take references.
  */
 export function withProject(
   { texts, images, set }: RequestInput,
