@@ -156,7 +156,7 @@ test("an output that exists is a fault, unless it is the row's own video", async
   expect((await run(shots)).batch.plan.done).toBe(2);
 });
 
-test("a service that takes three at a time is not asked over and over", async () => {
+test("a service that accepts three generations at a time has to refuse few starts", async () => {
   const service = createService({ capacity: 3 });
   const { rows, run } = createMachine(service);
   const { statuses } = await run(rows(...Array.from({ length: 60 }, (_, i) => `shot ${i}`)));
@@ -165,7 +165,7 @@ test("a service that takes three at a time is not asked over and over", async ()
   expect(service.clock.now() / 60_000).toBeLessThan(30);
 });
 
-test("a service that takes one start in ten seconds gets as many to work on as it can take", async () => {
+test("a service that accepts one start per ten seconds gets as many as it accepts", async () => {
   let last = Number.NEGATIVE_INFINITY;
   let refused = 0;
   const service = createService({
@@ -277,7 +277,7 @@ test("--keep-credits counts rows that may have been charged", async () => {
   expect(service.credits).toBe(970);
 });
 
-test("a second process leaves at once", async () => {
+test("a second process exits at once", async () => {
   const machine = createMachine(createService());
   const first = await machine.open(machine.rows("a"));
   const { open } = createMachine(createService());

@@ -64,14 +64,14 @@ test.each(odd)(
   },
 );
 
-test("without a budget an odd balance stops nothing, and no row gets a cost", async () => {
+test("without a budget, an implausible balance stops nothing, and no row gets a cost", async () => {
   const { machine, service, rows } = createBudgeted((service) => service.earn(10));
   await machine.run(rows);
   expect(service.starts).toBe(12);
   expect(machine.lines().filter(({ credits = null }) => credits !== null)).toEqual([]);
 });
 
-test("what others spend is no cost of a row, and counts for the budget where the service states no cost", async () => {
+test("what others spend is not the cost of a row, but counts for the budget if the service states no costs", async () => {
   let starts = 0;
   const budgeted = createBudgeted((service) => {
     if (++starts === 2) service.earn(-25);
@@ -91,7 +91,7 @@ test("what others spend is no cost of a row, and counts for the budget where the
   ]);
 });
 
-test("what the balance fell by at starts of another batch is no price of this one's rows", async () => {
+test("a drop of the balance at starts of another batch is not a price of this batch's rows", async () => {
   const service = createService({ credits: 1_000 });
   service.fault = (_, accept) => {
     service.earn(-90);
@@ -105,7 +105,7 @@ test("what the balance fell by at starts of another batch is no price of this on
   expect(service.generations).toHaveLength(2 + 5);
 });
 
-test("runs that start one row each, hours apart, count by the falls between them", async () => {
+test("runs that start one row each, hours apart, count the drops of the balance between them", async () => {
   const service = createService({ credits: 1_000, renderMs: () => 1_000 * 3600_000 });
   const machine = createMachine(service);
   const rows = machine.rows(..."abcdefgh");
@@ -116,7 +116,7 @@ test("runs that start one row each, hours apart, count by the falls between them
   expect(service.generations).toHaveLength(2);
 });
 
-test("a fall of the balance is no cost, however often it was the same", async () => {
+test("a drop of the balance is not a cost, however often it was the same", async () => {
   const { machine, rows } = createBudgeted(() => {});
   const { events, batch } = await machine.run(rows.slice(0, 4));
   expect(costsOf(events)).toEqual([
@@ -129,7 +129,7 @@ test("a fall of the balance is no cost, however often it was the same", async ()
   expect((await machine.open(rows, { isDryRun: true })).plan.credits).toBeNull();
 });
 
-test("the balance of another account tells nothing of a cost", async () => {
+test("the balance of another account says nothing about a cost", async () => {
   const budgeted = createBudgeted(() => {});
   await learn(budgeted);
   const { machine, rows } = budgeted;
@@ -241,7 +241,7 @@ test("where the service states no cost, rows of all kinds run side by side, and 
   expect(service.generations.map(({ running }) => running)).toEqual([0, 1, 2, 3, 4]);
 });
 
-test("what others spend and buy is nothing to a budget where the service states what each start costs", async () => {
+test("what others spend and buy does not affect a budget if the service states the cost of each start", async () => {
   const { service, machine, rows } = createStated([short, short, short, short]);
   service.fault = (_, accept) => {
     service.earn(service.starts % 2 === 0 ? -300 : 400);

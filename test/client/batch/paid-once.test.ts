@@ -114,7 +114,7 @@ test("a row is done while its file is that video: copied or touched it is, anoth
   expect(service.starts).toBe(1);
 });
 
-test("what another command has found out after the batch counts, and so do both files in any order", async () => {
+test("the outcome that another command finds after the batch counts, in whichever of the two files it is", async () => {
   const service = createService();
   const machine = createMachine(service);
   const shots = machine.rows("a fox");
@@ -233,7 +233,7 @@ test("a dry run leaves the results file alone, also where it finds a saved video
   expect(readFileSync(machine.results, "utf8")).toBe(text);
 });
 
-test("a completed row that is saved nowhere is done once its address was told, or at once where it was to be saved", async () => {
+test("a completed row without a file is done once its URL was printed, or at once if it should have been saved", async () => {
   const service = createService();
   const machine = createMachine(service);
   const untold = [machine.row("a fox", { outputPath: undefined })];

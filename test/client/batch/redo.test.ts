@@ -59,7 +59,7 @@ test("--again makes a further one, whose name is the next free one", async () =>
   ]);
 });
 
-test("a row that was edited since is a further redo with the same id; without --redo it is refused", async () => {
+test("a row that was edited since then is redone again with the same id; without --redo it is refused", async () => {
   const { service, machine } = await createFilm();
   await machine.run(filmOf(machine), redoOf("d"));
   const edited = filmOf(machine, { d: "another shot d" });
@@ -90,7 +90,7 @@ test("killed, any line with the row continues it, and a row edited meanwhile is 
   ).toEqual(["a.mp4", "a.take-1.mp4", "b.mp4", "b.take-1.mp4", "c.mp4", "c.take-1.mp4", "d.mp4"].sort());
 });
 
-test("while rows are being made again, a row that they begin with is not", async () => {
+test("while rows are being redone, a row that they begin with cannot be redone", async () => {
   const { service, machine } = await createFilm();
   const killed = machine.run(filmOf(machine), redoOf("b"));
   await service.clock.sleep(30_000);

@@ -103,7 +103,7 @@ test.each([
   expect(service.starts).toBe(1);
 });
 
-test("a place that cannot be looked at is named, and is no bug", async () => {
+test("an output path that cannot be checked is named in the error, which is not a bug", async () => {
   const machine = createMachine(createService());
   const [shot] = machine.rows("a");
   if (shot?.outputPath === undefined) throw new Error("no row");
@@ -113,7 +113,7 @@ test("a place that cannot be looked at is named, and is no bug", async () => {
   await expect(machine.open([shot], { disk: { ...real, stat } })).rejects.toMatchObject({ code: "output", message });
 });
 
-test("a lock that can no longer be refreshed stops the run before the start, and is no bug", async () => {
+test("a lock that can no longer be refreshed stops the run before the start, and is not a bug", async () => {
   const service = createService();
   const machine = createMachine(service);
   const utimes: typeof real.utimes = (path, ...times) =>
@@ -124,7 +124,7 @@ test("a lock that can no longer be refreshed stops the run before the start, and
   expect(service.starts).toBe(0);
 });
 
-test("a lock beside another shard's results that cannot be read is named, and is no bug", async () => {
+test("an unreadable lock beside another shard's results is named in the error, which is not a bug", async () => {
   const machine = createMachine(createService());
   const other = join(machine.folder, "shots.csv.1-of-2.results.jsonl");
   await machine.run(machine.rows("a"), { results: other });
@@ -133,7 +133,7 @@ test("a lock beside another shard's results that cannot be read is named, and is
   await expect(machine.open(machine.rows("a"))).rejects.toMatchObject({ code: "output", message });
 });
 
-test("a lost lease stops the run: another process goes on with it", async () => {
+test("a lost lease stops the run: another process continues it", async () => {
   const service = createService();
   const machine = createMachine(service);
   const running = machine.run(machine.rows("a", "b"), { jobs: 1 });
@@ -144,7 +144,7 @@ test("a lost lease stops the run: another process goes on with it", async () => 
   expect(service.starts).toBe(1);
 });
 
-test("no number of jobs that would hang is accepted", async () => {
+test("a number of jobs with which the run would hang is refused", async () => {
   const { rows, run } = createMachine(createService());
   for (const jobs of [0, Number.NaN]) await expect(run(rows("a"), { jobs })).rejects.toMatchObject({ code: "usage" });
 });
@@ -160,13 +160,13 @@ test("a paid generation whose row is gone from the file is named", async () => {
   expect(notes.join("\n")).toMatch(/gen-2/);
 });
 
-test("an unknown model is remarked on once", async () => {
+test("an unknown model gets one note", async () => {
   const { row, run } = createMachine(createService());
   const { batch } = await run([1, 2, 3].map((line) => row("a fox", { line, model: "wan-2.6" })));
   expect((batch as unknown as { notes: string[] }).notes.filter((note) => note.includes("wan-2.6"))).toHaveLength(1);
 });
 
-test("the iterator tells why nothing more was started", async () => {
+test("the iterator says why nothing more was started", async () => {
   const { rows, open } = createMachine(createService());
   const batch = await open(rows("a", "b", "c"));
   const { signal } = new AbortController();
@@ -180,7 +180,7 @@ test("the iterator tells why nothing more was started", async () => {
   expect(events.slice(-2)).toEqual(["credits", "summary"]);
 });
 
-test("a row whose end cannot be written down is not told as done", async () => {
+test("a row whose end cannot be written is not reported as done", async () => {
   const service = createService();
   const machine = createMachine(service);
   const running = machine.run(machine.rows("a"));

@@ -98,7 +98,7 @@ test("the results file is deleted while the batch runs: what the journal knows o
   expect(service.starts).toBe(3);
 });
 
-test("a line of which a full disk has taken half does not make the lines after it unreadable", async () => {
+test("a line that was cut by a full disk does not make the lines after it unreadable", async () => {
   const { machine } = await createPaid();
   const { lastRun, attempts } = await readResults(machine.results, systemMachine.disk);
   const [intent] = attempts[0] ?? [];

@@ -33,7 +33,7 @@ test("an ffmpeg without libx264 is enough for frames, and not for films", async 
   });
 });
 
-test("something else under its name is not taken for it", async () => {
+test("another program with its name is not used", async () => {
   const io = { ...systemMachine, env: { FFMPEG_PATH: process.execPath } };
   await expect(requireFfmpeg({ feature: "--from", encodes: false }, io, signal)).rejects.toMatchObject({
     hint: expect.stringContaining(`${process.execPath} is not a usable ffmpeg`),
@@ -80,7 +80,7 @@ test.each<[string, (options: RunProgramOptions, look: number) => void]>([
   });
 });
 
-test("an ffmpeg that makes progress is left alone, by what it says or by the file that it writes", async () => {
+test("an ffmpeg that makes progress, by its output or by the growing file, is not stopped", async () => {
   const says = createHanging(({ onStdout }, look) => {
     onStdout?.(`frame=${look}\nspeed=`);
     onStdout?.("1x\n");
@@ -96,7 +96,7 @@ test("an ffmpeg that makes progress is left alone, by what it says or by the fil
 });
 
 test.skipIf(lacks("sh"))(
-  "a program that is ended is gone at once, also where a child of it keeps its pipes",
+  "a stopped program is gone at once, even if a child process keeps its pipes open",
   async () => {
     const controller = new AbortController();
     const late = join(makeFolder(), "late");

@@ -75,7 +75,7 @@ describe.skipIf(!hasFfmpeg)("a film", () => {
     expect(tab.complaints).toEqual([]);
   });
 
-  test("of clips that agree has their pictures as they are, in order, and each clip's sound at its place", async () => {
+  test("of clips with the same format copies their pictures unchanged and in order, each with its own sound", async () => {
     const folder = makeFolder();
     const file = (name: string) => join(folder, name);
     const files = [
@@ -109,7 +109,7 @@ describe.skipIf(!hasFfmpeg)("a film", () => {
     expect(readdirSync(folder).sort()).toEqual(["a.mp4", "b.mp4", "c.mp4", "d.mp4", "film.mp4"]);
   });
 
-  test("of unlike clips is encoded at the size of the largest and the highest rate, and misses none of them", async () => {
+  test("of clips with different formats is encoded at the largest size and the highest frame rate, and contains all of them", async () => {
     const folder = makeFolder();
     const file = (name: string) => join(folder, name);
     const hevc = ["-c:v", "libx265", "-x265-params", "log-level=none", "-pix_fmt", "yuv420p"];
@@ -214,7 +214,7 @@ describe.skipIf(!hasFfmpeg)("a film", () => {
     ]);
   });
 
-  test("of names with spaces, quotes, percent signs and newlines is whole", async () => {
+  test("works with names that have spaces, quotes, percent signs and newlines", async () => {
     const folder = join(makeFolder(), "it's 100%d");
     mkdirSync(folder);
     const clip = makeClip(join(folder, "-a 'b' %03d \\.mp4"));
@@ -227,7 +227,7 @@ describe.skipIf(!hasFfmpeg)("a film", () => {
     });
   });
 
-  test("replaces no file unless it is told to, and never a clip", async () => {
+  test("replaces no file without --overwrite, and never a clip", async () => {
     const folder = makeFolder();
     const clip = makeClip(join(folder, "a.mp4"));
     const before = readFileSync(clip);
@@ -257,7 +257,7 @@ describe.skipIf(!hasFfmpeg)("a film", () => {
     expect((await joinAll(folder, [clip], { overwrite: true })).film.frames).toBe(24);
   });
 
-  test("of a clip that is cut off is none", async () => {
+  test("of a truncated clip fails", async () => {
     const folder = makeFolder();
     const clip = makeClip(join(folder, "a.mp4"), { more: ["-movflags", "+faststart"] });
     const cut = join(folder, "cut.mp4");
@@ -319,7 +319,7 @@ describe.skipIf(!hasFfmpeg)("a film", () => {
     expect(encoded.film).toMatchObject({ copied: false, frames: 48 });
   });
 
-  test("that would have to be encoded is none without libx264", async () => {
+  test("that must be encoded fails without libx264", async () => {
     const folder = makeFolder();
     const clip = makeClip(join(folder, "a.mp4"));
     const other = makeClip(join(folder, "b.mp4"), { size: "100x100" });

@@ -140,7 +140,7 @@ describe.skipIf(!hasFfmpeg)("the last frame", () => {
     expect(frames.map(({ isNearlyOneColor }) => isNearlyOneColor)).toEqual([true, false, false]);
   });
 
-  test("of a clip that is not whole is none, and leaves no file", async () => {
+  test("of a truncated clip cannot be taken, and leaves no file", async () => {
     const folder = makeFolder();
     const whole = readFileSync(
       makeClip(join(folder, "whole.mp4"), { colors: [["red", 48]], more: ["-movflags", "+faststart"] }),
@@ -171,7 +171,7 @@ describe.skipIf(!hasFfmpeg)("the last frame", () => {
     expect(readdirSync(frames)).toEqual([]);
   });
 
-  test("is not looked for in other files that a list names: the whitelist refuses its format", async () => {
+  test("is not read from other files that a playlist names: the whitelist refuses its format", async () => {
     const folder = makeFolder();
     makeClip(join(folder, "whole.mp4"));
     const list = join(folder, "list.mp4");
@@ -199,7 +199,7 @@ describe.skipIf(!hasFfmpeg)("the last frame", () => {
     expect(colorsOf(frame.path).map(nameOf)).toEqual(["lime"]);
   });
 
-  test("with an ffmpeg that fails half-way, or a folder that cannot be written, is none, and the error says why", async () => {
+  test("cannot be taken if ffmpeg fails half-way or the folder is read-only, and the error says why", async () => {
     const folder = makeFolder();
     const file = makeClip(join(folder, "a.mp4"));
     const env = {
@@ -222,7 +222,7 @@ describe.skipIf(!hasFfmpeg)("the last frame", () => {
     });
   });
 
-  test("is taken whatever a killed process has left, which is removed after an hour", async () => {
+  test("is taken even if a killed process has left files, which are removed after an hour", async () => {
     const folder = makeFolder();
     const file = makeClip(join(folder, "a.mp4"), { colors: [["lime", 9]] });
     const frames = join(folder, "frames");

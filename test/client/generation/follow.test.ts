@@ -92,7 +92,7 @@ test("a generation is lost once the service has not known it for a minute: anoth
   expect(clock.now() - (missingSince ?? 0)).toBeGreaterThanOrEqual(60_000);
 });
 
-test("a proxy that refuses ends the wait at once, though the service was reached before", async () => {
+test("a proxy that refuses ends the wait at once, even if the service was reached before", async () => {
   const clock = createVirtualClock();
   let polls = 0;
   const status = async () => {
@@ -125,7 +125,7 @@ test.each([
   expect(followed.videoUrl).toBe(completed.video_url);
 });
 
-test("where every poll says that the account is out of money, the time to wait runs out", async () => {
+test("if every poll says that the account is out of money, the time to wait runs out", async () => {
   const clock = createVirtualClock();
   const status = async () => json(402, { error: "Exhausted balance" });
   const api = { baseUrl: "https://api.video.example", status } as unknown as Api;
@@ -152,7 +152,7 @@ test.each([
   expect(failed.hint ?? "none").toMatch(hint ?? /^none$/);
 });
 
-test("the hint that the service gives for a failure is that of its error", () => {
+test("the error of a failed generation has the service's hint", () => {
   const hint = "Choose a lower resolution.";
   const failed = failedError("1b4e28ba", generation({ status: "failed", error: "out of memory", hint }));
   expect(failed).toMatchObject({ code: "failed", hint });
@@ -187,14 +187,14 @@ test.each(["fail", "FAILURE", "expired", "cancelled", "nsfw"])("%s, three times,
   expect(polls()).toBe(3);
 });
 
-test("a word that is taken back is no end, and any other word is running", async () => {
+test("a status that the service takes back is no end, and any other status means running", async () => {
   const failing = { ...started, status: "fail" };
   const words = [failing, failing, { ...started, status: "expiring" }, failing, failing];
   const { followed } = followAnswers([...words, { ...started, status: "completed", video_url: address }]);
   expect((await followed).videoUrl).toBe(address);
 });
 
-test("a wait that ends names the last word of the service, and the address that came", async () => {
+test("the error of a wait that timed out has the last status, and the video's URL if there was one", async () => {
   const { followed } = followAnswers([{ ...started, status: "polishing", video_url: address }], 60_000);
   await expect(followed).rejects.toMatchObject({
     code: "pending",

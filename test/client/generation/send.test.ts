@@ -105,7 +105,7 @@ test.each([200, 429, 421, 425])("%i with an id in `data` is accepted", (status) 
   expect(outcomeOf(status, { ...started, success: undefined })).toMatchObject(outcome);
 });
 
-test.each([400, 402, 403, 404, 409, 422])("%i with an id in `data` is refused, and the id is told", (status) => {
+test.each([400, 402, 403, 404, 409, 422])("%i with an id in `data` is refused, and the error has the id", (status) => {
   const { id } = started.data;
   const outcome = outcomeOf(status, { ...started, error: "no" });
   expect(outcome).toMatchObject({ kind: "refused", error: { id, message: expect.stringContaining(id) } });
@@ -194,7 +194,7 @@ test.each([
   expect(outcomeOf(status, body)).toMatchObject({ error: { message } });
 });
 
-test("a long refusal is cut between words: half a key would not be known as one", () => {
+test("a long refusal is cut between words: half a key would not be recognized and hidden", () => {
   const outcome = outcomeOf(400, { error: `${"no ".repeat(160)}such key: key-ABCDEFGHIJKLMNOPQRSTUVWXYZ` });
   expect(outcome).toMatchObject({
     kind: "refused",

@@ -115,7 +115,7 @@ test.each([
   },
 );
 
-test("reuse: a video that another process saves at the same moment is found, and is not in the way", async () => {
+test("reuse: a video that another process saves at the same moment is found, and is no conflict", async () => {
   const { open, journal, place } = createWorld();
   const write = (line: object) =>
     appendFileSync(journal, `${JSON.stringify({ at: createVirtualClock().date(), ...line })}\n`);
@@ -135,7 +135,7 @@ test("reuse: a video that another process saves at the same moment is found, and
   if ("attempt" in made) await close(made.attempt);
 });
 
-test("a start is in the journal before it is sent, and what came of it after that", async () => {
+test("a start is in the journal before it is sent, and its outcome after that", async () => {
   const { open, lines, place } = createWorld();
   const seen: unknown[] = [];
   const client = open((...call) => {
@@ -159,7 +159,7 @@ test("a journal that cannot be written stops a start before anything is sent", a
   await expect(client.start()).rejects.toMatchObject({ code: "output", message: /journal/ });
 });
 
-test("where no more files can be opened, the error says what to do, and nothing of permissions", async () => {
+test("when no more files can be opened, the error says what to do, and does not mention permissions", async () => {
   const { open } = createWorld();
   const failing = async () => Promise.reject(Object.assign(new Error("too many"), { code: "EMFILE" }));
   const disk = { ...systemMachine.disk, open: failing };
@@ -170,7 +170,7 @@ test("where no more files can be opened, the error says what to do, and nothing 
   expect(error.hint).not.toMatch(/permissions/);
 });
 
-test("the key is not in the journal, though the service repeats it", async () => {
+test("the API key is not in the journal, even if the service repeats it", async () => {
   const { open, journal } = createWorld();
   const client = open(() => Response.json({ error: `${apiKey} is wrong` }, { status: 401 }));
   await expect(client.start()).rejects.toMatchObject({ code: "auth" });
@@ -178,7 +178,7 @@ test("the key is not in the journal, though the service repeats it", async () =>
   expect(readFileSync(journal, "utf8")).not.toContain(apiKey);
 });
 
-test("a key that stands in the prompt is not in the name of the video, nor of its partial file", async () => {
+test("an API key in the prompt is neither in the name of the video nor in that of its partial file", async () => {
   const { open, folder } = createWorld();
   const client = open();
   const pasted = { ...request, prompt: `A fox ${apiKey}` };
@@ -189,7 +189,7 @@ test("a key that stands in the prompt is not in the name of the video, nor of it
   expect(readdirSync(folder).join()).not.toContain("canary");
 });
 
-test("a video is saved under its words, and the next process finds it there", async () => {
+test("a video is named after its prompt, and the next process finds it there", async () => {
   const { open, folder, lines } = createWorld();
   const client = open();
   await client.start();
@@ -222,7 +222,7 @@ test("a listener that throws does not stop a download: its error comes once the 
   expect(lines().at(-1)).toMatchObject({ kind: "delivered", file: place });
 });
 
-test("what was not handed over is resumed by the same line, and what was is not", async () => {
+test("a video that was not handed over is resumed by the same command, and one that was is not", async () => {
   const { open } = createWorld();
   let posts = 0;
   const count: Answer = (url, init) => {
@@ -242,7 +242,7 @@ test("what was not handed over is resumed by the same line, and what was is not"
   expect(posts).toBe(2);
 });
 
-test("what the service says of a generation that was started here is written down once", async () => {
+test("the outcome of a generation that was started here is written to the journal once", async () => {
   const { open, lines } = createWorld();
   const client = open();
   await client.start();
@@ -251,7 +251,7 @@ test("what the service says of a generation that was started here is written dow
   expect(lines().filter(({ kind }) => kind === "completed")).toHaveLength(1);
 });
 
-test("another service's generations are not its own", async () => {
+test("the generations of another service are not found", async () => {
   const { open, journal } = createWorld();
   await open().start();
   const text = readFileSync(journal, "utf8").replaceAll(baseUrl, "https://other.example");
@@ -259,14 +259,14 @@ test("another service's generations are not its own", async () => {
   expect(await listEntries(open().service)).toEqual([]);
 });
 
-describe("the place of another process", () => {
+describe("an output path that another process uses", () => {
   const claimAt = async (client: ReturnType<ReturnType<typeof createWorld>["open"]>, place: string) => {
     const { target } = await client.claim(place, { timeoutMs: 1_000 });
     await target?.open();
     return target;
   };
 
-  test("is waited for while that runs, also by the same client, and free once it is released", async () => {
+  test("is waited for while that process runs, also by the same client, and is free once it is released", async () => {
     const { open, place } = createWorld();
     const client = open();
     const target = await claimAt(client, place);
@@ -277,17 +277,20 @@ describe("the place of another process", () => {
     await (await claimAt(client, place))?.release();
   });
 
-  test.skipIf(lacks("removal of open files"))("is taken over when that is gone, with what it has left", async () => {
-    const { open, place, folder } = createWorld();
-    await claimAt(open(), place);
-    const next = await claimAt(open(honest, { pid: 2, running: [2] }), place);
-    expect(findPart(folder)).toContain("fox.mp4.");
-    await next?.release();
-    expect(readdirSync(folder).filter((name) => name.includes("fox"))).toEqual([]);
-  });
+  test.skipIf(lacks("removal of open files"))(
+    "is taken over when that process is gone, with its partial file",
+    async () => {
+      const { open, place, folder } = createWorld();
+      await claimAt(open(), place);
+      const next = await claimAt(open(honest, { pid: 2, running: [2] }), place);
+      expect(findPart(folder)).toContain("fox.mp4.");
+      await next?.release();
+      expect(readdirSync(folder).filter((name) => name.includes("fox"))).toEqual([]);
+    },
+  );
 
   test.skipIf(lacks("removal of open files"))(
-    "holds what another program has put there: that is left alone",
+    "is refused if its .part file is another program's, which is left alone",
     async () => {
       const { open, place, folder } = createWorld();
       await claimAt(open(), place);
@@ -302,7 +305,7 @@ describe("the place of another process", () => {
   );
 });
 
-test("a place where a file appears between the two looks is left as it was", async () => {
+test("a file that appears between the two checks of the output path is not changed", async () => {
   const { open, place } = createWorld();
   const access: typeof systemMachine.disk.access = async (...args) => {
     writeFileSync(place, "a diary");
@@ -316,7 +319,7 @@ test("a place where a file appears between the two looks is left as it was", asy
   await target?.release();
 });
 
-test("a download resumes what an earlier process has left, on condition that it is the same video", async () => {
+test("a download resumes the partial file of an earlier process if it is the same video", async () => {
   const { open, place } = createWorld();
   const cut: Answer = (url, init) => {
     if (!url.endsWith(".mp4")) return honest(url, init);
@@ -368,7 +371,7 @@ test("what a client does follows from the service's answers, its clock, its rand
   expect(await run()).toBe(await run());
 });
 
-test("a start that is written, but does not reach the disk, is not sent", async () => {
+test("a start that is written to the journal but not synced to the disk is not sent", async () => {
   const { open } = createWorld();
   const full = Object.assign(new Error("full"), { code: "ENOSPC" });
   const disk: Machine["disk"] = {
@@ -432,7 +435,7 @@ test("a process that finds its lock taken over, once its intent is written, send
   expect(lines().map(({ kind }) => kind)).toEqual(["intent", "unsent"]);
 });
 
-test("where the lock cannot be refreshed, the error is one of the disk, and no bug", async () => {
+test("when the lock cannot be refreshed, the error is about the disk, and is not a bug", async () => {
   const { open, lines } = createWorld();
   const denied = Object.assign(new Error("denied"), { code: "EACCES" });
   const disk: Machine["disk"] = {
@@ -448,7 +451,7 @@ test("where the lock cannot be refreshed, the error is one of the disk, and no b
   expect(lines().map(({ kind }) => kind)).toEqual(["intent", "unsent"]);
 });
 
-describe("a process that stood still while another one took its place", () => {
+describe("a process that was suspended while another one took over", () => {
   /** Another process, to which the first one is dead, passes its attempt over and starts the same. */
   const startElsewhere = async (open: ReturnType<typeof createWorld>["open"]) => {
     const made = await open(honest, { pid: 2, running: [2] }).begin({ earlier: "again" });
@@ -476,7 +479,7 @@ describe("a process that stood still while another one took its place", () => {
     expect(lines().map(({ kind }) => kind)).toEqual(["intent", "intent", "dismissed", "accepted", kind]);
   });
 
-  test("sends nothing where the attempt was dismissed, though its lease could not be taken", async () => {
+  test("sends nothing if the attempt was dismissed, even if its lease could not be taken", async () => {
     const { open } = createWorld();
     let requests = 0;
     const client = open(async () => {
@@ -493,7 +496,7 @@ describe("a process that stood still while another one took its place", () => {
     expect(requests).toBe(0);
   });
 
-  test("sends nothing where it stood still while the connection was made", async () => {
+  test("sends nothing if it was suspended while it connected", async () => {
     const { open, lines } = createWorld();
     const clock = createVirtualClock();
     let pausedMs = 0;
@@ -516,7 +519,7 @@ describe("a process that stood still while another one took its place", () => {
     expect([posts, ...lines().map(({ kind }) => kind)]).toEqual([0, "intent", "unsent"]);
   });
 
-  test("sends nothing where its lease cannot be refreshed", async () => {
+  test("sends nothing if its lease cannot be refreshed", async () => {
     const { open } = createWorld();
     const denied = Object.assign(new Error("denied"), { code: "EACCES" });
     let isDenied = false;
@@ -539,7 +542,7 @@ describe("a process that stood still while another one took its place", () => {
   });
 });
 
-test("two hundred starts at once are started, each once, and none is refused for want of the lock", async () => {
+test("two hundred concurrent starts are each sent once, and none fails because of the lock", async () => {
   const { open, lines } = createWorld();
   let count = 0;
   const { start } = open(() => Response.json({ success: true, data: { id: `id-${++count}`, status: "processing" } }));
@@ -548,7 +551,7 @@ test("two hundred starts at once are started, each once, and none is refused for
   expect(lines().filter(({ kind }) => kind === "accepted")).toHaveLength(200);
 });
 
-test("a signal ends the wait for the lock, also in the turn of others", async () => {
+test("a signal ends the wait for the lock, also while others hold it", async () => {
   const { open } = createWorld();
   let free = () => {};
   const held = new Promise<void>((resolve) => (free = resolve));
@@ -568,7 +571,7 @@ test("a signal ends the wait for the lock, also in the turn of others", async ()
 describe("a start that is sent again with its key", () => {
   const kept = { "Idempotency-Key-Lifetime": "86400" };
 
-  test("sends nothing where its process stands still for a minute after the service has said that it keeps the key", async () => {
+  test("sends nothing if its process is suspended for a minute after the service has stated that it supports the key", async () => {
     const { open, lines } = createWorld();
     const clock = createVirtualClock();
     let pausedMs = 0;

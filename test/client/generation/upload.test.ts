@@ -60,7 +60,7 @@ test("an upload may take longer than two minutes", async () => {
   expect(await startAt(baseUrl, clock)).toEqual({ kind: "accepted", message: "", seconds: 220 });
 });
 
-test("an upload that makes no progress for two minutes is ended: it may have been charged", async () => {
+test("an upload without progress for two minutes is aborted: it may have been charged", async () => {
   const clock = createVirtualClock();
   const onMegabyte = (count: number) => clock.sleep(count < 12 ? 10_000 : never);
   const baseUrl = await serve({ onMegabyte, onWhole: async () => reply });

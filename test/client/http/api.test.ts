@@ -88,7 +88,7 @@ test("a base URL keeps its path", async () => {
   ]);
 });
 
-test("the request as `--dry-run` shows it holds no key", () => {
+test("the request that `--dry-run` shows has no API key", () => {
   expect(JSON.stringify(startInit({ prompt: "a fox", model: "ray-3" }, "attempt-1"))).not.toMatch(/authorization/i);
 });
 
@@ -115,13 +115,13 @@ test.each([
   expect(sent).toHaveLength(1);
 });
 
-test("a letter that is torn between two parts of a body is read right", async () => {
+test("a character that is split between two chunks of a body is decoded correctly", async () => {
   const fox = new TextEncoder().encode('"🦊"');
   const answer = () => new Response(bodyOf([fox.slice(0, 3), fox.slice(3)]));
   expect((await createTestClient({ answer }).client.status("a", signal)).json).toBe("🦊");
 });
 
-test("of a body that breaks off, the text so far is kept and `cut` says why", async () => {
+test("of a body that breaks off, the text so far is kept, and `cut` has the reason", async () => {
   const cut = new Error("other side closed");
   const answer = () => new Response(bodyOf(['{"data":{"id":"1b4e28ba"', ',"sta'], cut));
   expect(await createTestClient({ answer }).client.start({ prompt: "a", model: "b" }, "c", signals)).toEqual({
@@ -134,7 +134,7 @@ test("of a body that breaks off, the text so far is kept and `cut` says why", as
   });
 });
 
-test("a body that breaks off after its last letter is cut all the same", async () => {
+test("a body that breaks off after its last character also counts as cut", async () => {
   const cut = new Error("other side closed");
   const answer = () => new Response(bodyOf(['{"id":"a"}'], cut));
   expect(await createTestClient({ answer }).client.status("a", signal)).toMatchObject({ json: { id: "a" }, cut });
@@ -156,13 +156,13 @@ test("a reply of more than 1 MiB is cut there, and the rest is not read", async 
   expect(isCancelled).toBe(true);
 });
 
-test("a reply of exactly as much as fits is whole", async () => {
+test("a reply of exactly 1 MiB is not cut", async () => {
   const whole = "x".repeat(1024 * 1024);
   expect(await readReply(new Response(whole))).toMatchObject({ text: whole, cut: undefined });
   expect(await readReply(new Response(`${whole}x`))).toMatchObject({ cut: expect.any(Error) });
 });
 
-test("a failure to connect is passed on as it is", async () => {
+test("a failure to connect is passed on unchanged", async () => {
   const failure = new RequestError(new Error("refused"), { sent: false });
   const answer = () => {
     throw failure;

@@ -65,13 +65,13 @@ test.each([
   expect(await read(coding, spoilEnd(encode(coding), length))).toEqual({ text, cut: expect.any(Error) });
 });
 
-test("a wrong checksum of each of two codings costs nothing of the text", async () => {
+test("with a wrong checksum in both of two codings, the whole text is read", async () => {
   const inner = spoilEnd(encode("gzip"), 8);
   const outer = spoilEnd(encode("gzip", inner), 8);
   expect(await read("gzip, gzip", outer)).toEqual({ text, cut: expect.any(Error) });
 });
 
-test.each(codings)("bytes behind the end of %s cost nothing of the text", async (coding) => {
+test.each(codings)("with extra bytes after the end of %s, the whole text is read", async (coding) => {
   for (const behind of ["<!-- cached -->", "\x1f\x8b", "\x1f\x8b\x08\0\0\0\0\0\0\0no"]) {
     const { text: found } = await read(coding, Buffer.concat([encode(coding), Buffer.from(behind, "latin1")]));
     expect(found).toBe(text);
@@ -130,7 +130,7 @@ test("a reply that is small in gzip and large without is read up to its limit", 
   expect(taken).toBeLessThan(bomb.length / 2);
 });
 
-test("of a bomb with a wrong checksum, no more than a MiB is decoded again", async () => {
+test("of a decompression bomb with a wrong checksum, at most 1 MiB is decoded again", async () => {
   const bomb = spoilEnd(gzipSync(Buffer.alloc(5 * 1024 * 1024, "a")), 8);
   let length = 0;
   const reading = async () => {

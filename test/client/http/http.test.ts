@@ -76,7 +76,7 @@ test("several bodies at once stay apart", async () => {
     expect(Buffer.compare(body, video)).toBe(0);
 });
 
-test("headers that come byte by byte, while another body comes, are read as they are", async () => {
+test("headers that arrive byte by byte, while another body arrives, are read unchanged", async () => {
   const etag = `"${"e".repeat(300)}"`;
   const url = await serve(async (request, response) => {
     if (request.url === "/whole") return whole(request, response);
@@ -104,7 +104,7 @@ test.each([
   expect(String(await read(url))).toBe(text);
 });
 
-test("a reply in a coding that is unknown comes as it is; one that is not what it says is an error", async () => {
+test("a reply in an unknown coding is passed on unchanged; one that is not in the stated coding is an error", async () => {
   const codings = ["zip", "gzip"];
   const url = await serve((_, response) =>
     response.writeHead(200, { "Content-Encoding": codings.shift() }).end("no such thing"),
@@ -199,7 +199,7 @@ async function listenInSilence(): Promise<{ at: string; contacted: Promise<unkno
   return { at: await listen(server), contacted };
 }
 
-test("what `beforeSend` throws, once the request is connected, ends it: nothing is sent", async () => {
+test("if `beforeSend` throws once the request is connected, nothing is sent", async () => {
   const seen: string[] = [];
   const server = createHttpServer((request, response) => {
     seen.push(`${request.method}`);
@@ -230,7 +230,7 @@ test("the error of a request reads like its cause: message and code", async () =
   expect(describeFailure(ofSeveral)).toBe("ECONNREFUSED");
 });
 
-test("of an OpenSSL error only its reason is told", async () => {
+test("of an OpenSSL error, only the reason is shown", async () => {
   const at = await answer("HTTP/1.1 400 Bad Request\r\n\r\n", (socket) => socket.end());
   for (const init of [post, {}]) {
     const failure = await createFetch({})(`https://${at}/`, init).catch((error) => error);
@@ -239,7 +239,7 @@ test("of an OpenSSL error only its reason is told", async () => {
   }
 });
 
-test("where no name server answers, it is the name that could not be looked up", async () => {
+test("when no name server answers, the error says that the host name could not be looked up", async () => {
   const error = Object.assign(new Error("getaddrinfo EAI_AGAIN"), { code: "EAI_AGAIN", syscall: "getaddrinfo" });
   vi.spyOn(dns, "lookup").mockImplementation(
     ((...given: unknown[]) => void setImmediate(given.at(-1) as (error: Error) => void, error)) as typeof dns.lookup,
@@ -250,7 +250,7 @@ test("where no name server answers, it is the name that could not be looked up",
   expect(describeFailure(failure)).toBe("the name api.video.example could not be looked up (EAI_AGAIN)");
 });
 
-test("one reason ends two requests: each error says whether its own was sent", async () => {
+test("two requests are aborted with the same reason: each error says whether its own request was sent", async () => {
   const controller = new AbortController();
   const [first, second] = [await listenInSilence(), await listenInSilence()];
   const init = { ...post, signal: controller.signal };
@@ -265,7 +265,7 @@ test("one reason ends two requests: each error says whether its own was sent", a
   expect(reason).not.toHaveProperty("sent");
 });
 
-test("a request whose connection breaks in its TLS handshake is unsent, though one with a longer key is sent meanwhile", async () => {
+test("a request whose connection breaks during the TLS handshake is not sent, even if another one is sent meanwhile", async () => {
   const url = await serve((_, response) => void response.end("order-12's"));
   const breaking = createServer();
   const connected = once(breaking, "connection");
@@ -323,7 +323,7 @@ test("leaving the loop early closes the connection", async () => {
   await closed;
 });
 
-test("the connection of a POST ends with its reply, though nobody reads that", async () => {
+test("the connection of a POST is closed after its reply, even if nobody reads the reply", async () => {
   const server = createServer((socket) => {
     socket.once("data", () => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
   });
@@ -332,7 +332,7 @@ test("the connection of a POST ends with its reply, though nobody reads that", a
   await ended;
 });
 
-test("what cannot be sent in a header was not sent", async () => {
+test("a request with a character that a header cannot have is not sent", async () => {
   const url = await serve((_, response) => void response.end("ok"));
   const headers = { "Idempotency-Key": "an order\u2192" };
   const failure = await failureOf(url, { ...post, headers });

@@ -121,16 +121,19 @@ test.each([
     await expect(send(apiAt(`http://${host}:8787`))).rejects.toThrow("is not in a private network");
 });
 
-test.each(eachKind)("what a %s is really connected to counts, before its first byte", async (_, send) => {
-  const { port, received } = await listen();
-  resolveTo(["127.0.0.1"]);
-  // Where Node keeps it: `remoteAddress` itself cannot be replaced.
-  const peer = Socket.prototype as unknown as { _getpeername(): object };
-  const spy = vi.spyOn(peer, "_getpeername").mockReturnValue({ address: "93.184.216.34", family: "IPv4", port: 80 });
-  onTestFinished(() => spy.mockRestore());
-  await expect(send(apiAt(`http://gpu-1:${port}`))).rejects.toThrow("gpu-1 is 93.184.216.34");
-  expect(received.join("")).toBe("");
-});
+test.each(eachKind)(
+  "for a %s, the address that it is connected to is checked before the first byte is sent",
+  async (_, send) => {
+    const { port, received } = await listen();
+    resolveTo(["127.0.0.1"]);
+    // Where Node keeps it: `remoteAddress` itself cannot be replaced.
+    const peer = Socket.prototype as unknown as { _getpeername(): object };
+    const spy = vi.spyOn(peer, "_getpeername").mockReturnValue({ address: "93.184.216.34", family: "IPv4", port: 80 });
+    onTestFinished(() => spy.mockRestore());
+    await expect(send(apiAt(`http://gpu-1:${port}`))).rejects.toThrow("gpu-1 is 93.184.216.34");
+    expect(received.join("")).toBe("");
+  },
+);
 
 test.each(eachKind)(
   "a %s with a key never goes through a proxy, and NO_PROXY lets it connect directly",

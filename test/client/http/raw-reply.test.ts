@@ -49,7 +49,7 @@ test.each([
   expect(await post(await answer(pieces))).toMatchObject(whole);
 });
 
-test("a body that reads like an interim reply is left as it is", async () => {
+test("a body that looks like an interim reply is unchanged", async () => {
   const says = `${interim}{}`;
   const reply = head(200, { "Content-Length": says.length });
   expect(await post(await answer([reply, says]))).toMatchObject({ text: says, cut: undefined });
@@ -136,7 +136,7 @@ test.each([
   }
 });
 
-test("a reply whose head is refused before its body has come is none", async () => {
+test("a reply with an invalid header counts as no reply: the request was sent", async () => {
   const failure = await post(await answer([withHeader("nonsense"), body])).catch((error) => error);
   expect(failure).toBeInstanceOf(RequestError);
   expect(failure.sent).toBe(true);
@@ -182,13 +182,13 @@ test.each([
   }
 });
 
-test("a chunk that breaks off before the next: what came before is read, and nothing twice", async () => {
+test("when a chunk breaks off, the chunks before it are read, and nothing twice", async () => {
   const [first, second] = [body.slice(0, 30), body.slice(30)];
   const url = await answer([chunked + chunk(Buffer.from(first)), `zz\r\n${second}`]);
   expect(await post(url)).toMatchObject({ text: first, cut: expect.any(Error) });
 });
 
-test("what came of a reply that stalls is read when its time is over", async () => {
+test("the part of a stalled reply that has arrived is read when the timeout is over", async () => {
   const controller = new AbortController();
   const late = new Error("no response within 120 s");
   const url = await answer([ok + body.slice(0, 60)], () => controller.abort(late));

@@ -71,7 +71,7 @@ test.each(["", " ", "\n"])("the key %j is empty", (text) => {
   expect(() => checkApiKey(text)).toThrow("The API key is empty.");
 });
 
-test("a secret is taken out as it is, percent-encoded, in base64 and in JSON; a short one is nobody's secret", () => {
+test("a secret is removed unencoded, percent-encoded, in base64 and in JSON; a very short one is not", () => {
   const secret = 'a "secret"/é+key';
   const { hide, redact } = createRedaction();
   hide(secret);
@@ -81,7 +81,7 @@ test("a secret is taken out as it is, percent-encoded, in base64 and in JSON; a 
     expect(redact(`short: ${form}.`)).toBe("short: [key].");
 });
 
-test("also in another letter case, and the beginning of one that was cut; not once it is revealed", () => {
+test("a secret is removed in another letter case too, and so is the beginning of a cut one; not after `reveal`", () => {
   const { hide, reveal, redact } = createRedaction();
   hide(key);
   expect(redact(`https://${key.toUpperCase()}.example`)).toBe("https://[key].example");

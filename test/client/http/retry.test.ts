@@ -18,7 +18,7 @@ test.each([
   expect(backoffMs(failures, 1)).toBe(most);
 });
 
-test("the wait is random unless somebody says otherwise", () => {
+test("waits differ with the random number", () => {
   const waits = Array.from({ length: 50 }, () => backoffMs(10, Math.random()));
   expect(new Set(waits).size).toBeGreaterThan(40);
   for (const wait of waits) expect(wait).toSatisfy((ms: number) => ms >= 0 && ms < 15_000);

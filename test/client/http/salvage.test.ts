@@ -61,7 +61,7 @@ test.each([
   expect(readId(text)).toBe(id);
 });
 
-test("it is told whether the reply says no, also where it is cut, and what credits are left", () => {
+test("also of a cut reply, it is known whether the start was refused and how many credits are left", () => {
   const { started, saysNo } = readStartReply(`{"success":false,"remaining_credits":41,"data":{"id":"${id}","mo`);
   expect([started?.remaining_credits, saysNo]).toEqual([41, true]);
 });

@@ -102,7 +102,7 @@ describe("an attempt that runs, and whose process has ended", () => {
   const choiceFor = async (parts: Partial<WantedGeneration>, intent: IntentParts = {}) =>
     summaryOf(await choose(wanted(parts), journalOf(intent, [running])));
 
-  test("stops a line that takes nothing from the file any more, and one that took nothing before", async () => {
+  test("stops a command that no longer uses vidgen.json, and one that did not use it before", async () => {
     expect(await choiceFor({ untyped: undefined })).toBe("exit 2");
     expect(await choiceFor({}, { untyped: undefined })).toBe("exit 2");
   });
@@ -116,7 +116,7 @@ describe("an attempt that runs, and whose process has ended", () => {
     expect(await choiceFor({ parent: id })).toBe("new");
   });
 
-  test("stops one that differs in the place too, if that came from the file", async () => {
+  test("stops a command that differs in the output path too, if that came from the file", async () => {
     expect(await choiceFor({ outputPath: "other.mp4", untyped: ["model", "output"] })).toBe("exit 2");
     expect(
       await choiceFor({ request: { prompt: "a fox", model: "veo-3.1" }, outputPath: "clips/", untyped: ["output"] }),
@@ -135,7 +135,7 @@ describe("an attempt that runs, and whose process has ended", () => {
     });
   });
 
-  test("stops -n, of which it is one, and not another number of generations", async () => {
+  test("stops -n with the same number of generations, and not with another number", async () => {
     const intent = { run: "r", position: 2, count: 2 };
     const { request, ...line } = wanted();
     const run = await chooseRun({ ...line, requests: [request, request] }, journalOf(intent, [running]));

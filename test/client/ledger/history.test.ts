@@ -15,7 +15,7 @@ test.each([
   expect(typicalMs([...entries("veo-3.1", ...times), ...entries("ray-3", 7, 7)], of)).toBe(median);
 });
 
-test("previews tell nothing of real videos, and time in which nothing ran does not count", () => {
+test("the typical time ignores previews, and the time in which nothing ran", () => {
   const previews = entries("veo-3.1", 30, 35, 40).map((entry) => ({ ...entry, is_preview: true }));
   const paused = entries("veo-3.1", 900, 900, 900, 900).map((entry) => ({ ...entry, is_preview: true, paused: true }));
   const real = entries("veo-3.1", 200, 200, 200, 200).map((entry) => ({ ...entry, is_preview: false }));

@@ -98,7 +98,7 @@ test("is newest first, and empty where there is none", async () => {
   expect((await readEntries(journal)).map(({ attempt }) => attempt)).toEqual(["c", "b", "a"]);
 });
 
-test("a line that a crash has torn hides neither those before nor those after it", async () => {
+test("a line that was cut by a crash hides neither the lines before it nor those after it", async () => {
   const journal = newJournal();
   await journal.append(intent("a"));
   appendFileSync(journal.path, '{"at":"2026-06-01T00:00:00.000Z","kind":"intent","attempt":"torn","requ');
@@ -159,7 +159,7 @@ test.each(["refused", "unknown", "newer version's word"])(
   },
 );
 
-test("a key, or the name of an attempt, that equals the id of another attempt's generation is not mixed up with it", async () => {
+test("a key or an attempt that equals the id of another generation is not mixed up with it", async () => {
   const journal = newJournal();
   for (const line of [{ ...intent("1001"), key: "1001" }, intent("second")]) await journal.append(line as JournalLine);
   await journal.append({ kind: "accepted", attempt: "second", id: "1001" });
@@ -194,7 +194,7 @@ test("an id is found where it lies across two parts of the file that are read on
   expect(await findById(journal, uuid)).toMatchObject([{ attempt: "a", id: uuid }]);
 });
 
-test("what is JSON but no line of ours is passed over, whatever it says", async () => {
+test("JSON that is not a line of the journal is skipped, whatever it contains", async () => {
   const journal = newJournal();
   await journal.append(intent("a"));
   const at = "2026-06-01T00:00:00.000Z";
@@ -265,14 +265,14 @@ test.skipIf(lacks("named pipes in folders")).each(specialFiles)(
   },
 );
 
-test("many append at once, and no line is lost or mixed", async () => {
+test("when many processes append at once, no line is lost or mixed with another", async () => {
   const journal = newJournal();
   const attempts = Array.from({ length: 100 }, (_, i) => `attempt-${i}`);
   await Promise.all(attempts.map((attempt) => journal.append(intent(attempt))));
   expect(new Set((await readEntries(journal)).map(({ attempt }) => attempt))).toEqual(new Set(attempts));
 });
 
-test("a long journal is read from its end, as far as it is wanted, also across lines that are longer than a part", async () => {
+test("a long journal is read from its end, no further than needed, also across lines that are longer than a chunk", async () => {
   const journal = newJournal();
   const prompts = ["ä".repeat(300_000), "🦊".repeat(400_000), "x", "ö".repeat(1_500_000), "y"];
   const attempts = prompts.map((prompt, i) => ({ ...intent(`a${i}`), request: { prompt, model: "m" } }));
@@ -289,7 +289,7 @@ test("a long journal is read from its end, as far as it is wanted, also across l
   expect(newest).toEqual(["a4", "a3", "a2"]);
 });
 
-describe("what a start looks at", () => {
+describe("the entries that a start reads", () => {
   const day = 86_400_000;
   const line = (ageMs: number, text: JournalLine) =>
     `${JSON.stringify({ at: new Date(now.getTime() - ageMs).toISOString(), ...text })}\n`;
@@ -317,7 +317,7 @@ describe("what a start looks at", () => {
   const unfinished = async (journal: Journal, date = now) =>
     names(await journal.lock((lock) => readCandidates(journal, date, lock))).filter((name) => !name.startsWith("old-"));
 
-  test("is of the last 24 hours, or unfinished however old; and the next start reads no further back", async () => {
+  test("are those of the last 24 hours, and older unfinished ones, for which the next start need not read further back", async () => {
     const journal = await openLongJournal();
     expect(await unfinished(journal)).toEqual(wanted);
     const { size } = statSync(journal.path);
@@ -333,7 +333,7 @@ describe("what a start looks at", () => {
     expect(await unfinished(journal)).toEqual(wanted.slice(0, 1));
   });
 
-  test("copies again what is still unfinished once much was added, and no more than that", async () => {
+  test("are copied again if they are unfinished and the journal has grown a lot", async () => {
     const journal = await openLongJournal();
     await unfinished(journal);
     await journal.append({ kind: "dismissed", attempt: "sending" });
@@ -351,7 +351,7 @@ describe("what a start looks at", () => {
     }
   });
 
-  test.each(["edited", "forgotten"])("a copy does not count once the journal was %s", async (how) => {
+  test.each(["edited", "forgotten"])("are not read from the copy once the journal was %s", async (how) => {
     const journal = await openLongJournal();
     await unfinished(journal);
     if (how === "edited")
@@ -361,7 +361,7 @@ describe("what a start looks at", () => {
   });
 });
 
-test("a forgotten attempt leaves no word of it, and nothing else changes", async () => {
+test("a forgotten attempt is removed completely, and nothing else changes", async () => {
   const journal = newJournal();
   const lines: JournalLine[] = [
     intent("a"),
@@ -381,7 +381,7 @@ test("a forgotten attempt leaves no word of it, and nothing else changes", async
   expect((await readEntries(journal)).map(({ attempt }) => attempt)).toEqual(["c", "b"]);
 });
 
-test("looking and writing are one step: what two do under the lock never overlaps", async () => {
+test("two processes that read and write under the lock never overlap", async () => {
   const journal = newJournal();
   const log: string[] = [];
   const work = (name: string) =>

@@ -35,7 +35,7 @@ test.each([
   }
 });
 
-test("a line may be longer than what is read at a time", async () => {
+test("a line may be longer than a chunk of the file", async () => {
   const long = "fox ".repeat(100_000);
   expect((await read(`a\n${long}\nb\n`)).map(({ text }) => text)).toEqual(["a", long, "b"]);
 });

@@ -36,7 +36,7 @@ test("a price is what the service has stated for the same model, length, resolut
     expect(prices.get(kindOfRequest({ ...wan, ...other }))).toBeUndefined();
 });
 
-test("a fall of the balance is no price, even if it comes twice, nor is a price of another account's", () => {
+test("a drop of the balance is not a price, even if it happens twice, and neither is a price of another account", () => {
   const entries = starts(
     { remaining_credits: 960 },
     { remaining_credits: 980 },
@@ -47,7 +47,7 @@ test("a fall of the balance is no price, even if it comes twice, nor is a price 
   expect(readPrices(entries, "mine").size).toBe(0);
 });
 
-test("the balance is that of the account's newest start that told it, and lasts an hour", () => {
+test("the balance is that of the account's newest start with a balance, and is valid for an hour", () => {
   const entries = starts({}, { remaining_credits: 5, account: "other" }, { remaining_credits: 90 });
 
   const balance = readBalance(entries, "mine");

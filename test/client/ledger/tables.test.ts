@@ -90,7 +90,7 @@ describe("table 2: what a start does about an earlier attempt", () => {
   });
 });
 
-describe("the place of the same run", () => {
+describe("the output path of the same run", () => {
   const entry = { place: "Fox.mp4", path: "/clips/Fox.mp4" };
 
   test.each<[string, { outputPath: string | undefined; path?: string; foldsCase?: boolean }, boolean]>([
@@ -105,7 +105,7 @@ describe("the place of the same run", () => {
     expect(isSameOutput(entry, { outputPath, fullPath })).toBe(isSame);
   });
 
-  test("two that have no path are not the same for that", () => {
+  test("two runs without an output path are not the same for that reason", () => {
     expect(isSameOutput({ place: "-" }, { outputPath: undefined, fullPath: undefined })).toBe(false);
     expect(isSameOutput({}, { outputPath: "-", fullPath: undefined })).toBe(false);
   });

@@ -34,7 +34,7 @@ test.skipIf(lacks("symbolic links"))("a link to an image is read", async () => {
   expect(await readImages([`${file}.link`])).toEqual(await readImages([file]));
 });
 
-test("addresses stay as they are, in their places", async () => {
+test("URLs are unchanged and keep their order", async () => {
   const file = write("between.png", aPng(1, 1));
   const [first, last] = ["HTTPS://x.example/a.png?token=1", "data:image/png;base64,AAAA"];
   const notes: string[] = [];
@@ -54,7 +54,7 @@ test("the note names the files and says how much is sent", async () => {
   ]);
 });
 
-test("20 MB in all are sent, and not a byte more", async () => {
+test("20 MB in total are sent, and one byte more is refused", async () => {
   const [half, more] = [write("half.png", aPng(1, 1), 10_000_000), write("more.png", aPng(1, 1), 10_000_001)];
   expect(await readImages([half, half])).toHaveLength(2);
   await expect(readImages([half, more])).rejects.toMatchObject({

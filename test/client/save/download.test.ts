@@ -105,14 +105,14 @@ test("a whole video is saved, byte for byte, with one request", async () => {
   expect(notes).toEqual([]);
 });
 
-test("the media address gets no key, and does the redirecting through us", async () => {
+test("the media URL gets no API key, and redirects are followed by the client itself", async () => {
   const { requests } = await run([redirect("https://cdn.example/fox.mp4"), whole()]);
   for (const { init } of requests) {
     expect([...new Headers(init.headers).keys()]).toEqual(["accept-encoding"]);
   }
 });
 
-test("progress tells how much has come, and of how much", async () => {
+test("progress has the bytes so far and the total", async () => {
   const told: unknown[] = [];
   await run([whole()], { onProgress: (...amounts) => told.push(amounts) });
   expect(told.at(-1)).toEqual([video.length, video.length]);
@@ -151,12 +151,12 @@ test.each([
   expect(new Headers(requests[1]?.init.headers).has("Range")).toBe(false);
 });
 
-test("a last box that goes on to the end is no oddity where the length is known", async () => {
+test("a last box that extends to the end of the file is normal if the length is known", async () => {
   const { outcome, requests } = await run([announced([...openEnded])]);
   expect([outcome, requests.length]).toEqual(["saved", 1]);
 });
 
-test("what an earlier, longer answer left is gone", async () => {
+test("the rest of an earlier, longer reply is removed", async () => {
   const page = () => new Response("<!doctype html>".repeat(100));
   const { content } = await run([page, whole()]);
   expect(content).toEqual(video);
@@ -172,7 +172,7 @@ test.each([
   expect(requests.map(({ at }) => at)).toEqual([0, ms]);
 });
 
-test("a page in the video's place is never saved: after ten tries it is given up", async () => {
+test("an HTML page instead of the video is never saved: the download fails after ten attempts", async () => {
   const { outcome, requests, notes } = await run([() => new Response("<html>")]);
   expect(outcome).toMatchObject({
     code: "output",
@@ -210,7 +210,7 @@ test.each<[string, Answer, string]>([
 
 /** Its mdat goes on to the end, and there is no moov yet. */
 const growing = [...video.slice(0, 16), 0, 0, 0, 0, ...new TextEncoder().encode("mdat")];
-test("a file that still grows is waited for, and its end is what is saved", async () => {
+test("a file that still grows is waited for, and is saved when it is whole", async () => {
   const answers = [announced(growing), announced([...growing, 1]), announced([...growing, 1, 2]), whole()];
   const { outcome, content } = await run(answers);
   expect([outcome, content]).toEqual(["saved", video]);
@@ -244,7 +244,7 @@ test.each<[string, Answer]>([
   expect(requests).toHaveLength(10);
 });
 
-test("a fragmented .mp4 whose length nobody said is saved when a second download is identical", async () => {
+test("a fragmented .mp4 of unknown length is saved when a second download is identical", async () => {
   const moof = [0, 0, 0, 8, ...new TextEncoder().encode("moof")];
   const bytes = Uint8Array.from([...video, ...moof]);
   const chunked: Answer = () => new Response(bytes.slice());
@@ -256,7 +256,7 @@ test("a fragmented .mp4 whose length nobody said is saved when a second download
   );
 });
 
-test("a proxy that refuses is asked once: it may lock the account of who asks again", async () => {
+test("a proxy that refuses is asked once: it may lock the account after several attempts", async () => {
   const reason = "the proxy requires a user name and password: HTTPS_PROXY=http://user:password@host:port (HTTP 407)";
   const { outcome, requests } = await run([
     () => Promise.reject(Object.assign(new Error(reason), { code: "ERR_PROXY_REFUSED" })),
@@ -265,7 +265,7 @@ test("a proxy that refuses is asked once: it may lock the account of who asks ag
   expect(requests).toHaveLength(1);
 });
 
-test("trouble that does not end is given up after ten tries and at most two minutes of waiting", async () => {
+test("an outage ends the download after ten attempts and at most two minutes of waiting", async () => {
   const { outcome, requests, clock } = await run([status(502)]);
   expect(outcome).toMatchObject({ exit: 9, message: "Could not download the video: HTTP 502." });
   expect(requests).toHaveLength(10);
@@ -289,7 +289,7 @@ test("an address that does not answer is given up after 30 s and asked again", a
   expect(requests[1]?.at).toSatisfy((at: number) => at >= 30_000 && at <= 31_000);
 });
 
-test("a slow body is not a stalled one", async () => {
+test("a slow body does not count as stalled", async () => {
   const slow: Answer = (signal, clock) => {
     const left = [...video].map((byte) => Uint8Array.of(byte));
     const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
@@ -360,7 +360,7 @@ test.each([
   expect(over.outcome).toMatchObject({ code: "pending", exit: 5, message });
 });
 
-test("an address may expire each time that there was progress, and has a minute again", async () => {
+test("a URL may expire again after each progress, and the minute for a new one starts again", async () => {
   const late = (answer: Answer): Answer => {
     return (signal, clock) => clock.sleep(25_000, signal).then(() => answer(signal, clock));
   };
@@ -374,7 +374,7 @@ test("an address may expire each time that there was progress, and has a minute 
   expect(freshUrls).toBe(5);
 });
 
-test("a download that starts again and again and gets no further makes no progress", async () => {
+test("a download that starts again and again without getting further fails", async () => {
   const big = tinyMp4("x".repeat(1_200_000));
   const cuts = Array.from({ length: 99 }, () => cutAfter(1_100_000, big));
   const { outcome, requests } = await run([...cuts, whole()]);
@@ -382,14 +382,14 @@ test("a download that starts again and again and gets no further makes no progre
   expect(requests).toHaveLength(10);
 });
 
-test("an address that expires on the tenth try does not keep it going for ever", async () => {
+test("a URL that expires at the tenth attempt does not make the download run forever", async () => {
   const answers = [...Array.from({ length: 9 }, () => status(500)), status(403), status(500)];
   const { outcome, requests } = await run(answers);
   expect(outcome).toMatchObject({ code: "output", message: "Could not download the video: HTTP 500." });
   expect(requests).toHaveLength(11);
 });
 
-test("when no fresh address comes, the video cannot be saved: it says why", async () => {
+test("if no new URL arrives, the video cannot be saved, and the error says why", async () => {
   const error = new VidgenError("auth", "The service rejected the API key.");
   const { outcome } = await run([status(403)], { renewUrl: () => Promise.reject(error) });
   expect(outcome).toMatchObject({ code: "output", message: expect.stringContaining("rejected the API key") });
@@ -430,7 +430,7 @@ test.each([
   expect(requests).toHaveLength(1);
 });
 
-test("a redirect to what is no address is refused", async () => {
+test("a redirect to an invalid URL is refused", async () => {
   const { outcome } = await run([redirect("https://"), whole()]);
   expect(outcome).toMatchObject({ code: "output", message: "The video URL redirects to an invalid URL." });
 });
@@ -460,7 +460,7 @@ test.each([
   expect(clock.now()).toBe(1_000);
 });
 
-test("Ctrl-C during the last try is Ctrl-C, and no failed download", async () => {
+test("Ctrl-C during the last attempt is reported as Ctrl-C, not as a failed download", async () => {
   const controller = new AbortController();
   const reason = new VidgenError("interrupted", "Interrupted.");
   const breaking: Answer = () => {
@@ -471,13 +471,13 @@ test("Ctrl-C during the last try is Ctrl-C, and no failed download", async () =>
   expect((await run(answers, { signal: controller.signal })).outcome).toBe(reason);
 });
 
-test("a signal that is aborted already ends it with its own reason", async () => {
+test("a signal that is already aborted ends the download with its own reason", async () => {
   const reason = new VidgenError("interrupted", "Interrupted.");
   const refuse: Answer = (signal) => Promise.reject(signal.reason);
   expect((await run([refuse], { signal: AbortSignal.abort(reason) })).outcome).toBe(reason);
 });
 
-test("a file that cannot be written is an error at once: fetching again does not mend it", async () => {
+test("a file that cannot be written is an error at once: fetching it again would not help", async () => {
   const file = await open(devNull, "r");
   await file.close();
   let requests = 0;

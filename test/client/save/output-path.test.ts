@@ -47,7 +47,7 @@ test.each([
   expect(left.filter((entry) => entry.isFile()).map((entry) => entry.name)).toEqual([name.replace(/.*\//, "")]);
 });
 
-test("{n} is the first number that is free, one whose video is on its way included", async () => {
+test("{n} is the first free number; that of a video which is still being generated is not free", async () => {
   const folder = makeFolder();
   await writeFile(join(folder, "fox-1.mp4"), "precious");
   await mkdir(join(folder, "fox-3.mp4"));
@@ -60,7 +60,7 @@ test("{n} is the first number that is free, one whose video is on its way includ
   expect(await save(folder, "fox-{n}.mp4", { first: 9 })).toBe("fox-9.mp4");
 });
 
-test("several that look for a number at once each get their own", async () => {
+test("several processes that choose a number at once each get their own", async () => {
   const folder = makeFolder();
   const names = await Promise.all(Array.from({ length: 40 }, () => save(folder, "{n}.mp4")));
   expect(new Set(names).size).toBe(40);
@@ -99,7 +99,7 @@ test("a file that exists is refused before anything is paid for", async () => {
   await expect(save(folder, "{slug}.mp4")).rejects.toMatchObject({ exit: 9, message: expect.stringMatching(/exists/) });
 });
 
-test("a folder that the template itself names has to be there", async () => {
+test("a folder that the template itself names must exist", async () => {
   const folder = makeFolder();
   for (const template of ["none/{slug}.mp4", "none/{id}.mp4", "none/{n}.mp4"])
     await expect(save(folder, template)).rejects.toMatchObject({ exit: 9, message: /folder does not exist/ });
@@ -172,7 +172,7 @@ test.each(["con", "aux: a fox", "NUL. A fox", `${"a".repeat(47)}.b`, "..", "COM1
   },
 );
 
-test.each(["fox.mp4", "clips/{id}.mp4", "{model}/{id}", "a{b.mp4", "}{", "-", "."])("%s is taken", (place) => {
+test.each(["fox.mp4", "clips/{id}.mp4", "{model}/{id}", "a{b.mp4", "}{", "-", "."])("%s is accepted", (place) => {
   expect(() => checkTemplate(place)).not.toThrow();
 });
 

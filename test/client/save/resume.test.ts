@@ -121,7 +121,7 @@ describe("a download that broke off", () => {
     expect(versions).toEqual([{}, { etag, total }]);
   });
 
-  test("and is odd is kept only when it comes in one piece", async () => {
+  test("starts again if the file looks odd, until it comes in one piece", async () => {
     // Its first box is none that an .mp4 begins with.
     const odd = tinyMp4("odd".repeat(9)).fill(0x78, 4, 5).fill(255, 16, 24);
     const answer = (from: number, headers: Record<string, string>) => () =>
@@ -133,7 +133,7 @@ describe("a download that broke off", () => {
     expect(asked.map(([range]) => range)).toEqual([null, "bytes=20-", null, null, "bytes=20-", null]);
   });
 
-  test("is tied to the version whose bytes it holds, however often that changes", async () => {
+  test("resumes only the version that its bytes belong to, however often that changes", async () => {
     const { asked, versions } = await run([cut(20), cut(15, { "Content-Length": length }), cut(10), rest]);
     expect(asked.map(([range]) => range)).toEqual([null, "bytes=20-", null, "bytes=10-"]);
     expect(versions).toEqual([{ etag, total }, { total }, { etag, total }]);
@@ -157,19 +157,19 @@ describe("a download that broke off", () => {
   });
 });
 
-describe("what an earlier run has left", () => {
-  test("is gone on with by its ETag", async () => {
+describe("the partial file of an earlier run", () => {
+  test("is resumed by its ETag", async () => {
     expect((await run([rest], { bytes: video.slice(0, 30), version: { etag } })).asked).toEqual([["bytes=30-", etag]]);
   });
 
-  test("is all there is to it when it is whole", async () => {
+  test("is the whole video if the service has no more bytes", async () => {
     const complete = () => new Response(null, { status: 416, headers: { "Content-Range": `bytes */${video.length}` } });
     expect((await run([complete], { bytes: video, version: { etag, total } })).asked).toEqual([
       [`bytes=${video.length}-`, etag],
     ]);
   });
 
-  test("is fetched again when nobody knows what it is", async () => {
+  test("is fetched again when its version is unknown", async () => {
     expect((await run([whole], { bytes: other.slice(0, 30) })).asked).toEqual([[null, null]]);
   });
 

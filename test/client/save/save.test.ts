@@ -45,8 +45,8 @@ function partLines(world: World) {
   return linesOf(world).filter(({ kind }) => kind === "part");
 }
 
-describe("what a partial file holds", () => {
-  test("is written down each time a body begins, also when nothing tells its version", async () => {
+describe("the record of a partial file", () => {
+  test("is written each time a body begins, even if its version is unknown", async () => {
     const total = video.length;
     const { world, ranges, file, save } = await completed(
       cut({ ETag: '"one"' }),
@@ -112,7 +112,7 @@ describe.skipIf(lacks("removal of open files")).each([
     expect(await save()).toMatchObject({ code: 0, stdout: `${file}\n` });
   });
 
-  test("is no success either where it comes at the last moment", async () => {
+  test("is not a success either if it appears at the last moment", async () => {
     const { world, file, save } = await completed(() => new Response(Uint8Array.from(video)));
     const { disk } = world.io;
     const late = (call: typeof disk.link) => async (from: string, to: string) => {

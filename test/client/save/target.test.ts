@@ -143,7 +143,7 @@ test.skipIf(lacks("symbolic links"))("a link that leads nowhere is not written o
   await expect(claim(join(folder, "fox.mp4"))).rejects.toMatchObject({ exit: 9, message: /exists/ });
 });
 
-test("a place that a live process has is not claimed, whatever the attempt, and is free once that releases it", async () => {
+test("a path that a live process uses is not claimed, whatever the attempt, and is free once it is released", async () => {
   const output = join(makeFolder(), "fox.mp4");
   const { claim } = createTargets(undefined, systemMachine);
   const first = await claim(output, { attempt });
@@ -211,7 +211,7 @@ test.each([
   expect(await readdir(folder)).toEqual(["file"]);
 });
 
-test("a folder that is not there is not made for a file, but how to is said", async () => {
+test("a missing folder is not created for a file, but the error says how to create it", async () => {
   const folder = makeFolder();
   await expect(claim(join(folder, "new/fox.mp4"))).rejects.toMatchObject({
     hint: `Create it first (${lacks("sh") ? "mkdir" : "mkdir -p"} ${join(folder, "new")}), or end -o with / to have it created.`,
@@ -329,7 +329,7 @@ test("a video is saved, and its folder is synced, also where its .part cannot be
   expect(opened.at(-1)).toBe(folder);
 });
 
-test("a .part that cannot be removed is left there: that is no reason to fail", async () => {
+test("a .part file that cannot be removed is not an error", async () => {
   const folder = makeFolder();
   const refuse = () => Promise.reject(Object.assign(new Error("EPERM: not permitted"), { code: "EPERM" }));
   const disk = { ...systemMachine.disk, rm: refuse };
@@ -344,7 +344,7 @@ test("a long prompt ends at a word", () => {
   expect(name).toBe("a-red-fox-runs-through-the-snow-at-dusk-while-1b4e28ba.mp4");
 });
 
-test("to ask whether another process has a place makes no folder", async () => {
+test("checking whether another process uses a path creates no folder", async () => {
   const folder = makeFolder();
   const targets = createTargets(undefined, systemMachine);
   for (const place of ["new/", "{slug}/fox.mp4", "{slug}/{id}.mp4"])
@@ -352,7 +352,7 @@ test("to ask whether another process has a place makes no folder", async () => {
   expect(await namesIn(folder)).toEqual([]);
 });
 
-test("a place that cannot be looked at is an error about the file, not a bug", async () => {
+test("a path that cannot be checked is an error about the file, not a bug", async () => {
   const folder = makeFolder();
   const readdir = async () => Promise.reject(Object.assign(new Error("too many"), { code: "EMFILE" }));
   const disk: Disk = { ...systemMachine.disk, readdir };

@@ -51,7 +51,7 @@ test.each([
   }
 });
 
-test("of an array in JSON each element has the line on which it begins", async () => {
+test("each element of a JSON array has the line on which it begins", async () => {
   const text =
     '[\n  {\n    "prompt": "a }] \\" fox"\n  }, { "prompt": "b" },\n  7,\n\n  [{"prompt": "c"}], { "duration": "x" }\n]\n';
   expect(await faultsOf(readFile("shots.json", text))).toEqual([
@@ -120,7 +120,7 @@ test.skipIf(lacks("devices in folders"))("a device that never ends is too large"
   await expect(readRows("/dev/zero", { ...flags, format: "txt" }, io)).rejects.toThrow("larger than 256 MB");
 });
 
-test("a file that is not text is told once, with the first such line and what to do", async () => {
+test("a file that is not text is reported once, with the first line that is not and what to do", async () => {
   const ansi = Buffer.from("prompt\na fox\nein F\xf6hn\n\xe9t\xe9\n", "latin1");
   await expect(readFile("shots.csv", ansi)).rejects.toMatchObject({
     code: "usage",

@@ -35,7 +35,7 @@ test("several images are counted and recorded in their order", async () => {
   expect((await rows[0]?.load())?.imageUrls).toEqual([imageUrl[0], expect.stringMatching(/^data:image\/png/)]);
 });
 
-test("an image that cannot be used is a fault with its line, and one of -i is told once", async () => {
+test("an image that cannot be used is a fault with its line, and one of -i is reported once", async () => {
   const folder = makeFolder();
   const faults = await faultsOf(
     read(`prompt,image_url\na,${folder}\nb,\nc,\nd,https://\n`, { images: { imageUrl: ["no.png"] } }),

@@ -31,7 +31,7 @@ test("each column has its field, however it is spelled", async () => {
     expect(await requestsOf(`${header}\n${cells}\n`)).toEqual([sent]);
 });
 
-test("a row of JSONL has its values as they are, and a list of images", async () => {
+test("a row of JSONL keeps the types of its values, and can have a list of images", async () => {
   const row = { prompt: "a fox", model: "kling-1.6-elements", imageUrl: [address, `${address}?key=1`], duration: 8 };
   const set = { seed: "5", a: null, "b=c": { d: [1] } };
   const { rows } = await read(JSON.stringify({ ...row, set, id: 7, meta: { x: 1 } }), { format: "jsonl" });
@@ -81,7 +81,7 @@ test("an image of the flags that --set replaces is noted", async () => {
   expect(notes).toEqual(["--image is not sent: the field image_url says what the source image is."]);
 });
 
-test("every fault of the file is told, with line and column", async () => {
+test("every fault of the file is reported, with line and column", async () => {
   const text = [
     "id,prompt,aspect_ratio,duration,model,imageUrl,callback_url,set.prompt,set.model",
     "fox,a fox,tall,-1,,,nowhere,,",
@@ -102,7 +102,7 @@ test("every fault of the file is told, with line and column", async () => {
   ]);
 });
 
-test("what is wrong with a flag is told once, and names the flag", async () => {
+test("a fault in a flag is reported once, with the name of the flag", async () => {
   const texts = { model: "wan-2.5", aspectRatio: "tall", duration: "" };
   const flags = { texts, output: "-", images: { imageUrl: ["https://"] }, each: ["resolution=720p, "] };
   expect(await faultsOf(read("prompt\na\nb\n", flags))).toEqual([
@@ -134,7 +134,7 @@ test.each([
   expect(await faultsOf(read(`id,prompt\n${id},a\n`))).toEqual([`line 2, column 1 (id): ${fault}`]);
 });
 
-test("a column that is nearly a known one is told beside the faults that it makes", async () => {
+test("a column that is nearly a known one is reported with the faults that it causes", async () => {
   const fault = "nothing uses the column promt; did you mean prompt? Rename it, or add --ignore-columns promt";
   expect(await faultsOf(read('{"promt":"a fox"}\n', { format: "jsonl" }))).toEqual([
     "there is neither a column prompt nor --prompt; the columns are promt",
@@ -146,7 +146,7 @@ test("a column that is nearly a known one is told beside the faults that it make
   ]);
 });
 
-test("a place with the extension of another format gets one note", async () => {
+test("output paths with the extension of another format get one note", async () => {
   const { notes } = await read("id,prompt\na,a fox\nb,an owl\n", { output: "{id}.webm" });
   expect(notes).toEqual(["Videos are .mp4 files, and vidgen does not convert them: a.webm has another extension."]);
 });
@@ -225,7 +225,7 @@ test("each other column that nothing uses is named, and one that a template uses
   ]);
 });
 
-test("also a column that vidgen knows is not read where it is to be ignored", async () => {
+test("--ignore-columns also ignores a column that vidgen knows", async () => {
   const options = { ignoreColumns: ["reference", "Duration"] };
   expect(await requestsOf("prompt,reference,duration\na,T-17,long\n", options)).toEqual([
     { prompt: "a", model: "wan-2.5" },

@@ -64,7 +64,7 @@ test.each([
   expect(faults).toContainEqual(expect.stringContaining(fault));
 });
 
-test("what is wrong with an output is told with its column", async () => {
+test("a fault in an output path is reported with its column", async () => {
   expect(await faultsOf(read("prompt,output\na,{x}\nb,-\nc,y.mp4\nd,./y.mp4\n", {}))).toEqual([
     expect.stringMatching(/^line 2, column 2 \(output\): has an unknown placeholder \{x\}\. /),
     "line 3, column 2 (output): must be a file or a folder: stdout can take only one video",
@@ -121,7 +121,7 @@ test("a row on Windows names no path on another machine, and no device: a flag m
   expect(kept).toHaveLength(1);
 });
 
-test("nothing that a cell holds makes the path leave its folder", async () => {
+test("no value of a cell makes the path leave its folder", async () => {
   const unit = fc.constantFrom(
     ".",
     "..",
