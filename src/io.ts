@@ -145,7 +145,7 @@ export type Io = {
   home: string;
   /** The current folder; `undefined` if it was deleted. */
   cwd?: string | undefined;
-  /** The number of the user, where the system tells. */
+  /** The user id, on systems that have one. */
   uid?: number | undefined;
   /**
    * Like `fetch`, but rejects with a `RequestError`, which says whether the request was sent; any other error counts as sent. A POST gets a

@@ -39,7 +39,7 @@ export function checkStdin(
   if (io.stdin.isTTY) throw usage('The image "-" is read from stdin: pipe one in, or name a file.');
 }
 
-/** The typed images, with the one from stdin as a `data:` URL. Throws `usage` for one that is empty, too large, or no PNG, JPEG or WebP. */
+/** The typed images, with the image on stdin as a `data:` URL. Throws `usage` if stdin is empty, too large, or not a PNG, JPEG or WebP image. */
 export async function withStdinImage(
   images: Images,
   context: Context & { command: CommandUnknownOpts },

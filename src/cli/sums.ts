@@ -16,7 +16,7 @@ export function findListedPrice(entry: Entry): ListedPrice {
   return { credits };
 }
 
-/** Whether it failed before an engine of the local service got it: then it has a code, and nothing was charged. */
+/** Whether a generation of the local service failed before it was submitted to an engine: then it has a code, and nothing was charged. */
 export function isNotSubmitted({ status, code, cost, base_url }: Entry): boolean {
   return status === "failed" && code !== undefined && cost === undefined && isLocal({ base_url });
 }
@@ -31,7 +31,7 @@ export type Spent = {
   credits: number | null;
   /** In US dollars. */
   cost: number | null;
-  /** How many may have been charged with a cost that nobody has stated. */
+  /** The number of generations that may have been charged and whose cost no service has stated. */
   unknown: number;
 };
 
@@ -75,7 +75,7 @@ export function sumBy(entries: readonly Entry[], by: SumKey): (Spent & { key: st
   return sums.sort((a, b) => (b.credits ?? 0) - (a.credits ?? 0) || (b.cost ?? 0) - (a.cost ?? 0));
 }
 
-/** Attempts with one Idempotency-Key are one start: the one that has a generation counts, else the newest. */
+/** Attempts with the same Idempotency-Key are one start. Returns the attempt with a generation, else the newest. */
 export function distinctStarts(entries: readonly Entry[]): Entry[] {
   const starts = new Map<string, Entry>();
   for (const entry of entries) {

@@ -37,7 +37,7 @@ export async function explainUsage(error: unknown, { argv, program, io }: TypedC
   return known.with({ hint: dashHint(argv, { name, shell }) ?? (known.hint === undefined ? help : undefined) });
 }
 
-/** The line with a second dash for long flags with only one, as in `-local`; `undefined` if there is none. */
+/** The line with a second dash for long flags that have only one, as in `-local`; `undefined` if it has no such flag. */
 function withTwoDashes(argv: readonly string[], program: CommandUnknownOpts, shell: Shell): string | undefined {
   const commands = [program, ...program.commands, ...program.commands.flatMap((each) => each.commands)];
   const flags = new Set(["--help", ...commands.flatMap(({ options }) => options.map(({ long }) => long))]);

@@ -18,7 +18,7 @@ export type Local = {
   isPreview(model: string): boolean | undefined;
   /** Whether the service says that a model's videos are free previews. A model that is not served is free too, since its starts are refused. */
   isFree(model: string): boolean;
-  /** The names of the engines for a model, as far as they are known. */
+  /** The names of the known engines for a model. */
   enginesFor(model: string): readonly string[];
   /** Whether the service runs inside this process, so that its URLs end with the process. */
   isInProcess(): boolean;
@@ -95,7 +95,7 @@ export async function openLocal(options: LocalOptions, io: Io): Promise<Local> {
         return await send(url, init);
       } catch (error) {
         if (connection.isInProcess || init?.signal?.aborted || (await isAnswering(connection, io))) throw error;
-        // Does not replace such a `serve`, because this process would have only previews, and `serve` could not start again until this command ends.
+        // A `serve` is not replaced: this process would have only previews, and `serve` could not start again until this command ends.
         const isServe = connection.announcement?.is_command !== true;
         const mustNotReplace = isServe && connection.hasRealModels && engine.length === 0;
         const replacement = mustNotReplace ? await findRunning(io) : await attach();

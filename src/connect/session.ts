@@ -135,7 +135,7 @@ function findProtectedPaths(io: Io): string[] {
   ];
 }
 
-/** A generation is looked up at the service that started it, unless a flag names another one. */
+/** A generation is searched at the service that started it, unless a flag names another service. */
 function otherServiceHint(other: string, { local }: SessionOptions): string {
   const where = other === localBaseUrl ? "with --local" : `at ${other}`;
   return `It was started ${where}: leave out ${local ? "--local" : "--base-url"}.`;

@@ -68,7 +68,7 @@ export async function resolveBaseUrl(flag: string | undefined, io: SettingsIo, o
 /** A key, and the hint for the case that the service rejects it. */
 type FoundKey = { apiKey: string; keyHint: string };
 
-/** The key for a base URL: VIDGEN_API_KEY > the key saved for its origin. Throws `auth` if there is none. */
+/** The key for a base URL: VIDGEN_API_KEY > the key saved for its origin. Throws `auth` without a key. */
 export async function resolveApiKey(baseUrl: string, io: SettingsIo): Promise<FoundKey> {
   const { VIDGEN_API_KEY } = io.env;
   const variableHint = "It came from VIDGEN_API_KEY, which overrides a saved key: set a valid one, or unset it.";

@@ -15,7 +15,7 @@ export interface VidgenError extends Error {
   readonly requestId: string | undefined;
   /** Headers of the reply that help to find the cause, by lower-case name. */
   readonly headers: Readonly<Record<string, string>> | undefined;
-  /** The Idempotency-Key of a start that may have been charged; the journal has it too. Set only for `unknown`. */
+  /** The Idempotency-Key of a start that may have been charged, which is also in the journal. Set only for `unknown`. */
   readonly idempotencyKey: string | undefined;
 }
 

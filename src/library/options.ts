@@ -105,7 +105,7 @@ export type BatchOptions = CallOptions & {
   keepCredits?: number | undefined;
   /** The maximum cost of all runs of the batch in USD, at a service that reports it. */
   maxCost?: number | undefined;
-  /** Whether to stop starting rows after the first one that was refused or failed. */
+  /** Whether to start no more rows once a row was refused or failed. */
   failFast?: boolean | undefined;
 };
 

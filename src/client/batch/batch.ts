@@ -36,7 +36,7 @@ import { createWork, type WorkOptions } from "./work.ts";
 export type OpenBatchOptions = PlanOptions & {
   /** The path of the results file. */
   results: string;
-  /** `file` is the rows file as it was typed; "" or "-" where there is none. */
+  /** `file` is the rows file as it was typed; "-" for stdin, and "" for rows of a program. */
   source: Pick<RunLine, "file" | "total" | "shard">;
   overwrite?: boolean | undefined;
   /** Only plans the batch: takes no lease, and does not change the results file. */

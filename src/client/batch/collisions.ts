@@ -51,7 +51,7 @@ export async function checkOutputs(
   return checkedRows;
 }
 
-/** The existing file at a row's output path; `undefined` if there is none, or if its name depends on the id. */
+/** The existing file at a row's output path; `undefined` if no file exists there, or if its name depends on the id. */
 async function findOutput(
   outputPath: string,
   { record, state }: PlannedRow,

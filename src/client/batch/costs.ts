@@ -36,7 +36,7 @@ type KindCosts = {
   running: number;
 };
 
-/** What a reply says about the cost. Without a stated cost there is only the drop of the balance, which includes what other users spent. */
+/** What a reply says about the cost. Without a stated cost there is only the drop of the balance, which includes the spending of other users. */
 type StatedCost = Pick<Entry, "credits" | "balance_fell" | "remaining_credits">;
 
 export type Costs = ReturnType<typeof createCosts>;

@@ -161,7 +161,7 @@ export function recordedRequest({ redact }: Pick<Service, "redact">, request: St
   return redactValue(recordOf(request), redact);
 }
 
-/** The account's balance, if the journal has one that can be compared with the balance after a start. Never rejects. */
+/** The account's balance, if the journal has a balance that can be compared with the one after a start. Never rejects. */
 export async function findBalance(service: Service): Promise<number | undefined> {
   const balance = readBalance(await listRecent(service), service.account);
   return balance && isComparable(balance, service.io.date()) ? balance.credits : undefined;

@@ -117,7 +117,7 @@ export async function start(
   }
 }
 
-/** Dismisses earlier attempts with the same key, which are the same generation, unless a live process has them. Never rejects. */
+/** Dismisses earlier attempts with the same key, which are the same generation, unless a live process follows them. Never rejects. */
 async function dismissEarlier(service: Service, { attempt, key }: Intent): Promise<void> {
   try {
     for (const entry of await entriesOfKey(service, key)) {

@@ -53,7 +53,7 @@ export function redactValue<Value>(value: Value, redact: (text: string) => strin
   return JSON.parse(JSON.stringify(value, redactInner));
 }
 
-/** A secret as it is, percent-encoded, in base64, and in JSON. */
+/** A secret without encoding, percent-encoded, in base64, and in JSON. */
 function formsOf(secret: string): Form[] {
   const bytes = Buffer.from(secret);
   const encoded = [encodeURIComponent(secret), bytes.toString("base64"), bytes.toString("base64url")];

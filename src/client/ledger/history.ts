@@ -13,7 +13,7 @@ export type JournalLine =
   | FilmLine
   | RedoLine
   | IntentLine
-  /** `credits` is the stated cost. Without a stated cost, only the drop of the balance is known, which may include what others spent. */
+  /** `credits` is the stated cost. Without a stated cost, only the drop of the balance is known, which may include the spending of others. */
   | {
       kind: "accepted";
       attempt: string;

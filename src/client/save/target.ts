@@ -347,7 +347,7 @@ type TargetOptions = {
   overwrite: boolean;
   /** Throws `output` for a protected path. */
   check(path: string): Promise<void>;
-  /** The record of the partial file; `undefined` if there is none, or the journal cannot be read. */
+  /** The record of the partial file; `undefined` without a record, or if the journal cannot be read. */
   findLine(): Promise<PartState | undefined>;
   /** Writes the record; returns false if it cannot be written. Never rejects. */
   record(found: PartState): Promise<boolean>;

@@ -428,7 +428,7 @@ function claim(
   return state.options.store.claim(wanted, { except: [...notReadyIds, ...avoided], ids, limit });
 }
 
-/** Claims a generation that is not in the first list; if none is free, one that is not in the next list. */
+/** Claims a generation that is not in the first list; if no such generation is free, tries the next list. */
 async function claimFirst(state: QueueState, wanted: Wanted, lists: readonly string[][]): Promise<Claim | undefined> {
   for (const avoided of lists) {
     const [claimed] = await claim(state, wanted, { limit: 1, avoided });
