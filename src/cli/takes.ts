@@ -54,10 +54,9 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
   const newRequests = requests.filter((_, index) => run.positions[index]?.attempt === undefined);
   await confirmTakes(newRequests, takes, context).catch(throwUnsent);
   const { openSpending } = await import("../client/batch/spending.ts");
-  const limits = takes.budget;
   // What earlier processes spent in this run counts too.
   const isOfThisRun = (entry: Entry) => entry.run === run.name;
-  const spending = await openSpending(session.service, limits, { isOwn: isOfThisRun, signal: io.signal }).catch(
+  const spending = await openSpending(session.service, takes.budget, { isOwn: isOfThisRun, signal: io.signal }).catch(
     throwUnsent,
   );
   const follow = ({ attempt, document: extra, credits }: FollowedStart) =>
@@ -124,23 +123,12 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
   }
   if (unstartedCount > 0)
     output.note(`${unstartedCount} of ${requests.length} ${unstartedCount === 1 ? "was" : "were"} not started.`);
-  // The same command would stop at an unclear or lost attempt.
-  const isStopped = ({ error: { code } }: { error: VidgenError }) => code === "unknown" || code === "not_found";
   const endedOutcomes = await Promise.all(outcomes);
-  // The same command with --again would pay for all generations again. Without --again, it resumes this run, or an older run if this run has
-  // started nothing.
   const hasStarted = endedOutcomes.some(({ id }) => id !== undefined);
-  const sameCommand =
-    startOptions.earlier === "again" && hasStarted ? "the same command without --again" : "the same command";
-  const findNextSteps = (failed: readonly { error: VidgenError }[]) => {
-    const stopped = failed.find(isStopped);
-    if (stopped) return { next: stopped.error.next };
-    if (budgetError?.hint !== undefined) return { next: [] };
-    if (budgetError) return { hint: `Raise ${flagsOf(limits)}, then run ${sameCommand} to get the rest.`, next: [] };
-    const hint = `Run ${sameCommand} to get the rest: what is running or finished is not paid for again.`;
-    return { hint, next: output.sameLine() };
-  };
-  await endAll(endedOutcomes, output, findNextSteps);
+  const isAgain = startOptions.earlier === "again" && hasStarted;
+  await endAll(endedOutcomes, output, (failed) =>
+    findNextSteps(failed, { budget: takes.budget, budgetError, isAgain, output }),
+  );
 }
 
 type NextStepsOptions = {
