@@ -131,7 +131,7 @@ export function withProject(
   const notes =
     mentions === ""
       ? []
-      : [`From ${nearPath(project?.file ?? "")}: ${mentions}, ${count} reference image${count === 1 ? "" : "s"}.`];
+      : [`From ${displayPath(project?.file ?? "")}: ${mentions}, ${count} reference image${count === 1 ? "" : "s"}.`];
   const prompt = joinStyle(isRepeated ? texts.prompt : referenced.prompt, style);
   return { texts: { ...texts, prompt }, images: referenced.images, set, notes };
 }
