@@ -10,6 +10,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { createCertificate } from "./faults/certificate.ts";
 import { bin, spawnProcess, spawnVidgen } from "./faults/spawned.ts";
 import { makeFolder } from "./folder.ts";
+import { lacks } from "./needs.ts";
 import { realIo } from "./real-io.ts";
 import { createWorld } from "./vidgen.ts";
 
@@ -124,7 +125,7 @@ test("doctor tells of the proxy and of the certificate as they are", async () =>
   expect(unknown).toMatchObject({ code: 8 });
 });
 
-test.each([
+test.skipIf(lacks("HOME")).each([
   ["no HOME", () => ""],
   ["a HOME that cannot be written", (folder: string) => join(folder, "file")],
 ])("with %s --local makes nothing, and says how to give it a place", async (_, homeIn) => {

@@ -46,6 +46,7 @@ const isMissing = {
   ENOTDIR: isWindows,
   "control characters in names": isWindows,
   "file modes": isWindows,
+  HOME: isWindows,
   "named pipes in folders": isWindows,
   "names with a colon or a question mark": isWindows,
   "removal of open files": isWindows,
