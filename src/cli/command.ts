@@ -104,7 +104,7 @@ export function collectValues(value: string, earlier: string[] | undefined): str
   return [...(earlier ?? []), value];
 }
 
-/** `--timeout` and `--interval` in milliseconds; without `--interval` the service sets the pace. Throws `usage`. */
+/** `--timeout` and `--interval` in milliseconds; without `--interval`, polling uses its default intervals. Throws `usage`. */
 export function readTimes({ timeout, interval }: { timeout: string; interval?: string }) {
   const timeoutMs = readTime(timeout, "--timeout");
   const intervalMs = interval === undefined ? undefined : readTime(interval, "--interval");

@@ -37,8 +37,8 @@ export function dashHint(argv: readonly string[], { code, name, shell }: ParseFa
   const words = end === -1 ? argv : argv.slice(0, end);
   const dashedWord =
     words.find((word) => isDashedText(word) && !/^--[\w-]+=/.test(word)) ??
-    // A single word counts as a prompt if it has three letters: -quiet, but not the flags -qv. Without a command it does not, because generating
-    // it would cost money.
+    // A single word counts as a prompt if it has three letters: -quiet, but not the flags -qv. If no command was typed, it does not
+    // count, because the hint would be a paid `generate`.
     words.find((word) => name !== undefined && code === "commander.unknownOption" && /^-\p{L}{3}/u.test(word));
   if (dashedWord === undefined) return undefined;
   const otherWords = words.filter((word) => word !== dashedWord && word !== name);

@@ -131,7 +131,7 @@ async function describeChoice(
   const resend =
     choice.key === undefined
       ? ""
-      : " Only if the service says that it recognizes the key of that attempt, the request would be sent again with it: then it cannot be charged twice.";
+      : " The request would be sent again with the key of that attempt only if the service says that it recognizes this key: then it cannot be charged twice.";
   return describeRefusal(error, output, resend);
 }
 

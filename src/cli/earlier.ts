@@ -36,7 +36,7 @@ export async function findFrameSource(
 }
 
 /**
- * Finds the generation that "last" meant when the same command made its own attempt, which recorded it as `sourceId`. Throws `not_found` if the journal
+ * Finds the generation that "last" meant when the same command ran before: its attempt recorded that id, `sourceId`. Throws `not_found` if the journal
  * no longer has it.
  */
 export async function resolveLast(

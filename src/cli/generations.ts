@@ -31,7 +31,7 @@ export type Generations = {
   /** The newest running generation, else the newest one. Throws `not_found` without one. */
   findRunningOrLast(): Promise<LocatedGeneration>;
   /** The generations that run or must still be saved, the oldest first. */
-  findOpen(): Promise<LocatedGeneration[]>;
+  findUnfinished(): Promise<LocatedGeneration[]>;
 };
 
 /** The number of characters of an id that `list` shows at a terminal. Commands that change something accept no fewer. */
@@ -49,7 +49,7 @@ export function namesOf({ id = "", attempt }: Entry): readonly string[] {
   return [attempt, id];
 }
 
-/** The items with the typed text as a name, else those with a UUID that begins with it, if it has at least `least` characters. */
+/** The items with the typed text as a name, else those with a UUID that begins with it, if it has at least `minChars` characters. */
 export function findNamed<Item>(
   typed: string,
   items: readonly Item[],
@@ -80,9 +80,9 @@ export async function locateGenerations(
 ): Promise<Generations> {
   const hasServiceFlag = local || baseUrl !== undefined;
   const flagUrl = hasServiceFlag ? (await open()).service.baseUrl : undefined;
-  const isStartThere = (entry: Entry): entry is StartedEntry =>
+  const isStartedAtService = (entry: Entry): entry is StartedEntry =>
     isStarted(entry) && (flagUrl === undefined || entry.base_url === flagUrl);
-  const readStarted = async () => (await readEntries(journal)).filter(isStartThere);
+  const readStarted = async () => (await readEntries(journal)).filter(isStartedAtService);
   const locate = (entry: StartedEntry): LocatedGeneration => ({
     id: entry.id,
     entry,
@@ -95,7 +95,7 @@ export async function locateGenerations(
     const isRecent = ({ at }: Entry) => new Date(at).getTime() > since;
     const running: StartedEntry[] = [];
     for await (const part of scanEntries(journal)) {
-      running.push(...part.filter(isStartThere).filter(isRunning));
+      running.push(...part.filter(isStartedAtService).filter(isRunning));
       if (!part.some(isRecent) || (isOneEnough && running.length > 0)) break;
     }
     return distinct(running);
@@ -113,7 +113,7 @@ export async function locateGenerations(
     });
 
   async function findTyped(typed: string, { minChars }: { minChars: number }): Promise<LocatedGeneration> {
-    if (typed === lastWord) return locate(await findLast(journal, isStartThere));
+    if (typed === lastWord) return locate(await findLast(journal, isStartedAtService));
     startedEntries ??= readStarted().catch(() => []);
     const namesOf = ({ id }: StartedEntry) => [id];
     const matches = distinct(findNamed(typed, await startedEntries, { namesOf, minChars: 1 }));
@@ -139,9 +139,9 @@ export async function locateGenerations(
     },
     async findRunningOrLast() {
       const [newest] = await findAllRunning({ isOneEnough: true });
-      return locate(newest ?? (await findLast(journal, isStartThere)));
+      return locate(newest ?? (await findLast(journal, isStartedAtService)));
     },
-    findOpen: async () =>
+    findUnfinished: async () =>
       distinct((await readStarted()).filter(isUndelivered))
         .map(locate)
         .reverse(),

@@ -59,7 +59,8 @@ export async function askForInput(known: KnownInput, options: AskInputOptions, c
   const { local = false, dryRun, open = false } = options;
   const destination = { isLocal: local };
   await readAllImages(known.images);
-  // The prompt and the images are only asked for below. With an imageUrl from --set, the number of images is not checked (see `replacesSourceImages`).
+  // Checks the rest of the request now, with placeholders for the prompt and the images, which are asked for below. An imageUrl in --set skips the
+  // check of the number of images (see `replacesSourceImages`).
   const set = ["imageUrl=", ...known.set];
   const { model = defaultModel } = known.texts;
   buildRequest({ ...known, texts: { ...known.texts, model, prompt: "still to come" }, set }, destination);

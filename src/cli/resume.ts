@@ -55,7 +55,9 @@ function waitWords(ids: string[] | "--all", options: ResumeHintOptions): string[
 /** Adds the id, and the command to resume, to an error that came after a generation was paid for. */
 export function withResumeHint(error: unknown, id: string, options: ResumeHintOptions, io: ProgramIo): unknown {
   if (!(error instanceof VidgenError)) return error;
-  return withResume(error, id, options, io).with({ hint: isOver(error) ? undefined : resumeHint([id], options, io) });
+  return withResume(error, id, options, io).with({
+    hint: isFinalError(error) ? undefined : resumeHint([id], options, io),
+  });
 }
 
 /**
@@ -64,11 +66,11 @@ export function withResumeHint(error: unknown, id: string, options: ResumeHintOp
  */
 export function withResume(error: VidgenError, id: string, options: ResumeHintOptions, io: ProgramIo): VidgenError {
   const isLost = error.code === "not_found" && error.attempt !== undefined;
-  const next = isOver(error) && !isLost ? undefined : waitNext([id], options, io);
+  const next = isFinalError(error) && !isLost ? undefined : waitNext([id], options, io);
   return error.with({ id, next });
 }
 
 /** Whether an error means that there is nothing to resume. */
-export function isOver(error: VidgenError): boolean {
+export function isFinalError(error: VidgenError): boolean {
   return error.ended !== undefined || error.code === "not_found";
 }

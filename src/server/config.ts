@@ -11,7 +11,7 @@ import type { EngineOrigin } from "./store/generations.ts";
 const must = (what: string) => ({
   error: ({ input }: { input?: unknown }) => (input === undefined ? "is missing" : `must be ${what}`),
 });
-const text = (what = "a text that is not empty") => z.string(must(what)).min(1, must(what));
+const text = (what = "a non-empty string") => z.string(must(what)).min(1, must(what));
 const whole = (least: number, most: number) => {
   const what = must(`a whole number from ${least} to ${most}`);
   return z.int(what).min(least, what).max(most, what);
@@ -108,10 +108,10 @@ export function readConfig(file: string): ServeConfig {
   const value = parse(file);
   const { success, data, error } = configSchema.safeParse(value);
   if (!success) throw faultOf(error.issues, value, file);
-  const { $schema: _, engines: written, ...settings } = data;
+  const { $schema: _, engines: entries, ...settings } = data;
   const explain = createExplain(file, value, settings);
   try {
-    const engines = written.map((each, index) => readEngine(each, `engines[${index}]`, dirname(resolve(file))));
+    const engines = entries.map((each, index) => readEngine(each, `engines[${index}]`, dirname(resolve(file))));
     checkRepeats(engines);
     return { file, engines, options: optionsOf(settings, dirname(resolve(file))), settings, explain };
   } catch (error) {
@@ -121,18 +121,18 @@ export function readConfig(file: string): ServeConfig {
 }
 
 function parse(file: string): unknown {
-  let written: string;
+  let source: string;
   try {
-    written = String(toUtf8(readFileSync(file)));
+    source = String(toUtf8(readFileSync(file)));
   } catch (cause) {
     throw usage(`Cannot read ${file}: ${systemReason(cause)}.`);
   }
   try {
-    return JSON.parse(written);
+    return JSON.parse(source);
   } catch (error) {
     // The parser's message would repeat a part of the file.
     const [, position] = /position (\d+)/.exec(String(error)) ?? [];
-    const before = written.slice(0, Number(position)).split("\n");
+    const before = source.slice(0, Number(position)).split("\n");
     const where = position === undefined ? "" : ` at line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`;
     throw usage(`${file} is not JSON${where}.`, "JSON has no comments, and no comma before } or ].");
   }
@@ -246,6 +246,7 @@ function createExplain(file: string, value: unknown, settings: object) {
       isInFile(flag) ? flag.replaceAll("-", "_") : all,
     );
     const shown = possibleKeys.reduce((text, each) => text.replaceAll(each, "[key]"), named);
+    // A message about a field of the file names the file.
     return shown.startsWith("engines[") || shown !== message ? `${file}: ${shown}` : shown;
   };
 }

@@ -56,7 +56,7 @@ export function findWindowsFault(path: string): string | undefined {
   return undefined;
 }
 
-/** Whether Windows would look for a path on another machine, and log in there, or at a device. */
+/** Whether Windows would open a path on another machine, where it may log in, or on a device. */
 export function isNetworkPath(path: string): boolean {
   return /^[\\/]{2}/.test(path) || /^file:\/\/+(?![\\/]|localhost[\\/]|[a-z]:)/i.test(path);
 }
@@ -188,7 +188,7 @@ export function fillWords(outputPath: string, { prompt = "", model = "" }: NameP
   const filledPath = fillNames(outputPath, { prompt, model }, date);
   if (filledPath.includes("{id}") && isTooLong(filledPath))
     throw usage(
-      "The file name in -o is too long: more than 255 bytes with {id} and the end of its partial file's name.",
+      "The file name in -o is too long: with an id of up to 64 characters in place of {id}, and 14 more while it is downloaded, it has more than 255 bytes.",
     );
   return filledPath;
 }

@@ -640,7 +640,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     if (command.count !== undefined) {
       const starts = said.dry.match(/^POST |"method": "POST"/gm)?.length ?? 0;
       // What is unclear is sent again where the service keeps its key.
-      const unclear = said.dry.match(/Only if the service says|"code": "unknown"/g)?.length ?? 0;
+      const unclear = said.dry.match(/only if the service says|"code": "unknown"/g)?.length ?? 0;
       if (mine.length > starts + unclear || (said.code === 0 && mine.length < starts))
         throw new Broken(
           4,

@@ -62,12 +62,15 @@ function wordOf(status: BatchStatus["open"][number]["status"]): string {
   return status === "processing" ? "running" : status;
 }
 
-/** Whether a row was refused because of its request, which must be corrected: no run starts it again by itself. */
+/**
+ * Whether a row was refused because of its request, which must be corrected: no run starts it again by itself. A refusal with an id, which may have
+ * been charged, has the code "unknown".
+ */
 function isRequestRefused(error: BatchStatus["open"][number]["error"]): boolean {
   return error?.code === "rejected" || error?.code === "unknown";
 }
 
-/** The error that `batch` would end with: `pending` if rows must only be started or followed. */
+/** The error that `batch` would end with: `pending` if rows only remain to be started or followed. */
 function endOf({
   rows,
   done,

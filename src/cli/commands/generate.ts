@@ -231,7 +231,7 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
     return Array.from({ length: starts.count }, (_, index) => withNextSeed(request, index));
   });
   checkDistinctNames(requests, outputPath);
-  // The answers of an interactive start are not in the typed line, so `untyped` would be incomplete.
+  // `untyped` names the fields whose values come from vidgen.json or stdin. The answers of an interactive start would have to be in it too.
   const typedLine = isConfirmed ? { typed: line.hash } : { typed: line.hash, untyped: line.untyped };
   if (options.dryRun) {
     const { printDryRun } = await import("../dry-run.ts");
@@ -256,6 +256,7 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
   const protectedPaths = [localImages(input.images), options.from ?? [], projectInput.project?.file ?? []].flat();
   const saveOptions = { outputPath, overwrite, protectedPaths, infoJson: options.writeInfoJson };
   const balance = session.isLocal ? undefined : () => findBalance(session.service);
+  // `abandon` aborts on the second Ctrl-C, also while a start request is out.
   const { signal, abandon } = io;
   const recordedOptions = { parent: parent?.id, from: frame?.id, ...typedLine };
   const sendOptions = { earlier, ...recordedOptions, noWait: !options.wait, balance, signal, abandon };
@@ -264,7 +265,7 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
   return { session, requests, startOptions: { ...startOptions, check }, budget, isConfirmed };
 }
 
-/** The check of a single start against its limits. */
+/** The check of a single start against its limits. It throws only when a new generation would be started, since resuming one costs nothing. */
 async function checkOf(request: StartRequest, budget: Budget, { service }: Session, signal: AbortSignal) {
   if (Object.values(budget).every((limit) => limit === undefined)) return undefined;
   const { checkSingle } = await import("../../client/batch/spending.ts");
@@ -279,7 +280,7 @@ type RepeatedLine = { parent: StartedEntry; line: TypedLine; projectInput: Proje
 
 type RepeatOptions = Partial<{ [name in keyof RepeatedLine]: RepeatedLine[name] | undefined }>;
 
-/** Reads a command line that starts generations, so that it is recognised when typed again. */
+/** Reads a command line that starts generations, so that it is recognized when typed again. */
 export async function readLine(
   words: Pick<TypedWords, "command" | "generation" | "prompt">,
   { projectInput, ...flags }: GenerateFlags & { projectInput: ProjectInput },
@@ -288,6 +289,7 @@ export async function readLine(
   const options = withEngineFlag(flags);
   const starts = readStarts(options, command);
   const { local = false, baseUrl, from, set, preset, style, wait } = options;
+  // Without --base-url, `again` uses the service of the generation that it repeats.
   const usesSettings = words.command === "generate" || baseUrl !== undefined;
   const remoteUrl = usesSettings ? await findBaseUrl(baseUrl, io) : undefined;
   const service = local ? "local" : remoteUrl && new URL(remoteUrl).origin;

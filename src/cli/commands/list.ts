@@ -115,7 +115,7 @@ async function list(words: string[], options: ListFlags, { io, output }: Context
   const unfollowed = await findUnfollowed(entries, journal);
   const documents = entries.map((entry) => entryDocument(entry, unfollowed));
   const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
-  // Redacted before it is cut: half of a key would not be recognised.
+  // Redacted before it is cut: half of a key would not be recognized.
   const show = (text: string) => output.redact(plainLine(text));
   await output.result(
     (await formatEntries(entries, { width, ellipsis: ellipsisFor(io.env), date: io.date, show, unfollowed })).join(
@@ -123,7 +123,7 @@ async function list(words: string[], options: ListFlags, { io, output }: Context
     ),
     documents,
   );
-  if (entries.some(({ status }) => status === "unknown")) output.note(unclearNote);
+  if (entries.some(({ status }) => status === "unknown")) output.note(unknownNote);
   if (entries.length === 0) output.note(emptyNote(words, options));
   else if (width !== undefined && !output.json) output.note(await summarize(entries, journal, Number(limit)));
   if (unfollowed.size > 0) output.note(unfollowedNote);
@@ -285,12 +285,12 @@ async function openSaved(
   if (reason !== undefined) output.note(`Not opened: ${reason}.`);
 }
 
-const unclearNote =
+const unknownNote =
   "Attempts with the status unknown may have been charged: the service sent no usable response. Check your account for a generation from that time;\n" +
   "`vidgen wait <id>` fetches it, `vidgen list --dismiss <attempt>` closes the attempt.";
 
 const unfollowedNote =
-  "No command on this machine follows the generations marked processing!. `vidgen wait --all -o ./` waits for them and saves them.";
+  "No command on this machine follows the generations marked `processing!`. `vidgen wait --all -o ./` waits for them and saves them.";
 
 async function dismissAttempt(typed: string, journal: Journal, { io, output }: Pick<Context, "io" | "output">) {
   await waitForLease(await findEntry(typed, journal, io), journal, { io, output });
@@ -306,14 +306,14 @@ async function dismissAttempt(typed: string, journal: Journal, { io, output }: P
   output.note(`Dismissed ${attempt}: the same request can be started again.`);
 }
 
-/** Waits until the lease of an attempt shows whether its process, on another machine, is still running: at most a minute. */
+/** Waits until the lease of an attempt shows whether its process, on another machine, is still running: a lease is `unsure` for at most a minute. */
 async function waitForLease(
   { attempt, state }: Entry,
   { leaseOf }: Pick<Journal, "leaseOf">,
   { io, output }: Pick<Context, "io" | "output">,
 ): Promise<void> {
-  for (let attempts = 0; state === "sending" && (await leaseOf(attempt)) === "unsure"; attempts++) {
-    if (attempts === 2)
+  for (let seconds = 0; state === "sending" && (await leaseOf(attempt)) === "unsure"; seconds++) {
+    if (seconds === 2)
       output.note("Waiting up to 60 s to find out whether its process, on another machine, is still running.");
     await io.sleep(1_000, io.signal);
   }
@@ -337,6 +337,7 @@ async function forgetEntry(typed: string, { yes, journal, io, output }: ForgetOp
 /** Whether nothing is left to do for an entry: it cost nothing, has failed, was deleted or dismissed, or its video is saved. */
 function isSettled({ status, id, file }: Entry): boolean {
   if (status === "completed") return file !== undefined;
+  // A refusal with an id may have been charged.
   if (status === "refused") return id === undefined;
   return ["failed", "unsent", "dismissed", "deleted"].includes(status);
 }
@@ -415,6 +416,7 @@ async function formatEntries(
       : cut(show(displayPath(file)), longCellWidth(width), { position: "start", ellipsis }),
   );
   const isOneService = new Set(entries.map(({ base_url }) => base_url)).size < 2;
+  // A table that is too wide loses the column with the highest rank first.
   return formatTable(
     [
       { header: "ID", cells: column(0).map(shortenId) },
@@ -435,6 +437,7 @@ async function formatEntries(
 function entryDocument(entry: Entry, unfollowed: ReadonlySet<string>): object {
   const { request, reason, content, ...shown } = entry;
   return {
+    // Only vidgen itself needs these fields of the journal.
     ...omit(shown, ["place", "path", "typed", "parts", "told", "paused", "state"]),
     credits: creditsOf(entry, { isLocal: isLocal(entry) }),
     ...(isNotSubmitted(entry) && { cost: 0 }),

@@ -132,7 +132,7 @@ function describe(received: Received, { redact }: Pick<Output, "redact">): strin
     ...(isDuplicate ? ["duplicate"] : []),
     ...(reason === undefined ? [] : [`not forwarded: ${reason}`]),
   ];
-  // Redacted first: a part of a secret would not be recognised.
+  // Redacted first: a part of a secret would not be recognized.
   return `${redact(status).slice(0, 20)} ${redact(id).slice(0, 8)} ${parts.join(", ")}`;
 }
 

@@ -80,7 +80,7 @@ function declare(program: CommandUnknownOpts) {
     .option("--allow-remote", "allow connections from other machines")
     .option(
       "--allow-network <network>",
-      "allow your own account callbacks to and images from a private network, such as 10.0.0.0/8; may be repeated",
+      "let your own account send callbacks to, and load images from, a private network, such as 10.0.0.0/8; may be repeated",
       allowNetwork,
     )
     .option("--for <account>", "after --allow-network: allow that network for this account, not for your own", allowFor)
@@ -113,7 +113,7 @@ function declare(program: CommandUnknownOpts) {
     .option("--rotate", "replace the local account's API key; the old key no longer works")
     .option(
       "--credits <number>",
-      "set the local account's credits (default: at least 1000), which its previews use then; with --database, only when the account is created",
+      "set the local account's credits, and let its previews cost credits too (default: at least 1000 credits, and free previews); with --database, only when the account is created",
     )
     .option(
       "--credits-per <model=number>",
@@ -186,7 +186,9 @@ async function runService(options: ServeOptions, given: Context): Promise<void> 
   if (database === undefined && options.media !== undefined)
     throw usage("--media needs --database: without it, videos are stored beside the embedded database.");
   if (database !== undefined && options.restored)
-    throw usage("--restored works with the embedded database only: a restored PostgreSQL database is not recognized.");
+    throw usage(
+      "--restored works only with the embedded database: vidgen cannot tell that a PostgreSQL database is a copy.",
+    );
   if (options.mediaRedirect && !options.media?.startsWith("s3://"))
     throw usage("--media-redirect needs --media s3://bucket/prefix: a folder has no URL to redirect to.");
   const graceMs = readTime(options.grace, "--grace");

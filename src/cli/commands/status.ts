@@ -74,6 +74,7 @@ async function status(typed: string | undefined, flags: StatusFlags, { io, outpu
     ? describe(generation, { where: file === undefined ? videoUrl : `saved as ${file}`, entry }, io)
     : fields.map(plainLine).join("\t");
   await output.result(text, document);
+  // A printed URL counts as delivered: the user has what they need to get the video.
   if (videoUrl !== undefined && entry?.state !== "delivered") {
     await output.printed();
     const { recordDelivered } = await import("../../client/generation/attempt.ts");

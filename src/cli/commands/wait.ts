@@ -27,7 +27,7 @@ import {
 } from "../command.ts";
 import type { Context } from "../context.ts";
 import type { Generations, LocatedGeneration } from "../generations.ts";
-import { isOver, resumeHint, waitCommand, waitNext, withResume, withResumeHint } from "../resume.ts";
+import { isFinalError, resumeHint, waitCommand, waitNext, withResume, withResumeHint } from "../resume.ts";
 import { endAll, failedOutcome, followOne, type Outcome } from "../several.ts";
 import type { Output } from "../terminal/output.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
@@ -87,6 +87,7 @@ async function wait(typed: string[], flags: WaitFlags, context: Context): Promis
   checkOutputPath(options.output, { output, open }, io);
   checkInfoPath(options.output, options);
   await noteOutputPath(options.output, output, io);
+  // Checked before anything is opened.
   readTimes(options);
   if (options.engineTimeout !== undefined) await withEngine(flags, io);
   const { openServices } = await import("../../connect/services.ts");
@@ -94,7 +95,7 @@ async function wait(typed: string[], flags: WaitFlags, context: Context): Promis
   const services = await openServices({ ...options, output }, io);
   defer(services.close);
   const generations = await locateGenerations(options, services, io);
-  const found = await (all ? generations.findOpen() : findTyped(typed, generations));
+  const found = await (all ? generations.findUnfinished() : findTyped(typed, generations));
   const isOne = !all && found.length < 2;
   if (open && !isOne) throw usage("--open works with one id only.");
   const reporter = createReporter(createProgress(output, io), output, io);
@@ -131,9 +132,8 @@ function chooseOutput(
   { output }: WaitCommandOptions,
 ): string | undefined {
   if (output !== undefined || !isLocal) return output;
-  // `place` is -o as typed, and `path` its absolute path.
-  const { place, path = place } = entry ?? {};
-  return path === undefined || place === "-" ? "." : displayPath(path) || ".";
+  const { place: typedPath, path = typedPath } = entry ?? {};
+  return path === undefined || typedPath === "-" ? "." : displayPath(path) || ".";
 }
 
 async function waitForOne(located: LocatedGeneration, waitContext: WaitContext): Promise<void> {
@@ -147,7 +147,7 @@ async function waitForOne(located: LocatedGeneration, waitContext: WaitContext):
   const saveCommand = waitCommand([id], { ...options, timeout: defaultTimeout, outputPath: "." }, io);
   const resume = { ...options, outputPath };
   try {
-    const attempt = await openAttempt(session.service, id, openOptions(waitContext, { outputPath, first: 1 }));
+    const attempt = await openAttempt(session.service, id, openOptions(waitContext, { outputPath, firstNumber: 1 }));
     waitContext.defer(() => close(attempt));
     resume.outputPath = attempt.outputPath;
     const finished = await watch(attempt, { session, reporter });
@@ -167,12 +167,13 @@ function withKnownCharge(thrown: unknown, { entry }: LocatedGeneration): VidgenE
   return withCharge(asVidgenError(thrown), entry, { isLocal: entry?.base_url === localBaseUrl });
 }
 
-type AttemptOutput = { outputPath: string | undefined; first: number };
+type AttemptOutput = { outputPath: string | undefined; firstNumber: number };
 
 function openOptions({ options, io }: WaitContext, attemptOutput: AttemptOutput): OpenAttemptOptions {
   const { overwrite, writeInfoJson } = options;
   const infoJson = attemptOutput.outputPath === undefined ? undefined : writeInfoJson;
-  return { ...readTimes(options), ...attemptOutput, overwrite, infoJson, signal: io.signal };
+  const { outputPath, firstNumber: first } = attemptOutput;
+  return { ...readTimes(options), outputPath, first, overwrite, infoJson, signal: io.signal };
 }
 
 /** Prints each line when its video is ready; with `--json` one array at the end, in the order of the ids. */
@@ -189,7 +190,7 @@ async function waitForAll(found: LocatedGeneration[], waitContext: WaitContext):
     const { id, open } = located;
     try {
       const session = await open();
-      const attemptOutput = { outputPath: chooseOutput(located, session, options), first: index + 1 };
+      const attemptOutput = { outputPath: chooseOutput(located, session, options), firstNumber: index + 1 };
       const attempt = await openAttempt(session.service, id, openOptions(waitContext, attemptOutput));
       defer(() => close(attempt));
       return await followOne(attempt, { ...attemptOutput, output }, { session, reporter, io, resume: options });
@@ -200,7 +201,7 @@ async function waitForAll(found: LocatedGeneration[], waitContext: WaitContext):
   };
   const outcomes = await Promise.all(found.map(follow));
   await endAll(outcomes, output, (failed) => {
-    const resumableIds = failed.flatMap(({ id, error }) => (isOver(error) || id === undefined ? [] : id));
+    const resumableIds = failed.flatMap(({ id, error }) => (isFinalError(error) || id === undefined ? [] : id));
     if (resumableIds.length === 0) return {};
     const ids = options.all ? "--all" : resumableIds;
     const resume = { ...options, outputPath };

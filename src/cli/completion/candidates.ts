@@ -53,7 +53,7 @@ function valuesOf(parameter: Option | Argument | undefined): Candidates {
   if ("flags" in parameter) {
     if (parameter.flags.includes("<attempt>")) return "unclear attempts";
     if (parameter.flags.includes("<id>")) return "ids";
-    return /<(place|file|.*\|file)>/.test(parameter.flags) ? files : [];
+    return /<(path|location|folder|file|.*\|file)>/.test(parameter.flags) ? files : [];
   }
   if (["file", "results"].includes(parameter.name())) return files;
   return parameter.name() === "id" ? "ids" : [];

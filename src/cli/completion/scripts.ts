@@ -19,7 +19,7 @@ _vidgen() {
   local last=$((\${#words[@]} - 1))
   ((last > 0)) || return 0
 
-  # bash replaces only what stands behind the last = or : of the current word.
+  # bash replaces only what follows the last = or : of the current word.
   local current=\${words[last]} cut=''
   [[ $COMP_WORDBREAKS == *=* && $current == *=* ]] && cut=\${current%"\${current##*=}"}
   [[ $COMP_WORDBREAKS == *:* && \${current#"$cut"} == *:* ]] && cut=\${current%"\${current##*:}"}
@@ -85,7 +85,7 @@ Register-ArgumentCompleter -Native -CommandName vidgen -ScriptBlock {
     $typed = @($commandAst.CommandElements | Where-Object { $_.Extent.EndOffset -lt $cursorPosition } | Select-Object -Skip 1 | ForEach-Object { $_.Extent.Text -replace '["'']', '' })
     & vidgen __complete "--current=$wordToComplete" '--' @typed 2>$null | ForEach-Object {
         $word, $about = $_ -split "\`t", 2
-        # PowerShell completes file names by itself when nothing else is offered; it takes no empty tip.
+        # PowerShell completes file names by itself when nothing else is offered; it rejects an empty tooltip.
         if ($word -ne ':files' -and $word.StartsWith("$wordToComplete", [StringComparison]::Ordinal)) {
             if (-not $about) { $about = $word }
             [System.Management.Automation.CompletionResult]::new($word, $word, 'ParameterValue', $about)

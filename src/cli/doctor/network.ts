@@ -31,7 +31,7 @@ export async function checkSettings(flag: string | undefined, io: Io): Promise<C
   try {
     ({ apiKey } = await resolveApiKey(baseUrl, io));
     const keyEnd = endOfKey(apiKey);
-    // The last four characters are enough to recognise a key.
+    // The last four characters are enough to recognize a key.
     checks.push(
       pass("key", `${keyEnd.length < 4 ? "set" : `ends in ${keyEnd}`}, from ${sourceOf("VIDGEN_API_KEY", io)}`),
     );

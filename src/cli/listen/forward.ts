@@ -7,7 +7,7 @@ export type ForwardAnswer = { httpStatus: number; reason?: string };
 
 /** Less than the 15 s after which the local service gives up an attempt. */
 const timeoutMs = 12_000;
-/** The number of callbacks that are remembered to recognise duplicates. */
+/** The number of callbacks that are remembered to recognize duplicates. */
 const maxRemembered = 10_000;
 
 /**

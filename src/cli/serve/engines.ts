@@ -32,10 +32,11 @@ async function createEngineFactory(options: ServeEngineOptions, { io, output }: 
       const { key_env, key_file } = origin;
       // A user who can write to a shared database must not be able to send this machine's keys to another server.
       if (isShared && (key_env ?? key_file) !== undefined)
-        throw usage("only the file of an earlier process says where its key is");
+        throw usage("its key is named only in the --config file of an earlier process: start with that file");
       if (typeof key_env === "string" && !io.env[key_env]) throw usage(`its key is missing: ${key_env} is not set`);
       const readKey = (name: string) => (isShared && name === "VIDGEN_ENGINE_KEY" ? undefined : common.readKey(name));
       const engines = [readOrigin(origin)];
+      // As for settings, no package is loaded from the current folder for an engine that a shared database names.
       const [engine] = createEngines({ ...common, readKey, engines, fromSettings: isShared, jobs: undefined }, io);
       if (!engine) throw new Error("there is no engine");
       return engine;

@@ -18,7 +18,7 @@ export type ModelChoice = {
   credits: number;
   maxImages: number;
   isPreview: boolean;
-  /** The values that the model takes, for each field of `allOffers` of which it does not take every value. */
+  /** The values that the model takes; a field that is missing takes every value of `allOffers`. */
   offers: Partial<Offers>;
 };
 

@@ -621,8 +621,8 @@ test("the line that continues a redo has neither --redo nor --again, which could
 
 test.each([
   [["--redo", "ow"], /no row has the id "ow"\. Did you mean owl\? Nothing was sent\./],
-  [["--redo", ""], /--redo needs ids of rows/],
-  [["--redo", "owl,,fox"], /--redo needs ids of rows/],
+  [["--redo", ""], /--redo takes ids of rows/],
+  [["--redo", "owl,,fox"], /--redo takes ids of rows/],
   [["--again"], /--again needs --redo/],
 ])("%j is refused before anything is sent", async (flags, text) => {
   const { world, batch } = await createBatch();

@@ -102,7 +102,7 @@ describe("by the same line later", () => {
     world.faults.length = 0;
     world.reboot();
     const dry = await world.vidgen(...line, "--dry-run");
-    expect(dry.stdout).toContain("Only if the service says that it recognizes the key");
+    expect(dry.stdout).toContain("only if the service says that it recognizes this key");
     expect(keysOf(world)).toEqual(sent);
     expect(await world.vidgen(...line)).toMatchObject({ code: 0 });
     expect(keysOf(world).filter((key) => key === sent[0])).toHaveLength(2);

@@ -61,7 +61,7 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
   const read: ComfyUi["read"] = (reply, maxBytes) => readReply(reply, { maxBytes, secret: key, date: io.date() });
   const jobPath = (job: string) => `${url}/api/jobs/${encodeURIComponent(job)}`;
   const get = (address: string, signal: AbortSignal) => {
-    // Behind a balancer of connections, a reused connection always reaches the same server.
+    // Behind a load balancer, a reused connection always reaches the same server.
     const allHeaders = { ...headers, "Accept-Encoding": "identity", Connection: "close" };
     return io.fetch(address, { headers: allHeaders, signal });
   };
@@ -86,6 +86,7 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
       // Versions with this endpoint also keep the job id that the client chooses, which vidgen needs after an unclear submit.
       const job = await read(await get(jobPath(unknownJobId), signal));
       const answer = readJob(job, titledNodes);
+      // The server has the endpoint if it knows the job, or answers that there is no such job.
       if (!("reason" in answer) || answer.isMissing) return version;
       if (job.status !== 404 || job.json !== undefined)
         throw replyError(job, `does not report jobs (${describeReply(job)})`);

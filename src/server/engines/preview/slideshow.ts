@@ -34,8 +34,8 @@ export function createSlideshow(pictures: Frame[], size: FrameSize, show: { seco
 }
 
 /**
- * Returns a function that moves over a picture in a straight line while it zooms in or out. The first picture may be the last frame of a clip that
- * this one continues. So the first picture is shown whole at the beginning, and its caption moves downwards, where the new caption hides it.
+ * Returns a function that moves over a picture in a straight line while it zooms in or out. The first picture may be the last frame of another
+ * preview, with a caption at the bottom. So it is shown whole at the beginning, and then its caption moves downwards, behind the caption of this preview.
  */
 function createCamera(picture: Frame, size: FrameSize, { begin, end }: VisibleTime, random: Random) {
   const isFirst = begin === 0;

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import type { RenderTask } from "../engine.ts";
 
-/** How many idle threads are kept, each with some 60 MB. Even under load, hardly more threads are idle between two tasks. */
+/** How many idle threads are kept, each with some 60 MB. Even under load, there are rarely more than two. */
 const maxIdle = 2;
 
 /**

@@ -3,7 +3,7 @@ import type { CreditChange, CreditOutcome } from "../accounts.ts";
 import { lockAccount } from "./account.ts";
 import { publish, type Rule, sql } from "./rule.ts";
 
-/** A row of the ledger; `generation` is the number of the generation that was paid for. */
+/** A row of the ledger; `generation` is the number of the generation that was paid for, and `keyHash` the hash of an Idempotency-Key. */
 export type LedgerRow = {
   account: string;
   amount: number;
@@ -29,7 +29,7 @@ export function* changeCredits({ account, amount, reason, at, generation, keyHas
   yield* publish({ kind: "credits", account });
 }
 
-/** Adds credits to an account, or takes some away, once for each key. */
+/** Adds credits to an account, or takes some away, once for each Idempotency-Key. */
 export function* addCredits({ account: name, amount, key }: CreditChange, at: string): Rule<CreditOutcome> {
   const account = yield* lockAccount(name);
   if (!account || account.isDeleted) return { kind: "no account" };

@@ -29,6 +29,7 @@ function* endIf(
 ): Rule<boolean> {
   const account = yield* lockOwner(id);
   const { status, completed_at, error, error_code, engine_code, media, cost, isRefunded } = end;
+  // Of an ended generation, `state` is the same as `status`; before, it is also queued or running.
   const [ended] = yield* sql(
     `UPDATE generations SET status = ?, state = ?, completed_at = ?, result = ?
      WHERE id = ? AND status = 'processing' AND ${condition} RETURNING number`,
