@@ -9,6 +9,7 @@ export function joinValues(argv: readonly string[], program: CommandUnknownOpts)
   const name = argv.find((word) => !word.startsWith("-"));
   const command = program.commands.find((each) => each.name() === name);
   if (command === undefined || command.name() === "__complete") return argv;
+  // commander's `required`: the flag takes a value.
   const options = [command, ...command.commands].flatMap((each) => each.options).filter(({ required }) => required);
   const joinedWords: string[] = [];
   for (let at = 0; at < argv.length; at++) {

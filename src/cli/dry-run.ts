@@ -66,6 +66,7 @@ async function openForDryRun({ parentUrl, ...flags }: DryRunOptions, { io, outpu
   const services = await openServices({ ...flags, isStarting: true, isDryRun: true, output }, io);
   defer(services.close);
   return services.open(parentUrl).catch((error) => {
+    // A missing base URL; a missing key is no error in a dry run.
     if (asVidgenError(error).code === "auth") return undefined;
     throw error;
   });
@@ -131,7 +132,7 @@ async function describeChoice(
   const resend =
     choice.key === undefined
       ? ""
-      : " The request would be sent again with the key of that attempt only if the service says that it recognizes this key: then it cannot be charged twice.";
+      : " The request would be sent again with the Idempotency-Key of that attempt only if the service says that it recognizes this key: then it cannot be charged twice.";
   return describeRefusal(error, output, resend);
 }
 

@@ -60,10 +60,10 @@ function mayHaveVideo(entry: Entry): entry is StartedEntry {
 }
 
 async function findStarted(id: string, journal: Journal): Promise<StartedEntry> {
-  return (await findById(journal, id)).find(isStarted) ?? unknownError(`generation ${id}`);
+  return (await findById(journal, id)).find(isStarted) ?? throwNotFound(`generation ${id}`);
 }
 
-export function unknownError(what: string): never {
+export function throwNotFound(what: string): never {
   throw new VidgenError(
     "not_found",
     `The journal has no ${what}, so vidgen does not know what to repeat or continue. Nothing was sent.`,

@@ -124,7 +124,7 @@ function reportResumed(
   return { attempt, document, isResumed: true };
 }
 
-/** The text about the price, which only the service can state, because the balance also falls when others spend. */
+/** The text about the price, if the service states one. A fall of the balance is shown as such, because others may have spent too. */
 function priceText({ credits_charged, remaining_credits, balance_fell = 0 }: AcceptedStart): string {
   const price = formatCost({ credits: credits_charged });
   const balanceText = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;

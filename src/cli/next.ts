@@ -32,7 +32,7 @@ export function nextOf({ code, id, next }: Pick<ErrorFields, "code" | "id" | "ne
     return id === null
       ? freeCommand("list", "--status", "unknown")
       : freeCommand("wait", ...(id.startsWith("-") ? ["--"] : []), id);
-  // The same command line has started that generation with other values, from vidgen.json or stdin.
+  // A usage error with an id: the same command line started that generation, and vidgen.json or stdin has changed since.
   if (code === "usage" && id !== null) return freeCommand("wait", id);
   if (code === "not_found") return freeCommand("list");
   return code === "pending" || code === "network" || isSignal({ code }) ? sameLine(typed) : [];

@@ -28,12 +28,12 @@ function cancelTool(options: ToolOptions, io: Io): Tool {
     hints: { destructive: true, idempotent: true, openWorld: true },
     async run({ id }, call) {
       const service = await openServiceOfAgent(id, "cancelled", options, io);
-      const { generation, creditsReturned, hadEnded } = await cancelGeneration(service, id, call);
+      const { generation, creditsReturned, wasCancelled } = await cancelGeneration(service, id, call);
       return {
         id,
         status: generation.status,
         credits_returned: creditsReturned ?? null,
-        note: hadEnded ? "It was already cancelled: nothing was changed." : "It was cancelled.",
+        note: wasCancelled ? "It was already cancelled: nothing was changed." : "It was cancelled.",
       };
     },
   });

@@ -92,7 +92,7 @@ export const configSchema = z
 
 type EngineFields = z.infer<typeof engine>;
 
-/** A file of `serve --config`: its engines, and its other fields as the options of those flags. */
+/** A file of `serve --config`: its engines, and its other fields as the parsed flags of the same names. */
 export type ServeConfig = {
   file: string;
   engines: EngineSpec[];
@@ -211,6 +211,7 @@ function readEngine(
   if (kind === "preview" && upstream_model !== undefined) throw refuse("upstream_model", "is not for the kind preview");
   const variable = key_env === undefined ? undefined : { variable: key_env };
   const key = key_file === undefined ? variable : { file: resolve(folder, key_file) };
+  // The model of ComfyUI is the file of its workflow.
   const upstreamModel = workflow === undefined ? upstream_model : resolve(folder, workflow);
   return { ...readServer({ label, models, kind, url, upstreamModel, key }), jobs };
 }

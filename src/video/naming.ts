@@ -37,7 +37,7 @@ const deviceName = /^(con(?:in\$|out\$)?|prn|aux|nul|com[\d¹²³]|lpt[\d¹²³]
 
 /**
  * Why Windows cannot use a path, as a text that follows the path or its flag; `undefined` if it can. Node would create such a file, but
- * Explorer and most programs could not open or delete it. Each placeholder counts as a digit.
+ * Explorer and most programs could not open or delete it. Each placeholder counts as a digit, because com{n} may become com1.
  */
 export function findWindowsFault(path: string): string | undefined {
   const { root } = win32.parse(path);
@@ -56,7 +56,7 @@ export function findWindowsFault(path: string): string | undefined {
   return undefined;
 }
 
-/** Whether Windows would open a path on another machine, where it may log in, or on a device. */
+/** Whether Windows would open a path on another machine, to which it may send the user's credentials, or on a device. */
 export function isNetworkPath(path: string): boolean {
   return /^[\\/]{2}/.test(path) || /^file:\/\/+(?![\\/]|localhost[\\/]|[a-z]:)/i.test(path);
 }

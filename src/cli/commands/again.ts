@@ -7,7 +7,7 @@ import { beforePaying, usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { resolveLast, unknownError } from "../earlier.ts";
+import { resolveLast, throwNotFound } from "../earlier.ts";
 import { findLast, locateGenerations } from "../generations.ts";
 import { readProjectInput } from "../project-values.ts";
 import { findByFile, isVideoFile, lastWord } from "../saved-file.ts";
@@ -68,8 +68,8 @@ async function findParent(
   if (typed === "") throw usage("The id is empty.");
   if (typed === lastWord) return ownAttempt ? resolveLast(ownAttempt, ownAttempt.parent, journal) : findLast(journal);
   if (await isVideoFile(typed, io))
-    return (await findByFile(typed, journal, io)) ?? unknownError(`generation with the video ${typed}`);
+    return (await findByFile(typed, journal, io)) ?? throwNotFound(`generation with the video ${typed}`);
   const open = () => Promise.reject(new Error("no service is needed"));
   const { id, entry } = await (await locateGenerations({}, { journal, open }, io)).findForChange(typed);
-  return entry ?? unknownError(`generation ${id}`);
+  return entry ?? throwNotFound(`generation ${id}`);
 }

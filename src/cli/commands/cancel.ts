@@ -44,7 +44,7 @@ async function cancel(typed: string[], flags: CancelFlags, { io, output, defer }
   const errors: VidgenError[] = [];
   for (const each of found) {
     try {
-      const { generation, creditsReturned, hadEnded } = await cancelOne(each, {
+      const { generation, creditsReturned, wasCancelled } = await cancelOne(each, {
         account: options.account,
         signal: io.signal,
       });
@@ -53,7 +53,7 @@ async function cancel(typed: string[], flags: CancelFlags, { io, output, defer }
       const isFree = each.entry?.credits === 0;
       const creditsNote = isFree ? "" : ", and no credits were returned now";
       output.note(
-        hadEnded
+        wasCancelled
           ? `${each.id} was already cancelled. Nothing was changed${creditsNote}.`
           : `Cancelled ${each.id}${isFree ? "" : creditsText(creditsReturned)}.`,
       );

@@ -21,6 +21,6 @@ export function addCompletion(program: CommandUnknownOpts, { output }: Context):
       "vidgen completion powershell | Out-String | Invoke-Expression",
     ],
     after:
-      "vidgen's completion never runs what is typed. zsh's own TAB first expands $(...) on the line; to keep it unchanged: bindkey '^I' complete-word",
+      "vidgen's completion never runs what is typed. zsh itself first runs $(...) in the line. To prevent that: bindkey '^I' complete-word",
   });
 }

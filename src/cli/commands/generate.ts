@@ -117,7 +117,7 @@ export function withStartFlags<Words extends unknown[]>(bareCommand: Command<Wor
       "--reuse",
       "resume any generation of the same request (a finished one for 24 hours) instead of paying for another",
     )
-    .option("--dry-run", "print what would be done, or the request, and send nothing")
+    .option("--dry-run", "send nothing; print the request that would be sent, or what would be resumed")
     .optionsGroup("Waiting:")
     .option("--no-wait", "print the id and exit")
     .addOption(startTimeoutOption())
@@ -231,7 +231,8 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
     return Array.from({ length: starts.count }, (_, index) => withNextSeed(request, index));
   });
   checkDistinctNames(requests, outputPath);
-  // `untyped` names the fields whose values come from vidgen.json or stdin. The answers of an interactive start would have to be in it too.
+  // `untyped` names the fields whose values come from vidgen.json or stdin, so that a change of these is noticed. Answers to questions are new each
+  // time, so nothing is compared then.
   const typedLine = isConfirmed ? { typed: line.hash } : { typed: line.hash, untyped: line.untyped };
   if (options.dryRun) {
     const { printDryRun } = await import("../dry-run.ts");
@@ -297,8 +298,9 @@ export async function readLine(
     outputFor(starts, (await findOutput(options, projectInput, io)) ?? (isLocal && wait ? "." : undefined), io);
   const hash = await hashLine({ ...words, from, set, preset, style, count: starts.count, service }, command, io);
   const namedReferences = await findNamedReferences(words.prompt, projectInput, { io, command });
-  const references = namedReferences.length === 0 ? [] : ["prompt", "referenceUrls"];
-  const untyped = [...projectInput.untyped, ...references, ...listStdinFields(command)];
+  // A named reference changes these two fields.
+  const referenceFields = namedReferences.length === 0 ? [] : ["prompt", "referenceUrls"];
+  const untyped = [...projectInput.untyped, ...referenceFields, ...listStdinFields(command)];
   return { hash, untyped, earlier: chooseEarlier(options), outputAt };
 }
 
@@ -464,7 +466,7 @@ async function resolveInput(
     throw usage(missingPrompt, 'Use vidgen generate "a prompt", - for stdin, or @path for a file.');
   const { askForInput } = await import("../interactive.ts");
   const waits = options.wait && !options.dryRun;
-  // The image of a frame comes from --from, so the equivalent command has no --image.
+  // The image of a frame comes from --from, so the command that is shown after the questions has no --image.
   const withoutFrame = frame === undefined ? {} : { image: undefined };
   const flags = (values: object) => flagWords(context.command, { ...options, ...values, ...withoutFrame });
   const known = { texts, images, set, initialModel };

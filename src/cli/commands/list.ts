@@ -337,7 +337,7 @@ async function forgetEntry(typed: string, { yes, journal, io, output }: ForgetOp
 /** Whether nothing is left to do for an entry: it cost nothing, has failed, was deleted or dismissed, or its video is saved. */
 function isSettled({ status, id, file }: Entry): boolean {
   if (status === "completed") return file !== undefined;
-  // A refusal with an id may have been charged.
+  // A service that refuses a start, but gives it an id, may have charged it.
   if (status === "refused") return id === undefined;
   return ["failed", "unsent", "dismissed", "deleted"].includes(status);
 }

@@ -63,7 +63,7 @@ export async function login(options: LoginFlags, context: Context): Promise<{ ba
     output.note(
       `Plain http is allowed for ${new URL(baseUrl).origin} while that is an address in a private network. The key is not encrypted on the way, and in another network, the machine with this address would receive it.`,
     );
-  else if (options.allowHttp) output.note(`${baseUrl} needs no --allow-http, so nothing was allowed.`);
+  else if (options.allowHttp) output.note(`--allow-http was ignored: ${baseUrl} does not need it.`);
   const { key, verdictNote, ...known } = await findGoodKey(options, baseUrl, context);
   const isHttpAllowed = options.allowHttp === true && isPlainHttp(baseUrl);
   const { path, engine } = await saveLogin(baseUrl, { key, isHttpAllowed }, io);
@@ -158,12 +158,12 @@ async function chooseBaseUrl(options: LoginFlags, context: Context): Promise<str
   const isAsked = !options.withToken && canAsk(context, io);
   const found = await readBaseUrl(options.baseUrl === undefined ? undefined : withScheme(options.baseUrl), io);
   if (found !== undefined) {
-    const known = await checkAnswer(found.text, found.source, options, io);
+    const known = await checkLoginUrl(found.text, found.source, options, io);
     if (isAsked) await tryService(known, undefined, context);
     return known;
   }
   if (!isAsked) throw usage("The service's base URL is missing.", "Pass --base-url <url> or set VIDGEN_BASE_URL.");
-  const checkTyped = (text: string) => checkAnswer(withScheme(text), "The base URL", options, io);
+  const checkTyped = (text: string) => checkLoginUrl(withScheme(text), "The base URL", options, io);
   const check = checkedBy(async (text) => tryService(await checkTyped(text), undefined, context));
   return checkTyped(await askText("The service's base URL:", check, io));
 }
@@ -174,7 +174,7 @@ async function chooseOutput({ withToken }: LoginFlags, context: Context): Promis
   const known = await findOutputSetting(io);
   if (known !== undefined || withToken || !canAsk(context, io)) return known;
   const check = checkedBy((text) => text.trim() === "" || checkOutputSetting(readPath(text, io), "The path"));
-  const question = "Where should videos be saved? (folder/ or .; Enter: print the URL only)";
+  const question = "Where should videos be saved? (a folder, or . for the current one; Enter to print only the URL)";
   const answer = readPath(await askText(question, check, io), io);
   if (answer === "") return undefined;
   await saveSetting("output", answer, io);
@@ -182,8 +182,8 @@ async function chooseOutput({ withToken }: LoginFlags, context: Context): Promis
   return answer;
 }
 
-/** The flag allows plain http for the base URL of this login only. */
-async function checkAnswer(text: string, source: string, { allowHttp }: LoginFlags, io: Io): Promise<string> {
+/** Checks a base URL. With --allow-http, plain http is accepted for this login only. */
+async function checkLoginUrl(text: string, source: string, { allowHttp }: LoginFlags, io: Io): Promise<string> {
   if (!allowHttp || !URL.canParse(text.trim())) return checkUsableUrl(text, source, io);
   return checkBaseUrl(text, source, [new URL(text.trim()).origin]);
 }

@@ -108,7 +108,7 @@ async function showModel(model: Model, defaultId: string, { io, output }: Contex
       name === "duration" ? `${value} s` : `${name} ${value}`,
     );
     const price = cost === undefined ? countCredits(credits ?? 0) : formatUsd(cost);
-    // Previews of the local service state no price, only its engines do.
+    // At the local service, only engines other than the preview state a price.
     const where = base_url === localBaseUrl ? "with --engine" : `at ${new URL(base_url).host}`;
     return `  ${plainLine(`${price} ${where}${fields.length > 0 ? `: ${fields.join(", ")}` : ""}`)}`;
   });

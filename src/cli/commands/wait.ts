@@ -45,7 +45,7 @@ function declare(program: CommandUnknownOpts) {
     .helpGroup("Make videos:")
     .summary("wait for generations already started")
     .description(
-      "Waits until generations have ended, at the service where each was started. Prints each URL; with -o, saves the videos and prints the paths. A video of the local service is always saved: without -o, where its own start would have saved it. If several fail, the most severe error sets the exit code.",
+      "Waits until generations have ended, at the service where each was started. Prints each URL; with -o, saves the videos and prints the paths. A video of the local service is always saved: without -o, where `vidgen generate` would have saved it. If several fail, the most severe error sets the exit code.",
     )
     .argument(
       "[id...]",
@@ -132,6 +132,7 @@ function chooseOutput(
   { output }: WaitCommandOptions,
 ): string | undefined {
   if (output !== undefined || !isLocal) return output;
+  // The journal's `place` is -o as it was typed, and its `path` is absolute.
   const { place: typedPath, path = typedPath } = entry ?? {};
   return path === undefined || typedPath === "-" ? "." : displayPath(path) || ".";
 }

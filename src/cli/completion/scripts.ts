@@ -69,6 +69,7 @@ function __vidgen_rows
         else if not string match -qr '[$(\`]' -- "$current"
             # The shell would expand such a word, so it is not the beginning of a file name.
             set -l flag (string match -r -- '^--[^=]*=' "$current")
+            # The arguments of an empty command are file names.
             for path in (complete -C "'' "(string replace -- "$flag" '' "$current"))
                 printf '%s\\n' "$flag$path"
             end

@@ -28,8 +28,10 @@ function formatFlags(flags: readonly Option[], helper: Help): string {
 }
 
 function formatTopicNames(helper: Help): string {
-  const width = Math.max(...Object.keys(topicNames).map((who) => who.length));
-  const rows = Object.entries(topicNames).map(([who, names]) => formatItem(who, width, names.join(", "), helper));
+  const width = Math.max(...Object.keys(topicNames).map((audience) => audience.length));
+  const rows = Object.entries(topicNames).map(([audience, names]) =>
+    formatItem(audience, width, names.join(", "), helper),
+  );
   return ["Topics, for vidgen help <topic>:", ...rows].join("\n");
 }
 

@@ -18,16 +18,19 @@ type ServeEngineOptions = Parameters<typeof readEngineSettings>[0] & {
 
 type EngineFactory = Awaited<ReturnType<typeof createEngineFactory>>;
 
-/** Returns the functions that create the engines of a `serve` at its start and when its file is read again, and those of earlier processes. */
+/** Returns `create`, for the engines of the flags or the file, and `reopen`, for an engine that an earlier process used. */
 async function createEngineFactory(options: ServeEngineOptions, { io, output }: Context) {
   const { createEngines } = await import("../../server/engines/engines.ts");
   const { readOrigin } = await import("../../server/config.ts");
-  const settings = readEngineSettings(options, io, { minJobs: options.database === undefined ? 1 : 0 });
+  const settings = readEngineSettings(options, io, {
+    // A process of a shared database may make no videos itself.
+    minJobs: options.database === undefined ? 1 : 0,
+  });
   const common = { ...hideKeys(settings, output), onNote: output.note };
   return {
     create: (config: ServeConfig | undefined) =>
       createEngines({ ...common, engines: config?.engines ?? settings.engines }, io),
-    /** Throws why it cannot, as a phrase that continues the engine's name. */
+    /** Throws an error whose message continues the engine's name. */
     reopen(origin: Parameters<typeof readOrigin>[0], { isShared }: { isShared: boolean }) {
       const { key_env, key_file } = origin;
       // A user who can write to a shared database must not be able to send this machine's keys to another server.
@@ -36,7 +39,7 @@ async function createEngineFactory(options: ServeEngineOptions, { io, output }: 
       if (typeof key_env === "string" && !io.env[key_env]) throw usage(`its key is missing: ${key_env} is not set`);
       const readKey = (name: string) => (isShared && name === "VIDGEN_ENGINE_KEY" ? undefined : common.readKey(name));
       const engines = [readOrigin(origin)];
-      // As for settings, no package is loaded from the current folder for an engine that a shared database names.
+      // As with engines of the settings, no package is loaded from the current folder for an engine that a shared database names.
       const [engine] = createEngines({ ...common, readKey, engines, fromSettings: isShared, jobs: undefined }, io);
       if (!engine) throw new Error("there is no engine");
       return engine;

@@ -11,7 +11,7 @@ import { findById, findByKey, readEntries, readRecent } from "../ledger/search.t
 import { createProtectedCheck, type ProtectedCheck } from "../save/protected.ts";
 import { createTargets, type Targets } from "../save/target.ts";
 
-/** The I/O of a service. */
+/** The I/O of a service. `unsettled` has the attempts whose request was sent and not answered yet. */
 export type ServiceIo = Machine & Pick<Io, "fetch" | "unsettled">;
 
 export type ServiceOptions = {
@@ -22,7 +22,7 @@ export type ServiceOptions = {
   keyHint?: string | undefined;
   /** Records each start before it is sent; without a journal nothing is recorded. */
   journal?: Journal | undefined;
-  /** Returns the entry of a generation without reading the journal, as in a batch. */
+  /** Returns the entry of a generation from memory, where a batch keeps its entries, instead of from the journal. */
   recall?: ((id: string) => Entry | undefined) | undefined;
   /** Files and folders that no video may replace. */
   protectedPaths?: readonly string[] | undefined;
@@ -71,7 +71,7 @@ export type Service = {
   redact(text: string): string;
   note(text: string): void;
   io: ServiceIo;
-  /** Generations that were started here and have not been followed to their end. Another process of the service may not know them yet. */
+  /** Generations that were started here and have not been followed to their end. A service with several processes may at first answer 404 for them. */
   unfollowed: Map<string, Entry>;
   /** The warnings that were shown, because each is shown only once. A map, so that `remember` can limit it. */
   warned: Map<string, true>;
@@ -161,7 +161,7 @@ export function recordedRequest({ redact }: Pick<Service, "redact">, request: St
   return redactValue(recordOf(request), redact);
 }
 
-/** The account's balance, if the journal has a balance that can be compared with the one after a start. Never rejects. */
+/** The account's balance, if the journal has a recent one, so that its fall shows what a start costs. Never rejects. */
 export async function findBalance(service: Service): Promise<number | undefined> {
   const balance = readBalance(await listRecent(service), service.account);
   return balance && isComparable(balance, service.io.date()) ? balance.credits : undefined;
@@ -170,7 +170,8 @@ export async function findBalance(service: Service): Promise<number | undefined>
 /** Says in the error for a rejected key where that key is from. */
 export function explainKey({ keyHint }: Service, error: VidgenError): VidgenError {
   // The hint of a failed generation is the service's own: it may be about the key of an engine.
-  if (error.hint !== invalidKeyHint || error.ended !== undefined || keyHint === undefined) return error;
+  const isOfGeneration = error.ended !== undefined;
+  if (error.hint !== invalidKeyHint || isOfGeneration || keyHint === undefined) return error;
   return new VidgenError(error.code, error.message, { ...error, hint: keyHint, cause: error.cause });
 }
 

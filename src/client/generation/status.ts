@@ -44,21 +44,21 @@ export async function readStatus(service: Service, id: string, { signal }: WithS
 }
 
 /**
- * Cancels a generation, if its service can, and records it as failed. `hadEnded` is set if the journal already had that end. Rejects as `askToCancel` does.
+ * Cancels a generation, if its service can, and records it as failed. `wasCancelled` is set if the journal already had that end. Rejects as `askToCancel` does.
  */
 export async function cancelGeneration(
   service: Service,
   id: string,
   { signal }: WithSignal,
-): Promise<Cancelled & { hadEnded: boolean }> {
+): Promise<Cancelled & { wasCancelled: boolean }> {
   const entry = await findEntry(service, id);
-  const hadEnded = entry?.status === "failed";
+  const wasCancelled = entry?.status === "failed";
   const pollStatus = () => readStatus(service, id, { signal });
   const cancelled = await askToCancel(service.api, id, { signal, poll: pollStatus }, service.io);
-  if (!hadEnded) await record(service, { kind: "failed", id, reason: cancelledReason });
+  if (!wasCancelled) await record(service, { kind: "failed", id, reason: cancelledReason });
   if (entry) await removeLeftovers(entry, service);
   service.unfollowed.delete(id);
-  return { ...cancelled, hadEnded };
+  return { ...cancelled, wasCancelled };
 }
 
 /**

@@ -316,7 +316,7 @@ export function createAccountRoutes(options: AccountOptions): Paths {
             if (balance === undefined || isDeleted) throw refuseNoAccount(account);
             return balance;
           };
-          const { made, removed } = await addKey({ name: account, creditsOf, isOnlyKey: true });
+          const { made, removed } = await addKey({ name: account, creditsOf, replacesKeys: true });
           note(c, `a new key of ${account} replaced ${removed}`);
           return c.json({ ...made, revoked: removed });
         },

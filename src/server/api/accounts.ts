@@ -43,7 +43,7 @@ export function hashKey(key: string): string {
  */
 export async function prepareLocalAccount(store: Store, apiKey: string, credits: number | undefined): Promise<void> {
   const creditsOf = (balance = 0) => credits ?? Math.max(defaultCredits, balance);
-  await store.addAccount({ name: localAccount, keyHash: hashKey(apiKey), creditsOf, isOnlyKey: true });
+  await store.addAccount({ name: localAccount, keyHash: hashKey(apiKey), creditsOf, replacesKeys: true });
 }
 
 /** Refuses a key that belongs to no account, or was revoked. */

@@ -63,7 +63,7 @@ export type RenderOptions = {
    * elsewhere.
    */
   confirm(): void;
-  /** Reports how much of the video is done, in percent. With `node`, the percentage is of that part of the engine's work. */
+  /** Reports how much of the video is done, in percent. With `node`, the percentage is of that node of a ComfyUI workflow. */
   progress(percent: number | undefined, node?: string): void;
   /** Reports that the task hardly keeps the engine busy, although it has not ended, so that another task may use its slot. May be called again. */
   releaseSlot?(): void;
@@ -86,8 +86,8 @@ export type Discardable = {
 export type NotSubmittedCause = "unreachable" | "auth";
 
 /**
- * The outcome of a task. "refused": the model refused the request, or its run failed; `error` is the server's message, and `code` its error code.
- * Credits are refunded where the create itself was refused (`isNotSubmitted`), and stay spent where the run failed. "not submitted": no server has
+ * The outcome of a task. "refused": the model refused the request, or its job failed; `error` is the server's message, and `code` its error code.
+ * Credits are refunded where the create itself was refused (`isNotSubmitted`), and stay spent where the job failed. "not submitted": no server has
  * accepted the task, so another engine may make the video; `cause` is set where waiting is unlikely to help, and `retryAfterMs` where the server says
  * when to retry. "unclear": a server may be making the video, so no engine gets the task again.
  */
@@ -128,7 +128,7 @@ export type Engine = Capabilities & {
    */
   cancel?: ((job: string, signal: AbortSignal) => Promise<boolean>) | undefined;
   /**
-   * Returns what the engine's model does not accept in a request, by the provider's own list, which is free of charge; `undefined` when no objection is
+   * Returns what the engine's model does not accept in a request, according to the provider's list of models, which costs nothing to read; `undefined` when no objection is
    * known. Never rejects, because without the list the provider itself refuses the request.
    */
   findFault?(request: RenderRequest & Images<unknown>): Promise<string | undefined>;

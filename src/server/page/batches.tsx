@@ -29,11 +29,11 @@ export function addBatches({ app, options, send, signedIn }: PageParts): void {
   app.get("/batches/:label", signedIn, async (c) => {
     const totals = await findBatch(c, store);
     if (!totals) return send(c, <NoBatch />, 404);
-    const own = { account: totals.account, label: totals.label };
-    const cells = await store.states({ ...own, limit: maxCells });
+    const batch = { account: totals.account, label: totals.label };
+    const cells = await store.states({ ...batch, limit: maxCells });
     const ids = cells.filter(({ state }) => state !== "failed").map(({ id }) => id);
-    const others = await store.list({ ...own, ids: ids.slice(0, maxCards), limit: maxCards });
-    const failed = await store.list({ ...own, state: "failed", limit: maxCards });
+    const others = await store.list({ ...batch, ids: ids.slice(0, maxCards), limit: maxCards });
+    const failed = await store.list({ ...batch, state: "failed", limit: maxCards });
     const { program, flag } = terminalOf(c, options);
     const shown = {
       totals,
@@ -79,6 +79,7 @@ function BatchesPage({ batches, now }: { batches: readonly LabelTotals[]; now: D
           </li>
         ))}
       </ol>
+      {/* The style sheet shows it only while the list is empty, also after a live update. */}
       <section class="empty">
         <h2>No batches yet</h2>
         <p>Start one in a terminal.</p>

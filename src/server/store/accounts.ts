@@ -4,13 +4,13 @@ import type { PageOf } from "./paging.ts";
 /**
  * An account that gets a key. `creditsOf` returns its new credits from its balance, which is `undefined` for a new account; the difference becomes a
  * row of the ledger. Without `creditsOf`, a new account has no credits. If `creditsOf` throws, as it must for a deleted account, nothing is changed. With
- * `isOnlyKey`, the earlier keys of the account are removed.
+ * `replacesKeys`, the earlier keys of the account are removed.
  */
 export type NewAccount = {
   name: string;
   keyHash: string;
   creditsOf?(balance: number | undefined, isDeleted: boolean): number;
-  isOnlyKey?: boolean;
+  replacesKeys?: boolean;
 };
 
 /** `removed` is the number of keys that were removed. */

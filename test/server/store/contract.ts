@@ -197,7 +197,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
       expect(await store.removeKeys({ account })).toBe(0);
       expect(await store.setLimits(account, { max_running: 1 })).toBeUndefined();
       expect(await store.addCredits({ account, amount: 5, key: "a" })).toEqual({ kind: "no account" });
-      const theirs = { name: account, keyHash: `of ${account.length}`, isOnlyKey: true, creditsOf: () => 7 };
+      const theirs = { name: account, keyHash: `of ${account.length}`, replacesKeys: true, creditsOf: () => 7 };
       await expect(store.addAccount(theirs)).rejects.toThrow("this key belongs to the account");
     }
     expect(await store.account("hers\0")).toBeUndefined();
@@ -315,7 +315,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
       name: "local",
       keyHash: "third",
       creditsOf: (had) => had ?? 0,
-      isOnlyKey: true,
+      replacesKeys: true,
     });
     expect(only).toEqual({ credits: 100, removed: 1 });
     expect(await accounts()).toEqual([undefined, undefined, "local", "other"]);
@@ -334,7 +334,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     for (let round = 0; round < 10; round++) {
       const hashes = [`a ${round}`, `b ${round}`];
       const added = hashes.map((keyHash) =>
-        store.addAccount({ name: "local", keyHash, creditsOf: (had) => had ?? 0, isOnlyKey: true }),
+        store.addAccount({ name: "local", keyHash, creditsOf: (had) => had ?? 0, replacesKeys: true }),
       );
       expect((await Promise.all(added)).map(({ removed }) => removed)).toEqual([1, 1]);
       const left = await Promise.all(hashes.map((hash) => store.account(hash)));

@@ -42,7 +42,7 @@ export function listenForChoice(): void {
   });
 }
 
-/** The "?" button shows the keys. */
+/** The "?" button shows the keyboard shortcuts. */
 export function listenForHelp(): void {
   onClick("[data-keys]", async () => showHelp());
 }

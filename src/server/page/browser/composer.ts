@@ -1,6 +1,6 @@
 import { priceText } from "../formatting.ts";
 import { type Draft, deleteDraft, findDraft, idempotencyKey, newKey, renewDraft, saveDraft } from "./draft.ts";
-import { clearFaults, openAround, showError, showFault, showStatus } from "./faults.ts";
+import { clearFaults, openDetailsOf, showError, showFault, showStatus } from "./faults.ts";
 import {
   earlierImages,
   lastFrameImages,
@@ -40,7 +40,7 @@ export function listenForComposer(): void {
     event.preventDefault();
     void sendForm(form, draft);
   });
-  form.addEventListener("invalid", ({ target }) => target instanceof Element && openAround(target), true);
+  form.addEventListener("invalid", ({ target }) => target instanceof Element && openDetailsOf(target), true);
   listenForImages(form, {
     draft,
     onChange() {
@@ -50,6 +50,7 @@ export function listenForComposer(): void {
     onFault: (text) => showFault(form, { field: "imageUrls", text }),
   });
   listenForOffers(form);
+  // live.ts dispatches it when the page is connected to the service again.
   document.addEventListener("live", () => {
     if (draft.state === "sent" && !isSending) showError(unclear.after);
   });
@@ -63,6 +64,7 @@ export function listenForComposer(): void {
 /** Shows an earlier draft in the form, or a new one. */
 function openDraft(form: HTMLFormElement): Draft {
   const { from: earlier, continued } = form.dataset;
+  // The drafts of another take and of a continuation of one generation have different names.
   const from = continued === undefined ? earlier : `end of ${continued}`;
   const saved = findDraft(from);
   const draft =
@@ -83,7 +85,7 @@ function showValues(form: HTMLFormElement, { values }: Draft): void {
     const field = form.elements.namedItem(name);
     if (field === null || !("value" in field)) continue;
     field.value = value;
-    if (value !== "" && field instanceof Element) openAround(field);
+    if (value !== "" && field instanceof Element) openDetailsOf(field);
   }
 }
 
@@ -153,9 +155,11 @@ function showOutcomes(
     showFault(form, { field, text: `${text} ${startedText || nothingText}` });
   } else {
     renewDraft(draft, isChanged ? "open" : "started");
-    const isKnown = !wasUnclear && started.every((outcome) => outcome.isKnown);
+    const wasStartedBefore = !wasUnclear && started.every((outcome) => outcome.isKnown);
     showStatus(
-      isKnown ? alreadyStarted : `${started.length === 1 ? "Started" : `${started.length} takes were started`}.`,
+      wasStartedBefore
+        ? alreadyStarted
+        : `${started.length === 1 ? "Started" : `${started.length} takes were started`}.`,
     );
   }
 }
@@ -201,7 +205,7 @@ function chosenModel(form: HTMLFormElement): HTMLOptionElement | undefined {
   return form.querySelector<HTMLSelectElement>("[name=model]")?.selectedOptions[0];
 }
 
-/** Updates the buttons for values, and the price, for the chosen model and number of takes. */
+/** Updates the buttons that suggest values, such as lengths, and the price, for the chosen model and number of takes. */
 function showChoice(form: HTMLFormElement): void {
   const model = chosenModel(form);
   showOffers(form, model);

@@ -15,7 +15,7 @@ function markInvalid(control: Control, text: string): void {
   control.closest(".field")?.append(line);
   control.setAttribute("aria-invalid", "true");
   control.setAttribute("aria-describedby", line.id);
-  openAround(control);
+  openDetailsOf(control);
   control.focus();
 }
 
@@ -49,7 +49,7 @@ export function showStatus(text: string): void {
 }
 
 /** Opens the `<details>` around a field: the browser does not send a form with an invalid field, and cannot say why if the field is hidden. */
-export function openAround(control: Element): void {
+export function openDetailsOf(control: Element): void {
   const details = control.closest("details");
   if (details) details.open = true;
 }

@@ -1,7 +1,7 @@
 import { readFromTab, saveInTab } from "./tab.ts";
 import { fetchPage } from "./view.ts";
 
-/** The name of the stored ids of the generations whose end this tab notifies of. */
+/** The name of the stored ids of the generations for which this tab shows a notification when they end. */
 const awaitedKey = "vidgen awaited";
 
 /** Shows the checkbox for notifications if the browser supports them: it does so only on localhost and over https. */
@@ -16,18 +16,18 @@ export function listenForNotify(): void {
   });
 }
 
-/** Makes this tab notify of the end of a generation, if the user wants that. */
+/** Makes this tab show a notification when a generation ends, if the user wants that. */
 export function awaitEnd(id: string): void {
   const isWanted = document.querySelector<HTMLInputElement>("#notify")?.checked;
   if (isWanted) saveAwaited([...awaitedIds(), id]);
 }
 
-/** Whether this tab has to notify of an end, so that a hidden page must stay connected. */
+/** Whether this tab waits for an end to show a notification, so that a hidden page must stay connected. */
 export function isAwaiting(): boolean {
   return awaitedIds().length > 0;
 }
 
-/** Notifies of awaited generations that have ended: of all, or only of the one whose state has changed. */
+/** Shows notifications for awaited generations that have ended: for all, or only for the one whose state has changed. */
 export async function notifyOfEnds(changed?: string): Promise<void> {
   for (const id of awaitedIds().filter((each) => changed === undefined || each === changed)) {
     const page = await fetchPage(`/generations/${id}`, { signal: AbortSignal.timeout(10_000) });

@@ -29,7 +29,8 @@ export function rememberKeys(keys: Keys, clock: Pick<Clock, "now">): Keys {
       else if (removals === before) known.set(keyHash, { account, end });
       return account;
     },
-    addAccount: (account) => (account.isOnlyKey ? keys.addAccount(account).finally(forget) : keys.addAccount(account)),
+    addAccount: (account) =>
+      account.replacesKeys ? keys.addAccount(account).finally(forget) : keys.addAccount(account),
     deleteAccount: (account, at) => keys.deleteAccount(account, at).finally(forget),
     setDisabled: (account, at) => keys.setDisabled(account, at).finally(forget),
     removeKeys: (removed) => keys.removeKeys(removed).finally(forget),

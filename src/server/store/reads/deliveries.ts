@@ -30,6 +30,7 @@ export function createDeliveryReads({ query, isOneOf }: Reader) {
         `SELECT state, count(*) AS count FROM deliveries ${wanted.condition} GROUP BY state`,
         ...wanted.values,
       );
+      // An invalid URL has no host.
       const names = hosts.map(({ host }) => String(host)).filter((each) => each !== "");
       return {
         counts: Object.fromEntries(rows.map(({ state, count }) => [state, Number(count)])),

@@ -15,7 +15,7 @@ export function* finish(id: string, ending: Ending, context: Context): Rule<bool
   return yield* endIf([isHeldHere, context.process], { id, ...ending }, context);
 }
 
-/** Ends a generation, whichever process makes it, unless it is being submitted, or was submitted to another engine than this one. */
+/** Ends a generation, whichever process makes it, unless it is being submitted, or was submitted to an engine other than `engine`. */
 export function* cancel(id: string, { engine, ...ending }: Cancellation, context: Context): Rule<boolean> {
   const condition = "NOT is_submitting AND engine IS NOT DISTINCT FROM ?";
   return yield* endIf([condition, engine], { id, ...ending, isCancelled: true }, context);
@@ -29,7 +29,7 @@ function* endIf(
 ): Rule<boolean> {
   const account = yield* lockOwner(id);
   const { status, completed_at, error, error_code, engine_code, media, cost, isRefunded } = end;
-  // Of an ended generation, `state` is the same as `status`; before, it is also queued or running.
+  // Once a generation has ended, `state` equals `status`. Until then, `status` is processing, and `state` is queued or running.
   const [ended] = yield* sql(
     `UPDATE generations SET status = ?, state = ?, completed_at = ?, result = ?
      WHERE id = ? AND status = 'processing' AND ${condition} RETURNING number`,

@@ -15,7 +15,7 @@ export const setReason = "set by the service's owner";
 
 /** Adds an account with a key, or a key to an account. See `Accounts`. */
 export function* addAccount(added: NewAccount, at: string): Rule<AddedKey> {
-  const { name, keyHash, creditsOf = (balance = 0) => balance, isOnlyKey = false } = added;
+  const { name, keyHash, creditsOf = (balance = 0) => balance, replacesKeys = false } = added;
   const [created] = yield* sql("INSERT INTO accounts (name) VALUES (?) ON CONFLICT DO NOTHING RETURNING name", name);
   const account = yield* lockAccount(name);
   const insertKey = "INSERT INTO keys (hash, account, created_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
@@ -27,7 +27,7 @@ export function* addAccount(added: NewAccount, at: string): Rule<AddedKey> {
   const amount = credits - account.credits;
   if (amount !== 0) yield* changeCredits({ account: name, amount, reason: setReason, at });
   const others = "DELETE FROM keys WHERE account = ? AND hash <> ? RETURNING hash";
-  const removed = isOnlyKey ? yield* sql(others, name, keyHash) : [];
+  const removed = replacesKeys ? yield* sql(others, name, keyHash) : [];
   return { credits, removed: removed.length };
 }
 

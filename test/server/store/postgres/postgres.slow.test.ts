@@ -189,7 +189,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     const clock = { ...systemClock, now: () => systemClock.now() + aheadMs };
     const { store: other } = await open(url, { clock });
     for (const each of [store, other]) expect(await each.account("hash")).toBe("local");
-    await store.addAccount({ name: "local", keyHash: "new", isOnlyKey: true });
+    await store.addAccount({ name: "local", keyHash: "new", replacesKeys: true });
     expect(await store.account("hash")).toBeUndefined();
     aheadMs = 5_000;
     expect(await other.account("hash")).toBeUndefined();

@@ -141,7 +141,7 @@ describe("a rule that two connections run at once", { skip: postgresPrograms ===
   test("keys: of two keys that replace all others, one is left", async () => {
     const { one, meet } = await openTwo();
     const replace = (keyHash: string) => (store: Store) =>
-      store.addAccount({ name: "local", keyHash, isOnlyKey: true });
+      store.addAccount({ name: "local", keyHash, replacesKeys: true });
     expect(await meet(replace("a"), replace("b"))).toMatchObject([{ removed: 1 }, { removed: 1 }]);
     expect(await one.accounts()).toMatchObject([{ keys: 1, credits: 100 }]);
   });
