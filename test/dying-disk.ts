@@ -59,6 +59,8 @@ function createDyingDisk(last: number, die: () => void): Disk {
       get(target, name) {
         const value = Reflect.get(target, name);
         if (typeof value !== "function") return value;
+        // The system closes the files of a dead process.
+        if (name === "close") return value.bind(target);
         const changes = ["write", "sync", "datasync", "truncate", "utimes"].includes(String(name));
         return dying(value.bind(target), () => changes);
       },
