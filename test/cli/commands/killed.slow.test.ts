@@ -156,6 +156,10 @@ const kinds: [string, Kind][] = [
 ];
 
 const fox = ({ folder }: Scene) => ["generate", "a fox", "-o", join(folder, "fox.mp4")];
+const shots = ({ folder }: Scene) => {
+  writeFileSync(join(folder, "shots.csv"), "prompt\na fox\nan owl\n");
+  return ["batch", join(folder, "shots.csv"), "-o", join(folder, "{n}.mp4")];
+};
 const project = ({ folder }: Scene, model: string) =>
   writeFileSync(join(folder, "vidgen.json"), JSON.stringify({ model }));
 
@@ -198,6 +202,28 @@ describe.each(kinds)(
       if (isUnclear) expect(seen.get(6)).toBeGreaterThan(2);
     });
 
+    test("batch --redo all makes each row again once, and keeps the old videos", async () => {
+      let finished = 0;
+      await walkKills(10 * stride, async (killing) => {
+        const scene = await open();
+        const line = [...shots(scene), ...flags];
+        const redo = [...line, "--redo", "all"];
+        await scene.vidgen(...line);
+        await scene.runKilled(killing, redo);
+        const { code, stderr } = await scene.vidgen(...redo);
+        const at = `killed at ${killing.changes}, then exit ${code}: ${stderr}`;
+        // 6: a row may have been charged, and is not sent again.
+        expect([0, 6], at).toContain(code);
+        for (const prompt of ["a fox", "an owl"])
+          expect(await countOf(scene, "prompt", prompt), at).toBeLessThanOrEqual(2);
+        if (code === 6) return;
+        finished++;
+        for (const name of ["1.mp4", "1.take-1.mp4", "2.mp4", "2.take-1.mp4"])
+          expect(existsSync(join(scene.folder, name)), `${at}, ${name}`).toBe(true);
+      });
+      expect(finished).toBeGreaterThan(least);
+    });
+
     test.each<[string, Changed]>([
       [
         "generate -i - with other bytes on stdin",
@@ -225,10 +251,7 @@ describe.each(kinds)(
         "a batch with another model in vidgen.json",
         {
           step: 5,
-          line(scene) {
-            writeFileSync(join(scene.folder, "shots.csv"), "prompt\na fox\nan owl\n");
-            return ["batch", join(scene.folder, "shots.csv"), "-o", join(scene.folder, "{n}.mp4")];
-          },
+          line: shots,
           before: (scene) => project(scene, "ray-3"),
           after: (scene) => project(scene, "sora-2"),
           files: ["1.mp4", "2.mp4"],
