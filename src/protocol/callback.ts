@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
-import { isRecord, parseJson } from "./json.ts";
+import { isRecord } from "./json.ts";
 
 /** A received request; `body` is `undefined` if it is longer than 1 MB. */
 export type Incoming = { method: string; headers: IncomingHttpHeaders; body: Buffer | undefined };
@@ -49,8 +49,8 @@ export function readCallback(incoming: Incoming, secret: string | undefined): Ca
   );
   const fault = secret === undefined ? undefined : findSignatureFault(body, headers, secret);
   if (fault !== undefined) return { httpStatus: 401, fault };
-  const fields = parseJson(body);
-  if (!isRecord(fields)) return { httpStatus: 400, fault: "the body is not a JSON object" };
+  const fields = readJsonObject(body);
+  if (fields === undefined) return { httpStatus: 400, fault: "the body is not a JSON object" };
   const { id, status, video_url } = fields;
   return {
     id: asText(id),
@@ -79,6 +79,16 @@ function findSignatureFault(body: string, headers: Record<string, string>, secre
 function decode(bytes: Buffer): string | undefined {
   const text = bytes.toString("utf8");
   return bytes.equals(Buffer.from(text)) ? text : undefined;
+}
+
+/** Accepts deeply nested values too, for which the function that `parseJson` passes to JSON.parse would run out of stack. */
+function readJsonObject(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isRecord(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function asText(value: unknown): string | undefined {
