@@ -10,7 +10,7 @@ import { setUp, wine } from "./set-up.mjs";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const isWindows = process.platform === "win32";
 if (!isWindows && wine === undefined) {
-  process.stderr.write("No Wine: Windows is not tested. Debian's packages are wine and wine64.\n");
+  process.stderr.write("No Wine: Windows is not tested. Debian's package is wine64.\n");
   process.exit(process.argv.includes("--optional") ? 0 : 1);
 }
 // Windows runs what Linux has built, and Wine has no npm.
