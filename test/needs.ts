@@ -48,11 +48,9 @@ const isMissing = {
   "file modes": isWindows,
   HOME: isWindows,
   "named pipes in folders": isWindows,
-  "names with a colon or a question mark": isWindows,
   "removal of open files": isWindows,
   sh: isWindows,
   signals: isWindows,
-  "Unix sockets in folders": isWindows,
   "symbolic links": isWindows && !canLink(),
 };
 

@@ -37,7 +37,7 @@ export async function findFrameSource(
 
 /**
  * Finds the generation that "last" meant when the same command ran before: its attempt recorded that id, `sourceId`. Throws `not_found` if the journal
- * no longer has it.
+ * no longer contains it.
  */
 export async function resolveLast(
   ownAttempt: Entry,

@@ -188,7 +188,7 @@ export function fillWords(outputPath: string, { prompt = "", model = "" }: NameP
   const filledPath = fillNames(outputPath, { prompt, model }, date);
   if (filledPath.includes("{id}") && isTooLong(filledPath))
     throw usage(
-      "The file name in -o is too long: with an id of up to 64 characters in place of {id}, and 14 more while it is downloaded, it has more than 255 bytes.",
+      "The file name in -o is too long: an id may take 64 characters, and the partial file 14 more, which is more than 255 bytes. Shorten the name; nothing was sent.",
     );
   return filledPath;
 }

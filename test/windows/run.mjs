@@ -13,8 +13,6 @@ if (!isWindows && wine === undefined) {
   process.stderr.write("No Wine: Windows is not tested. Debian's package is wine64.\n");
   process.exit(process.argv.includes("--optional") ? 0 : 1);
 }
-// Windows runs what Linux has built, and Wine has no npm.
-if (!isWindows) execFileSync("npm", ["run", "--silent", "build"], { cwd: root, stdio: "inherit" });
 const prefix = isWindows ? undefined : setUp();
 const env = { ...process.env, ...(prefix && { WINEPREFIX: prefix, WINE: wine, WINEDEBUG: "-all" }) };
 const vitest = join(root, "node_modules/vitest/vitest.mjs");

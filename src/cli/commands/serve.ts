@@ -187,7 +187,7 @@ async function runService(options: ServeOptions, given: Context): Promise<void> 
     throw usage("--media needs --database: without it, videos are stored beside the embedded database.");
   if (database !== undefined && options.restored)
     throw usage(
-      "--restored works only with the embedded database: vidgen cannot tell that a PostgreSQL database is a copy.",
+      "--restored works only with the embedded database: vidgen does not detect a restored PostgreSQL database.",
     );
   if (options.mediaRedirect && !options.media?.startsWith("s3://"))
     throw usage("--media-redirect needs --media s3://bucket/prefix: a folder has no URL to redirect to.");
