@@ -2,6 +2,8 @@ import { Writable } from "node:stream";
 import { expect, test } from "vitest";
 import { createSpinner } from "../../../src/cli/terminal/spinner.ts";
 
+/** Dots, or lines in the old terminals of Windows. */
+const frame = String.raw`[⠀-⣿|/\\-] `;
 const [hidden, shown] = ["\u001b[?25l", "\u001b[?25h"];
 
 function createScene(columns = 80) {
@@ -26,7 +28,7 @@ function createScene(columns = 80) {
 
 /** Until ora is loaded and has drawn its line. */
 const drawn = (scene: { written: string }, text: string) =>
-  expect.poll(() => scene.written.split(/[⠀-⣿] /).some((frame) => frame.startsWith(text))).toBe(true);
+  expect.poll(() => scene.written.split(RegExp(frame)).some((line) => line.startsWith(text))).toBe(true);
 
 test("the cursor is hidden while the line is there, and shown again after it", async () => {
   const { scene, spinner } = createScene();
@@ -55,7 +57,7 @@ test("what others write meanwhile stays above the line", async () => {
   spinner.show("Generating");
   await drawn(scene, "Generating");
   stderr.write("A note.\n");
-  expect(scene.written).toMatch(/A note\.\n[^\n]*[⠀-⣿] Generating/);
+  expect(scene.written).toMatch(RegExp(`A note\\.\\n[^\\n]*${frame}Generating`));
   spinner.stop();
 });
 
@@ -76,5 +78,5 @@ test("a line is as long as the terminal is wide", async () => {
   spinner.show("Generating 1b4e28ba (wan-2.5)  2 s");
   await drawn(scene, "Generating…");
   spinner.stop();
-  expect(scene.written).not.toMatch(/[⠀-⣿] Generating 1b4e28ba/);
+  expect(scene.written).not.toMatch(RegExp(`${frame}Generating 1b4e28ba`));
 });
