@@ -61,6 +61,11 @@ export function isNetworkPath(path: string): boolean {
   return /^[\\/]{2}/.test(path) || /^file:\/\/+(?![\\/]|localhost[\\/]|[a-z]:)/i.test(path);
 }
 
+/** The name of the machine in a Windows path to a share on it, in lower case; `undefined` for any other path, such as that of a device. */
+export function machineOf(path: string): string | undefined {
+  return /^[\\/]{2}([^\\/.?][^\\/]*)/.exec(path)?.[1]?.toLowerCase();
+}
+
 /** Makes a word safe as a whole file name. An empty word becomes `fallback`. */
 function safeWord(word: string, fallback: string): string {
   return word.replace(deviceName, "$1_") || fallback;

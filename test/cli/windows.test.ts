@@ -1,10 +1,10 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { expect, test } from "vitest";
 import { createDisk, type Disk } from "../../src/io.ts";
 import { tinyMp4 } from "../mp4.ts";
-import { apiKey, createWorld, isStart, type World } from "../vidgen.ts";
+import { apiKey, createWorld, isStart, mediaUrl, type World } from "../vidgen.ts";
 
 /** A world on Windows, as far as that can be shown elsewhere: NTFS and the shells are not. */
 async function createWindows(): Promise<World> {
@@ -156,4 +156,69 @@ test("files after a prompt's @ are completed with the slashes that are typed", a
   const typed = `@${world.folder}/f`;
   const { stdout } = await world.vidgen("__complete", `--current=${typed}`, "--", "generate");
   expect(stdout.trim()).toBe(`@${world.folder}/fox.txt`);
+});
+
+/** Runs a batch of one row with the options, then changes each line of its results file, and returns what the disk is asked about from then on. */
+async function runChanged(world: World, options: string[], change: (line: Line) => Line) {
+  const results = join(world.folder, "shots.csv.results.jsonl");
+  writeFileSync(join(world.folder, "shots.csv"), "prompt\na fox\n");
+  await world.vidgen(...options);
+  const lines = readFileSync(results, "utf8").trimEnd().split("\n");
+  writeFileSync(results, lines.map((text) => `${JSON.stringify(change(JSON.parse(text)))}\n`).join(""));
+  const asked: string[] = [];
+  const disk = Object.entries(world.io.disk).map(([name, call]) => {
+    if (typeof call !== "function") return [name, call];
+    const watched = (...args: unknown[]) => {
+      asked.push(args.slice(0, 2).join(" "));
+      return Reflect.apply(call, undefined, args);
+    };
+    return [name, watched];
+  });
+  Object.assign(world.io, { disk: Object.fromEntries(disk) });
+  return asked;
+}
+
+type Line = Record<string, unknown>;
+
+test.each([
+  ["a video on another machine", { file: "//evil/share/fox.mp4" }, "delivered", "shots.csv.results.jsonl"],
+  ["a video on another machine, beside another one", { file: "//evil/share/fox.mp4" }, "delivered", "other.jsonl"],
+  [
+    "an earlier results file on another machine",
+    { results: String.raw`\\evil\share\shots.results.jsonl` },
+    "batch",
+    "shots.csv.results.jsonl",
+  ],
+  ["a video on a device", { file: String.raw`\\.\pipe\evil` }, "delivered", "shots.csv.results.jsonl"],
+])(
+  "a results file that has the path of %s: it is not opened, and nothing is paid",
+  async (name, path, kind, results) => {
+    const world = await createWindows();
+    const batch = ["batch", join(world.folder, "shots.csv"), "--yes", "-o"];
+    const options = [...batch, join(world.folder, "{n}.mp4")];
+    const asked = await runChanged(world, options, (line) => (line.kind === kind ? { ...line, ...path } : line));
+    const { code, stderr } = await world.vidgen(...options, "--results", join(world.folder, results));
+    expect([code, starts(world)]).toEqual([2, 1]);
+    expect(stderr).toContain("only a flag may name a path on another machine or a device. Nothing was sent.");
+    expect(asked.filter((each) => each.includes("evil"))).toEqual([]);
+    const named = await world.vidgen(...batch, String.raw`\\EVIL\films\{n}.mp4`, "--dry-run");
+    expect(named.stderr.includes("only a flag")).toBe(name.endsWith("device"));
+  },
+);
+
+test("the rows file and the partial files that a results file names are not opened", async () => {
+  const world = await createWindows();
+  const options = ["batch", join(world.folder, "shots.csv"), "--yes", "-o", join(world.folder, "{n}.mp4")];
+  world.faults.push(({ url }) => (url.startsWith(mediaUrl) ? new Response(null, { status: 404 }) : undefined));
+  const path = String.raw`\\evil\share\fox`;
+  const asked = await runChanged(world, options, (line) => {
+    if (line.kind === "batch") return { ...line, file: path };
+    return line.kind === "intent" ? { ...line, part: `${path}.part`, path, batch: path } : line;
+  });
+  world.faults.pop();
+  rmSync(join(world.home, "journal.jsonl"));
+  renameSync(join(world.folder, "shots.csv.results.jsonl"), join(world.folder, "other.jsonl"));
+  expect(await world.vidgen(...options)).toMatchObject({ code: 0 });
+  expect(starts(world)).toBe(1);
+  expect(asked.filter((each) => each.includes("evil"))).toEqual([]);
 });

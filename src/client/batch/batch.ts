@@ -24,7 +24,7 @@ import { checkNoOtherRun, holdResults } from "./hold.ts";
 import { createLedger, findUnwritten, mergeAttempts } from "./ledger.ts";
 import { checkChanged, type PlanOptions, planRows } from "./plan.ts";
 import { findUnwrittenRedos, readRedos } from "./redo-lines.ts";
-import { checkOrphans, findResults, lockOf, openResults, type Results, readResults } from "./results.ts";
+import { checkMachines, checkOrphans, findResults, lockOf, openResults, type Results, readResults } from "./results.ts";
 import { hashRow, type KeyedRow } from "./row.ts";
 import type { PlannedRow } from "./row-state.ts";
 import { createFaults } from "./rows/faults.ts";
@@ -122,11 +122,18 @@ export async function openBatch(
     const journalAttempts = await readJournalAttempts(service);
     const entries = journalAttempts.map(foldEntry);
     const otherPaths = rowsFile ? await findOtherResults(path, rowsFile, entries, io.disk) : new Set<string>();
+    const userPaths = [
+      path,
+      ...rows.flatMap(({ outputPath = [] }) => outputPath),
+      ...entries.flatMap(({ batch = [], file = [] }) => [batch, file].flat()),
+    ];
+    if (io.platform === "win32") checkMachines([ownResults], userPaths);
     const ownPaths = new Set([path, ...ownResults.paths]);
     const pathsOfOtherRuns = [...ownPaths, ...otherPaths].filter((name) => name !== path);
     if (lease) await checkNoOtherRun(pathsOfOtherRuns, options.source.shard, leaseOptions);
     const keys = new Set(redactedRows.map(({ key }) => key));
     const files = await readAll(ownResults, { keys, otherPaths }, options, dependencies);
+    if (io.platform === "win32") checkMachines(files, userPaths);
     const attemptLines = findAttempts(files, {
       keys,
       ownPaths,

@@ -2,6 +2,7 @@ import { dirname, relative, resolve, sep } from "node:path";
 import { systemCode, systemHint, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile, Io } from "../../io.ts";
 import { parseJson } from "../../protocol/json.ts";
+import { isNetworkPath, machineOf } from "../../video/naming.ts";
 import type { Service } from "../generation/service.ts";
 import { redactValue } from "../http/redaction.ts";
 import {
@@ -31,6 +32,8 @@ export type Results = {
   redos: (RedoLine & { at: string })[];
   /** Lines about attempts whose intent is missing, because somebody removed that line. */
   orphans: { path: string; number: number; attempt: string }[];
+  /** The lines with paths that are on another machine or a device in Windows: see `checkMachines`. */
+  networkPaths: { path: string; number: number; named: string }[];
 };
 
 export type ResultsFile = {
@@ -99,9 +102,19 @@ export function openResults(path: string, source: RunLine, io: ResultsIo): Resul
 
 /** A line without absolute paths: the file may be moved together with the videos. */
 function withoutLocalPaths(line: DatedLine, path: string): DatedLine {
-  if (line.kind === "intent")
-    return { ...line, path: undefined, part: undefined, batch: undefined, rows_file: undefined };
+  if (line.kind === "intent") return withoutPaths(line);
   return hasFile(line) ? { ...line, file: relative(dirname(path), resolve(line.file)).replaceAll(sep, "/") } : line;
+}
+
+/** An intent without its paths, which only the machine that started the generation uses. */
+function withoutPaths(line: DatedLine & { kind: "intent" }): DatedLine {
+  return { ...line, path: undefined, part: undefined, batch: undefined, rows_file: undefined };
+}
+
+/** A line with the full path of its video. The other paths of a line from somebody else could be of any files of the user. */
+function withFullPath(line: DatedLine | undefined, path: string): DatedLine | undefined {
+  if (line?.kind === "intent") return withoutPaths(line);
+  return line && hasFile(line) ? { ...line, file: resolve(dirname(path), line.file) } : line;
 }
 
 function hasFile(line: DatedLine): line is DatedLine & { kind: "delivered" | "film"; file: string } {
@@ -128,6 +141,7 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
   const paths = new Set<string>();
   const films: FilmLine[] = [];
   const redos: Results["redos"] = [];
+  const networkPaths: Results["networkPaths"] = [];
   let lastRun: RunLine | undefined;
   let number = 0;
   let tornNumber: number | undefined;
@@ -138,10 +152,10 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
       number++;
       if (text.trim() === "") continue;
       const parsedLine = parseLine(text);
-      const line =
-        parsedLine && hasFile(parsedLine)
-          ? { ...parsedLine, file: resolve(dirname(path), parsedLine.file) }
-          : parsedLine;
+      const named = parsedLine && pathIn(parsedLine);
+      if (named !== undefined && isNetworkPath(named)) networkPaths.push({ path, number, named });
+      const line = withFullPath(parsedLine, path);
+      if (line?.kind === "part") continue;
       if (line?.kind === "batch") {
         tornNumber = undefined;
         lastRun = line;
@@ -179,7 +193,14 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
     films,
     redos,
     orphans: chargedLines.filter(({ attempt }) => !knownAttempts.has(attempt)),
+    networkPaths,
   };
+}
+
+/** The path in a line that a run may open. */
+function pathIn(line: DatedLine): string | undefined {
+  if (line.kind === "batch") return line.results;
+  return hasFile(line) ? line.file : undefined;
 }
 
 /** In a results file, unlike in the journal, lines about an id have the attempt too. */
@@ -198,6 +219,22 @@ export function checkOrphans(files: readonly Results[], journalAttempts: readonl
   const knownAttempts = new Set([...files.flatMap((file) => file.attempts), ...journalAttempts].map(attemptName));
   const orphan = orphans.find(({ attempt }) => !knownAttempts.has(attempt));
   if (orphan) throw unreadableError(orphan.path, orphan.number);
+}
+
+/**
+ * Throws `usage` for a path on another machine, or on a device, unless one of `userPaths` is on that machine. Somebody else may have written the results
+ * files, and Windows may send the user's credentials to a machine when it opens a file there.
+ */
+export function checkMachines(files: readonly Results[], userPaths: readonly string[]): void {
+  const userMachines = new Set(userPaths.map(machineOf));
+  for (const { path, number, named } of files.flatMap(({ networkPaths }) => networkPaths)) {
+    const machine = machineOf(named);
+    if (machine !== undefined && userMachines.has(machine)) continue;
+    throw usage(
+      `Line ${number} of ${path} has the path ${named}: only a flag may name a path on another machine or a device. Nothing was sent.`,
+      machine && `Windows would sign in to ${machine}. If you trust it, name a folder on it with -o.`,
+    );
+  }
 }
 
 function attemptName([{ attempt }]: AttemptLines): string {
@@ -224,7 +261,9 @@ export async function readRowsFile(path: string, disk: Disk): Promise<FileIdenti
       const line = parseLine(text);
       if (line?.kind !== "batch") continue;
       const { file, inode, born } = line;
-      return { path: await findRealPath(resolve(dirname(path), file), disk), inode, born };
+      // Somebody else may have written the file: Windows would connect to the machine that it names.
+      const rowsPath = isNetworkPath(file) ? file : await findRealPath(resolve(dirname(path), file), disk);
+      return { path: rowsPath, inode, born };
     }
   } catch {
   } finally {
