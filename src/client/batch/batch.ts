@@ -127,13 +127,17 @@ export async function openBatch(
       ...rows.flatMap(({ outputPath = [] }) => outputPath),
       ...entries.flatMap(({ batch = [], file = [] }) => [batch, file].flat()),
     ];
-    if (io.platform === "win32") checkMachines([ownResults], userPaths);
-    const ownPaths = new Set([path, ...ownResults.paths]);
+    if (io.platform === "win32") checkMachines(ownResults.paths, userPaths);
+    const ownPaths = new Set([path, ...ownResults.paths.map(({ named }) => named)]);
     const pathsOfOtherRuns = [...ownPaths, ...otherPaths].filter((name) => name !== path);
     if (lease) await checkNoOtherRun(pathsOfOtherRuns, options.source.shard, leaseOptions);
     const keys = new Set(redactedRows.map(({ key }) => key));
     const files = await readAll(ownResults, { keys, otherPaths }, options, dependencies);
-    if (io.platform === "win32") checkMachines(files, userPaths);
+    if (io.platform === "win32")
+      checkMachines(
+        files.flatMap(({ networkVideos }) => networkVideos),
+        userPaths,
+      );
     const attemptLines = findAttempts(files, {
       keys,
       ownPaths,

@@ -24,7 +24,7 @@ export type Results = {
   /** The line of the last run. */
   lastRun: RunLine | undefined;
   /** Every path that the file had in a run: it may have been renamed since, or be a hard link. */
-  paths: ReadonlySet<string>;
+  paths: NamedPath[];
   /** Oldest first. */
   attempts: AttemptLines[];
   /** The films that were joined from its videos, oldest first. */
@@ -32,9 +32,12 @@ export type Results = {
   redos: (RedoLine & { at: string })[];
   /** Lines about attempts whose intent is missing, because somebody removed that line. */
   orphans: { path: string; number: number; attempt: string }[];
-  /** The lines with paths that are on another machine or a device in Windows: see `checkMachines`. */
-  networkPaths: { path: string; number: number; named: string }[];
+  /** The videos that are on another machine or a device in Windows. */
+  networkVideos: NamedPath[];
 };
+
+/** A path as line `number` of a results file has it. */
+export type NamedPath = { path: string; number: number; named: string };
 
 export type ResultsFile = {
   path: string;
@@ -138,10 +141,10 @@ export function resultsError(path: string, cause: unknown): VidgenError {
 export async function readResults(path: string, disk: Disk, { mustExist = false } = {}): Promise<Results> {
   const lines: DatedLine[] = [];
   const chargedLines: Results["orphans"] = [];
-  const paths = new Set<string>();
+  const paths: NamedPath[] = [];
   const films: FilmLine[] = [];
   const redos: Results["redos"] = [];
-  const networkPaths: Results["networkPaths"] = [];
+  const networkVideos: NamedPath[] = [];
   let lastRun: RunLine | undefined;
   let number = 0;
   let tornNumber: number | undefined;
@@ -152,14 +155,14 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
       number++;
       if (text.trim() === "") continue;
       const parsedLine = parseLine(text);
-      const named = parsedLine && pathIn(parsedLine);
-      if (named !== undefined && isNetworkPath(named)) networkPaths.push({ path, number, named });
+      const named = parsedLine?.kind === "delivered" ? parsedLine.file : undefined;
+      if (named !== undefined && isNetworkPath(named)) networkVideos.push({ path, number, named });
       const line = withFullPath(parsedLine, path);
       if (line?.kind === "part") continue;
       if (line?.kind === "batch") {
         tornNumber = undefined;
         lastRun = line;
-        paths.add(line.results);
+        paths.push({ path, number, named: line.results });
       } else if (line === undefined && isTorn(text)) tornNumber ??= number;
       else if (lastRun === undefined)
         throw usage(
@@ -193,14 +196,8 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
     films,
     redos,
     orphans: chargedLines.filter(({ attempt }) => !knownAttempts.has(attempt)),
-    networkPaths,
+    networkVideos,
   };
-}
-
-/** The path in a line that a run may open. */
-function pathIn(line: DatedLine): string | undefined {
-  if (line.kind === "batch") return line.results;
-  return hasFile(line) ? line.file : undefined;
 }
 
 /** In a results file, unlike in the journal, lines about an id have the attempt too. */
@@ -225,11 +222,11 @@ export function checkOrphans(files: readonly Results[], journalAttempts: readonl
  * Throws `usage` for a path on another machine, or on a device, unless one of `userPaths` is on that machine. Somebody else may have written the results
  * files, and Windows may send the user's credentials to a machine when it opens a file there.
  */
-export function checkMachines(files: readonly Results[], userPaths: readonly string[]): void {
+export function checkMachines(paths: readonly NamedPath[], userPaths: readonly string[]): void {
   const userMachines = new Set(userPaths.map(machineOf));
-  for (const { path, number, named } of files.flatMap(({ networkPaths }) => networkPaths)) {
+  for (const { path, number, named } of paths) {
     const machine = machineOf(named);
-    if (machine !== undefined && userMachines.has(machine)) continue;
+    if (!isNetworkPath(named) || (machine !== undefined && userMachines.has(machine))) continue;
     throw usage(
       `Line ${number} of ${path} has the path ${named}: only a flag may name a path on another machine or a device. Nothing was sent.`,
       machine && `Windows would sign in to ${machine}. If you trust it, name a folder on it with -o.`,
