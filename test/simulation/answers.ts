@@ -20,6 +20,8 @@ export type Generated = {
   isDeleted: boolean;
   /** How often its video was asked for. */
   downloads: number;
+  /** The process that asked for it last. */
+  reader: string | undefined;
   media: readonly string[];
   version: number;
   /** What it says of a generation that has failed. */

@@ -22,14 +22,18 @@ type Inode = {
 };
 
 export type Stat = {
-  ino: number;
-  size: number;
+  ino: number | bigint;
+  size: number | bigint;
+  /** How many names it has. */
+  nlink: number | bigint;
   mtimeMs: number;
   birthtimeMs: number;
   isFile(): boolean;
   isDirectory(): boolean;
   isSymbolicLink(): boolean;
 };
+
+export type StatOptions = { bigint?: boolean };
 
 export type Handle = {
   fd: number;
@@ -191,9 +195,12 @@ export function createDisk(now: () => number) {
     }
     folder.changes.push(changed);
   };
-  const statOf = (inode: Inode): Stat => ({
-    ino: inode.ino,
-    size: inode.size,
+  const countNames = (inode: Inode, folder = root): number =>
+    [...folder.entries.values()].reduce((sum, each) => sum + (each === inode ? 1 : countNames(inode, each)), 0);
+  const statOf = (inode: Inode, { bigint = false } = {}): Stat => ({
+    ...(bigint
+      ? { ino: BigInt(inode.ino), size: BigInt(inode.size), nlink: BigInt(countNames(inode)) }
+      : { ino: inode.ino, size: inode.size, nlink: countNames(inode) }),
     mtimeMs: inode.mtimeMs,
     birthtimeMs: inode.birthtimeMs,
     isFile: () => inode.kind === "file",
@@ -312,8 +319,8 @@ export function createDisk(now: () => number) {
       if (folder.entries.has(name)) throw failure("EEXIST", path);
       change(folder, [name, Object.assign(create("link"), { target })]);
     },
-    stat: (path: string): Stat => statOf(need(path)),
-    lstat: (path: string): Stat => statOf(need(path, false)),
+    stat: (path: string, options?: StatOptions): Stat => statOf(need(path), options),
+    lstat: (path: string, options?: StatOptions): Stat => statOf(need(path, false), options),
     utimes(path: string, _: Date, mtime: Date) {
       need(path).mtimeMs = mtime.getTime();
     },
@@ -388,7 +395,7 @@ export function createDisk(now: () => number) {
       handle.isOpen = false;
       handles.delete(handle.fd);
     },
-    fstat: ({ inode }: Handle): Stat => statOf(inode),
+    fstat: ({ inode }: Handle, options?: StatOptions): Stat => statOf(inode, options),
     read({ inode, isOpen, path }: Handle, length: number, position: number): Buffer {
       if (!isOpen) throw failure("EBADF", path);
       if (inode.kind === "folder") throw failure("EISDIR", path);

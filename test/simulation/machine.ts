@@ -1,7 +1,7 @@
 import { exits, VidgenError } from "../../src/errors.ts";
 import type { Clock, Disk, DiskFile, Io, Machine, ProcessId } from "../../src/io.ts";
 import type { Random } from "../faults/random.ts";
-import type { DiskCall, DiskFault, Handle, SimulatedDisk } from "./disk.ts";
+import type { DiskCall, DiskFault, Handle, SimulatedDisk, StatOptions } from "./disk.ts";
 import type { Schedule, Step } from "./schedule.ts";
 
 /** A machine, with a wall clock that may be wrong. Processes of several namespaces (containers) do not see each other. */
@@ -317,8 +317,8 @@ function diskOf(disk: SimulatedDisk, writer: () => Process, call: Process["call"
     constants: disk.constants,
     access: (path: string) => attempt("look", "look", [path], () => disk.access(path)),
     link: (from: string, to: string) => attempt("name", "link", [to, from], () => disk.link(from, to, writer())),
-    lstat: (path: string) => attempt("look", "look", [path], () => disk.lstat(path)),
-    stat: (path: string) => attempt("look", "look", [path], () => disk.stat(path)),
+    lstat: (path: string, options?: StatOptions) => attempt("look", "look", [path], () => disk.lstat(path, options)),
+    stat: (path: string, options?: StatOptions) => attempt("look", "look", [path], () => disk.stat(path, options)),
     mkdir: (path: string, options?: { recursive?: boolean }) =>
       attempt("name", "mkdir", [path], () => disk.mkdir(path, options)),
     readdir: (path: string) => attempt("look", "open", [path], () => disk.readdir(path)),
@@ -347,10 +347,10 @@ function fileOf(handle: Handle, { disk, writer, call }: Opened): DiskFile {
   const { path } = handle;
   const file = {
     fd: handle.fd,
-    stat: () =>
+    stat: (options?: StatOptions) =>
       call("look", () => {
         disk.check("look", [path], writer());
-        return disk.fstat(handle);
+        return disk.fstat(handle, options);
       }),
     read: (buffer: ArrayBufferView, offset: number, length: number, position: number | null) =>
       call("read", () => {

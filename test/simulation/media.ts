@@ -10,7 +10,7 @@ export type MediaAnswer = {
   ending: "end" | "cut" | "stall";
 };
 
-type Asked = { range: number | undefined; ifRange: string | undefined; version: number };
+type Asked = { range: number | undefined; ifRange: string | undefined; version: number; reader: string };
 
 type MediaBehaviour = (generated: Generated, asked: Asked) => MediaAnswer;
 
@@ -102,8 +102,11 @@ export function mediaAnswer(generated: Generated | undefined, asked: Asked, { is
   const behaviour = name === undefined ? undefined : mediaBehaviours[name];
   const answer = (behaviour ?? fine)(generated, asked);
   if (name === "is not finished yet") reach("a video is not finished yet");
+  const earlierReader = generated.reader ?? asked.reader;
+  generated.reader = asked.reader;
   if (asked.range === undefined) return answer;
   if (answer.status === 206) reach("a download goes on");
+  if (answer.status === 206 && earlierReader !== asked.reader) reach("a download goes on in another process");
   if (name?.startsWith("is another version from now on")) reach("a video changes during its download");
   if (name === "brings the rest of another version") reach("the rest of another version comes");
   return answer;

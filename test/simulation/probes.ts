@@ -27,6 +27,7 @@ export const probeNames = [
   "a process has lost its lock",
   "a crash tears a line",
   "a download goes on",
+  "a download goes on in another process",
   "a video changes during its download",
   "the rest of another version comes",
   "a partial file is replaced",

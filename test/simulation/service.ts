@@ -116,6 +116,7 @@ export function createService({ schedule, random, troubles, statesPrices, keepsK
       isDeleted: false,
       lostAt: plan.lostAfterMs === undefined ? Number.POSITIVE_INFINITY : now + plan.lostAfterMs,
       downloads: 0,
+      reader: undefined,
       media: plan.media,
       version: 0,
       reason: "too dark",
@@ -274,7 +275,7 @@ export function createService({ schedule, random, troubles, statesPrices, keepsK
           const [, id = "", version = "0"] = /\/([^/]+)\/(\d+)\.mp4$/.exec(url) ?? [];
           const generated = generations.get(id);
           const range = init.headers?.Range === undefined ? undefined : Number(/\d+/.exec(init.headers.Range)?.[0]);
-          const asked = { range, ifRange: init.headers?.["If-Range"], version: Number(version) };
+          const asked = { range, ifRange: init.headers?.["If-Range"], version: Number(version), reader: process.name };
           const found = mediaAnswer(generated, asked, { isHealthy, reach });
           arrive(1, () => resolve(() => mediaResponse(found, process, signal ?? undefined)));
         });

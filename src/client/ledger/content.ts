@@ -8,6 +8,7 @@ export type Content = {
   sha256: string;
   /** In bytes. */
   size: number;
+  /** May be rounded, since a file that is the same by this number is also compared by size and time. */
   inode: number;
   /** When the file was last written, in milliseconds since 1970. */
   mtime: number;

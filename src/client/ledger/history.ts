@@ -4,7 +4,7 @@ import { isRecord } from "../../protocol/json.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
 import { type AttemptState, blocksRestart, nextState, type Status, statusOf } from "./attempt.ts";
 import { type Content, parseContent } from "./content.ts";
-import type { FileIdentity } from "./identity.ts";
+import type { FileId, FileIdentity } from "./identity.ts";
 import type { Version } from "./version.ts";
 
 /** A line of the journal, or of a batch's results file: a JSON object. It never contains an API key. `attempt` is a UUID. */
@@ -141,7 +141,7 @@ export type RunLine = {
   /** The base URL of the service. */
   service: string;
   /** The identity of the rows file: see `FileIdentity`. */
-  inode?: number | undefined;
+  inode?: FileId | undefined;
   born?: number | undefined;
   /** The path of the results file in this run. */
   results: string;
@@ -175,7 +175,7 @@ export type RedoneRow = {
 };
 
 /** `inode` is set once the file has content, to detect a file that another program put there. */
-export type PartLine = Version & { kind: "part"; file: string; inode?: number | undefined } & (
+export type PartLine = Version & { kind: "part"; file: string; inode?: FileId | undefined } & (
     | { attempt: string }
     | { id: string }
   );

@@ -1,11 +1,19 @@
 import { basename, dirname, join, resolve } from "node:path";
 import type { Disk } from "../../io.ts";
 
+/** The number of a file in its file system; a text where a number would be rounded, because the numbers of NTFS have 64 bits. */
+export type FileId = number | string;
+
+/** `found` must have been read with `bigint`. */
+export function fileIdOf(found: { ino: bigint }): FileId {
+  return found.ino > Number.MAX_SAFE_INTEGER ? String(found.ino) : Number(found.ino);
+}
+
 /** Identifies a file also through links and after a rename: by its path and its inode. */
 export type FileIdentity = {
   /** Absolute, without symbolic links. */
   path: string;
-  inode?: number | undefined;
+  inode?: FileId | undefined;
   /** When the inode was created, in milliseconds, since numbers are reused. 0 if the file system does not record it. */
   born?: number | undefined;
 };
@@ -13,8 +21,8 @@ export type FileIdentity = {
 /** Rejects with the system's error. */
 export async function identify(file: string, disk: Disk): Promise<FileIdentity> {
   const path = await disk.realpath(file);
-  const { ino: inode, birthtimeMs: born } = await disk.stat(path);
-  return { path, inode, born };
+  const { birthtimeMs: born } = await disk.stat(path);
+  return { path, inode: fileIdOf(await disk.stat(path, { bigint: true })), born };
 }
 
 export function isSameFile(one: FileIdentity | undefined, other: FileIdentity | undefined): boolean {
@@ -56,9 +64,9 @@ async function foldsCase(path: string, disk: Disk): Promise<boolean> {
   for (let folder = dirname(path); folder !== dirname(folder); folder = dirname(folder)) {
     const name = basename(folder);
     const otherName = name === name.toLowerCase() ? name.toUpperCase() : name.toLowerCase();
-    const found = otherName === name ? undefined : await disk.stat(folder).catch(() => undefined);
+    const found = otherName === name ? undefined : await disk.stat(folder, { bigint: true }).catch(() => undefined);
     if (found === undefined) continue;
-    return disk.stat(join(dirname(folder), otherName)).then(
+    return disk.stat(join(dirname(folder), otherName), { bigint: true }).then(
       ({ ino }) => ino === found.ino,
       () => false,
     );

@@ -7,7 +7,7 @@ import { makeFolderLine } from "../../shell.ts";
 import { fillIn, fillWords, type NameParts, type Naming } from "../../video/naming.ts";
 import { type Content, hasContent } from "../ledger/content.ts";
 import type { DatedLine, Entry, PartLine } from "../ledger/history.ts";
-import { findRealPath } from "../ledger/identity.ts";
+import { type FileId, fileIdOf, findRealPath } from "../ledger/identity.ts";
 import type { Journal } from "../ledger/journal.ts";
 import { syncFolder } from "../ledger/lines.ts";
 import type { StartedEntry } from "../ledger/policy.ts";
@@ -134,7 +134,7 @@ export function createTargets(
 
   /** Removes the partial file of a dead process, under its lease. Never rejects. */
   async function removeAbandoned(part: string): Promise<void> {
-    const found = await disk.lstat(part).catch(() => undefined);
+    const found = await statPart(part, disk);
     const line = found && (await findPartLine(part));
     if (found && line && isOwnPart(found, line)) await disk.rm(part).catch(() => {});
   }
@@ -331,13 +331,18 @@ export function namePartsOf(entry: Pick<Entry, "request"> | undefined, generatio
 
 type PreviousHolder = (Acquired & { kind: "acquired" })["from"];
 
+/** With exact ids; `undefined` if the file cannot be found. */
+function statPart(path: string, disk: Disk) {
+  return disk.lstat(path, { bigint: true }).catch(() => undefined);
+}
+
 /** Whether vidgen created the file, and not another program. */
-function isOwnPart({ ino, size }: { ino: number; size: number }, line: PartState): boolean {
-  return line.inode === undefined ? size === 0 : line.inode === ino;
+function isOwnPart(found: { ino: bigint; size: bigint }, line: PartState): boolean {
+  return line.inode === undefined ? found.size === 0n : line.inode === fileIdOf(found);
 }
 
 /** The journal's record of a partial file; without an inode the file is empty. */
-type PartState = Version & { inode?: number | undefined };
+type PartState = Version & { inode?: FileId | undefined };
 
 type TargetOptions = {
   partPath: string;
@@ -372,7 +377,7 @@ function createTarget(resolved: ResolvedOutput, options: TargetOptions, disk: Di
     isKept = version !== undefined;
     const begin = async (found: Version) => {
       isKept = false;
-      const { ino: inode } = await file.stat();
+      const inode = fileIdOf(await file.stat({ bigint: true }));
       // Without a record the download cannot be resumed, and a later process starts again.
       isKept = (await record({ ...found, inode })) && validatorOf(found) !== undefined;
     };
@@ -380,15 +385,14 @@ function createTarget(resolved: ResolvedOutput, options: TargetOptions, disk: Di
   }
 
   async function openPart(): Promise<Pick<PartialFile, "file" | "version">> {
-    const statPart = () => disk.lstat(partPath).catch(() => undefined);
-    const line = (await statPart()) && (await findLine());
+    const line = (await statPart(partPath, disk)) && (await findLine());
     // The path is checked again, because another program may have created a file there meanwhile.
-    const found = await statPart();
+    const found = await statPart(partPath, disk);
     if (found) {
       if (line === undefined || !isOwnPart(found, line))
         throw Object.assign(new Error("exists"), { code: "EEXIST", path: partPath });
       // A file with two links may be a saved video, and a suspended process on another machine may still write for some seconds.
-      const isResumed = found.nlink === 1 && previousHolder !== "elsewhere" && validatorOf(line) !== undefined;
+      const isResumed = found.nlink === 1n && previousHolder !== "elsewhere" && validatorOf(line) !== undefined;
       if (isResumed) return { file: await disk.open(partPath, "r+"), version: line };
       await disk.rm(partPath);
     }
@@ -399,14 +403,14 @@ function createTarget(resolved: ResolvedOutput, options: TargetOptions, disk: Di
 
   /** Whether the path of the partial file still leads to this open file. */
   async function isStillPart(file: DiskFile): Promise<boolean> {
-    const [atPath, openFile] = await Promise.all([disk.lstat(partPath), file.stat()]).catch(() => []);
-    return atPath !== undefined && atPath.ino === openFile?.ino;
+    const openFile = await file.stat({ bigint: true }).catch(() => undefined);
+    return openFile !== undefined && openFile.ino === (await statPart(partPath, disk))?.ino;
   }
 
   /** Removes an empty partial file of an earlier process. */
   async function removeEmpty(): Promise<void> {
-    const found = await disk.lstat(partPath).catch(() => undefined);
-    const line = found?.size === 0 ? await findLine() : undefined;
+    const found = await statPart(partPath, disk);
+    const line = found?.size === 0n ? await findLine() : undefined;
     if (found && line && isOwnPart(found, line)) await disk.rm(partPath).catch(() => {});
   }
 

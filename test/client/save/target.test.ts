@@ -162,28 +162,39 @@ test("a file called .part, or that of another attempt, is left alone", async () 
   expect((await readdir(folder)).sort()).toEqual([...theirs, "fox.mp4"].sort());
 });
 
-test("what a killed process has left of a file is removed by the next one that claims it", async () => {
+test.each([
+  ["what a killed process has left of a file is removed by the next one that claims it", 0n, []],
+  ["a partial file whose number a journal does not have is kept", 1n, ["fox.mp4.12345678.part"]],
+])("%s, with the 64-bit numbers of NTFS", async (_, difference, kept) => {
   const folder = makeFolder();
   const output = join(folder, "fox.mp4");
-  await writeFile(join(folder, "fox.mp4.12345678.part"), "half a fox");
+  const part = join(folder, "fox.mp4.12345678.part");
+  await writeFile(part, "half a fox");
+  const large = 2n ** 63n;
+  const lstat = async (path: string) => {
+    const found = await systemMachine.disk.lstat(path, { bigint: true });
+    found.ino += large;
+    return found;
+  };
+  const disk = { ...systemMachine.disk, lstat: lstat as unknown as Disk["lstat"] };
   const { machine, namespace } = await systemMachine.processes.self();
   await mkdir(join(folder, ".fox.mp4.lock"));
   await writeFile(join(folder, ".fox.mp4.lock", [machine, namespace, 1, "long ago", "token"].join("_")), "");
   const line: DatedLine & PartLine = {
     kind: "part",
     at: "2026-06-01T00:00:00.000Z",
-    file: join(folder, "fox.mp4.12345678.part"),
-    inode: (await stat(join(folder, "fox.mp4.12345678.part"))).ino,
+    file: part,
+    inode: String((await lstat(part)).ino + difference),
     attempt: "12345678-0000-4000-8000-000000000000",
   };
   async function* scan() {
     yield { lines: [line], start: 0, head: "" };
   }
   const journal = { ...noJournal, scan };
-  const target = await createTargets(journal, systemMachine).claim(output, { attempt });
-  expect(await namesIn(folder)).toEqual([]);
+  const target = await createTargets(journal, { ...systemMachine, disk }).claim(output, { attempt });
+  expect(await namesIn(folder)).toEqual(kept);
   await target?.release();
-  expect(await readdir(folder)).toEqual([]);
+  expect(await readdir(folder)).toEqual(kept);
 });
 
 test("a video that another process has saved there meanwhile is the same one: that is no error", async () => {
