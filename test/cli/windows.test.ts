@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSyn
 import { join } from "node:path";
 import process from "node:process";
 import { expect, test } from "vitest";
+import { readPath } from "../../src/cli/terminal/prompts.ts";
 import { createDisk, type Disk } from "../../src/io.ts";
 import { tinyMp4 } from "../mp4.ts";
 import { apiKey, createWorld, isStart, mediaUrl, type World } from "../vidgen.ts";
@@ -148,6 +149,14 @@ test("login does not say that only the user can read the key, where vidgen does 
       isSaid,
     ]);
   }
+});
+
+test("a home folder in a form is written with either slash", () => {
+  const io = { home: "C:\\Users\\ann", platform: "win32" };
+  expect([readPath("~\\Videos", io), readPath("~/Videos", io)]).toEqual([
+    "C:\\Users\\ann\\Videos",
+    "C:\\Users\\ann/Videos",
+  ]);
 });
 
 test("files after a prompt's @ are completed with the slashes that are typed", async () => {

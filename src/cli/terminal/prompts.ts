@@ -37,8 +37,8 @@ export async function askText(message: string, validate: Check, io: Io): Promise
 }
 
 /** A typed path with `~` expanded, as a shell would do. */
-export function readPath(text: string, { home }: Pick<Io, "home">): string {
-  return text.trim().replace(/^~(?=\/)/, () => home || "~");
+export function readPath(text: string, { home, platform }: Pick<Io, "home" | "platform">): string {
+  return text.trim().replace(platform === "win32" ? /^~(?=[/\\])/ : /^~(?=\/)/, () => home || "~");
 }
 
 export async function askSecret(message: string, validate: Check, io: Io): Promise<string> {
