@@ -25,7 +25,7 @@ import { createLedger, findUnwritten, mergeAttempts } from "./ledger.ts";
 import { checkChanged, type PlanOptions, planRows } from "./plan.ts";
 import { findUnwrittenRedos, readRedos } from "./redo-lines.ts";
 import { checkMachines, checkOrphans, findResults, lockOf, openResults, type Results, readResults } from "./results.ts";
-import { hashRow, type KeyedRow } from "./row.ts";
+import { hashRow, type KeyedRow, type Row } from "./row.ts";
 import type { PlannedRow } from "./row-state.ts";
 import { createFaults } from "./rows/faults.ts";
 import { findOtherResults, findRowsFile, type RowsFile } from "./rows-file.ts";
@@ -122,28 +122,16 @@ export async function openBatch(
     const journalAttempts = await readJournalAttempts(service);
     const entries = journalAttempts.map(foldEntry);
     const otherPaths = rowsFile ? await findOtherResults(path, rowsFile, entries, io.disk) : new Set<string>();
-    const userPaths = [
-      path,
-      ...rows.flatMap(({ outputPath = [] }) => outputPath),
-      ...entries.flatMap(({ batch = [], file = [] }) => [batch, file].flat()),
-    ];
-    if (io.platform === "win32") checkMachines(ownResults.paths, userPaths);
+    const trusted = { userPaths: findUserPaths(path, rows, entries), platform: io.platform };
+    checkMachines(ownResults.paths, trusted);
     const ownPaths = new Set([path, ...ownResults.paths.map(({ named }) => named)]);
     const pathsOfOtherRuns = [...ownPaths, ...otherPaths].filter((name) => name !== path);
     if (lease) await checkNoOtherRun(pathsOfOtherRuns, options.source.shard, leaseOptions);
     const keys = new Set(redactedRows.map(({ key }) => key));
     const files = await readAll(ownResults, { keys, otherPaths }, options, dependencies);
-    if (io.platform === "win32")
-      checkMachines(
-        files.flatMap(({ networkVideos }) => networkVideos),
-        userPaths,
-      );
-    const attemptLines = findAttempts(files, {
-      keys,
-      ownPaths,
-      otherPaths,
-      journalAttempts,
-    });
+    const networkVideos = files.flatMap((file) => file.networkVideos);
+    checkMachines(networkVideos, trusted);
+    const attemptLines = findAttempts(files, { keys, ownPaths, otherPaths, journalAttempts });
     const attempts = attemptLines.map(foldEntry);
     const ledger = createLedger(attempts, lease && results, io);
     const protectedPaths = [
@@ -252,6 +240,12 @@ async function readJournalAttempts({ name, journal }: Service): Promise<AttemptL
   const attempts: AttemptLines[] = [];
   for await (const part of scanAttempts(journal)) attempts.push(...part.filter(([intent]) => intent.base_url === name));
   return attempts;
+}
+
+/** The paths that the user has named: in this run, or in an earlier command. */
+function findUserPaths(results: string, rows: readonly Row[], entries: readonly Entry[]): string[] {
+  const earlierPaths = entries.flatMap(({ batch, file }) => [batch, file]);
+  return [results, ...rows.map(({ outputPath }) => outputPath), ...earlierPaths].filter((path) => path !== undefined);
 }
 
 type RunSource = Pick<OpenBatchOptions["source"], "file" | "total" | "shard"> & {

@@ -114,7 +114,7 @@ function withoutPaths(line: DatedLine & { kind: "intent" }): DatedLine {
   return { ...line, path: undefined, part: undefined, batch: undefined, rows_file: undefined };
 }
 
-/** A line with the full path of its video. The other paths of a line from somebody else could be of any files of the user. */
+/** The line with the full path of its video. Drops the paths of an intent: somebody else may have written them, and vidgen would delete files there. */
 function withFullPath(line: DatedLine | undefined, path: string): DatedLine | undefined {
   if (line?.kind === "intent") return withoutPaths(line);
   return line && hasFile(line) ? { ...line, file: resolve(dirname(path), line.file) } : line;
@@ -219,10 +219,14 @@ export function checkOrphans(files: readonly Results[], journalAttempts: readonl
 }
 
 /**
- * Throws `usage` for a path on another machine, or on a device, unless one of `userPaths` is on that machine. Somebody else may have written the results
- * files, and Windows may send the user's credentials to a machine when it opens a file there.
+ * On Windows, throws `usage` for a path on another machine, or on a device, unless one of `userPaths` is on that machine. Somebody else may have written
+ * the results files, and Windows may send the user's credentials to a machine when it opens a file there.
  */
-export function checkMachines(paths: readonly NamedPath[], userPaths: readonly string[]): void {
+export function checkMachines(
+  paths: readonly NamedPath[],
+  { userPaths, platform }: { userPaths: readonly string[]; platform: string },
+): void {
+  if (platform !== "win32") return;
   const userMachines = new Set(userPaths.map(machineOf));
   for (const { path, number, named } of paths) {
     const machine = machineOf(named);
