@@ -37,7 +37,9 @@ export async function* readCsv(bytes: Buffer, format: CsvFormat, faults: Faults)
       continue;
     }
     // csv-parse counts the lines of a quoted CRLF twice, but its offsets are right.
-    yield { line: lineAt(endOfText(bytes, info.bytes)) - countLineEnds(cells), cells };
+    const line = lineAt(endOfText(bytes, info.bytes)) - countLineEnds(cells);
+    // A row is the same request whether an editor or git saved the file with CRLF or LF.
+    yield { line, cells: cells.map((cell) => cell.replaceAll("\r\n", "\n")) };
   }
 }
 
