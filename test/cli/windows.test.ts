@@ -162,9 +162,10 @@ test("a home folder in a form is written with either slash", () => {
 test("files after a prompt's @ are completed with the slashes that are typed", async () => {
   const world = await createWindows();
   writeFileSync(join(world.folder, "fox.txt"), "a fox");
-  const typed = `@${world.folder}/f`;
-  const { stdout } = await world.vidgen("__complete", `--current=${typed}`, "--", "generate");
-  expect(stdout.trim()).toBe(`@${world.folder}/fox.txt`);
+  for (const folder of [`${world.folder}/`, join(world.folder, "/")]) {
+    const { stdout } = await world.vidgen("__complete", `--current=@${folder}f`, "--", "generate");
+    expect(stdout.trim()).toBe(`@${folder}fox.txt`);
+  }
 });
 
 /** Runs a batch of one row with the options, then changes each line of its results file, and returns what the disk is asked about from then on. */
