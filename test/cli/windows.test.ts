@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { expect, test } from "vitest";
@@ -189,6 +189,16 @@ async function runChanged(world: World, options: string[], change: (line: Line) 
 }
 
 type Line = Record<string, unknown>;
+
+test("a results file names its videos with /, so that it can be read on any system", async () => {
+  const world = await createWindows();
+  writeFileSync(join(world.folder, "shots.csv"), "prompt\na fox\n");
+  const place = join(world.folder, "clips", "{model}", "fox.mp4");
+  mkdirSync(join(world.folder, "clips"));
+  expect(await world.vidgen("batch", join(world.folder, "shots.csv"), "--yes", "-o", place)).toMatchObject({ code: 0 });
+  const lines = readFileSync(join(world.folder, "shots.csv.results.jsonl"), "utf8");
+  expect(lines).toContain('"file":"clips/wan-2.5/fox.mp4"');
+});
 
 test.each([
   ["a video on another machine", { file: "//evil/share/fox.mp4" }, "delivered", "shots.csv.results.jsonl"],
