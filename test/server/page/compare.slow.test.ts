@@ -63,6 +63,7 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     ]);
     const times = () =>
       tab.evaluate<number[]>("[...document.querySelectorAll('.compared video')].map((each) => each.currentTime)");
+    await expect.poll(() => tab.locator("#position").getAttribute("max")).toBe("2");
     await tab.getByLabel("Position").fill("1");
     await expect.poll(times).toEqual([1, 1, 1, 1, 1, 1]);
     await tab.getByLabel("Position").fill("0");
@@ -81,6 +82,19 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     await tab.waitForTimeout(200);
     expect(await times()).toEqual(paused);
     expect(tab.complaints).toEqual([]);
+  });
+
+  test("a video that loads late goes to where the others are", async () => {
+    const { page, tab } = await open();
+    const ids = [await page.make({ prompt: "a fox" }), await page.make({ prompt: "a fox" })];
+    const held: (() => void)[] = [];
+    await tab.route(`**/*${ids[1]}*.mp4*`, (route) => held.push(() => void route.continue()));
+    await tab.goto(`${page.url}/compare?of=${ids[0]}`, { waitUntil: "commit" });
+    await expect.poll(() => tab.locator("#position").getAttribute("max")).toBe("2");
+    await tab.getByLabel("Position").fill("1");
+    expect(await framesOf(tab, 1)).toEqual([1, 0]);
+    for (const load of held) load();
+    await expect.poll(() => framesOf(tab, 1)).toEqual([1, 1]);
   });
 
   test("they step frame by frame, each video one of its own where all are alike, and play and pause by keys", async () => {

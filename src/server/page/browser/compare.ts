@@ -14,6 +14,8 @@ export function listenForCompare(): void {
   /** The longest video leads. A shorter one stops at its end until the leader starts again. */
   const leaderOf = (all: readonly HTMLVideoElement[]) => all.toSorted((a, b) => lengthOf(b) - lengthOf(a))[0];
   let isPlaying = false;
+  /** Where the videos were last moved to, in seconds. */
+  let position = 0;
 
   const show = () => {
     const leader = leaderOf(videos());
@@ -36,7 +38,12 @@ export function listenForCompare(): void {
     requestAnimationFrame(synchronize);
   };
   const seek = (at: number) => {
-    for (const video of videos()) video.currentTime = Math.min(at, lengthOf(video));
+    position = at;
+    for (const video of videos()) move(video);
+  };
+  /** The length of a video is 0 until the browser has loaded it. */
+  const move = (video: HTMLVideoElement) => {
+    video.currentTime = Math.min(position, lengthOf(video));
   };
   const setPlaying = (isNowPlaying: boolean) => {
     isPlaying = isNowPlaying;
@@ -72,6 +79,10 @@ export function listenForCompare(): void {
     seek(Number(slider.value));
     show();
   });
-  document.addEventListener("loadedmetadata", show, true);
+  const onLoaded = ({ target }: Event) => {
+    if (!isPlaying && target instanceof HTMLVideoElement) move(target);
+    show();
+  };
+  document.addEventListener("loadedmetadata", onLoaded, true);
   show();
 }
