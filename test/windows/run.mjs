@@ -38,8 +38,9 @@ async function runNode(args, cwd) {
   const out = openSync(log, "a");
   const child = spawn(wine, ["C:\\node.exe", ...args], {
     cwd,
-    // Wine's files and sockets are slow, which test/slowness.ts does not measure.
-    env: { TEST_SLOWNESS: "10", ...env, NODE_OPTIONS: "--require C:/wine-setup.cjs" },
+    // Wine's files and sockets are slow, which test/slowness.ts does not measure. It appends at the size that it has just read, so that two appends at
+    // once can overwrite each other: with one thread for files, a process makes one at a time. Windows appends at the end, as POSIX systems do.
+    env: { TEST_SLOWNESS: "10", UV_THREADPOOL_SIZE: "1", ...env, NODE_OPTIONS: "--require C:/wine-setup.cjs" },
     stdio: ["ignore", out, out],
   });
   const ended = once(child, "close");
