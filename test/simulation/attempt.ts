@@ -143,6 +143,8 @@ export function isSame(other: Attempt, mine: Attempt): boolean {
   // What a program has named is a candidate for that name alone, and so for any other request under it.
   if (mine.isNamed || other.isNamed) return mine.isNamed && other.isNamed && mine.key === other.key;
   if (other.prompt !== mine.prompt || other.model !== mine.model) return false;
+  // Two people's keys in a prompt are two prompts, which look the same once the keys are hidden.
+  if (mine.prompt.includes("[key]") && other.run.key !== mine.run.key) return false;
   if (other.untyped !== mine.untyped && !isSameTyped(other, mine)) return false;
   if (mine.parent !== undefined && other.parent !== mine.parent) return false;
   if (mine.take) return isSameTake(other, mine);
@@ -166,6 +168,7 @@ function modelsOf({ run: { command } }: Attempt): string | undefined {
 export function isSameLast(other: Attempt, mine: Attempt): boolean {
   const [one, two] = [other.run.command, mine.run.command];
   if (one.type !== "generate" || two.type !== "generate" || one.again !== "last" || two.again !== "last") return false;
+  if (other.run.journal !== mine.run.journal) return false;
   const isSameRequest = one.keepsPrompt === two.keepsPrompt && (two.keepsPrompt || one.prompt === two.prompt);
   return (
     isPiped(one) === isPiped(two) &&
