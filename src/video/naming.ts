@@ -16,7 +16,7 @@ export function fileName({ id, prompt, model }: Naming): string {
   return `${parts.length > 1 ? parts.join("-") : `vidgen-${idPart}`}.mp4`;
 }
 
-/** The part of a file's name that stands for the id: the first eight digits of a UUID; up to 40 letters and digits of another id. */
+/** The part of a file's name that is made of the id: the first eight digits of a UUID; up to 40 letters and digits of another id. */
 function idPartOf(id: string): string {
   if (/^[0-9a-f]{8}-[0-9a-f]{4}-/i.test(id)) return id.slice(0, 8);
   return canBeName(id) ? id.replace(/[^A-Za-z0-9]+/g, "").slice(0, 40) : hashDigitsOf(id);

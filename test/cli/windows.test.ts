@@ -169,12 +169,13 @@ test("files after a prompt's @ are completed with the slashes that are typed", a
 });
 
 /** Runs a batch of one row with the options, then changes each line of its results file, and returns what the disk is asked about from then on. */
-async function runChanged(world: World, options: string[], change: (line: Line) => Line) {
+async function runChanged(world: World, options: string[], change: (line: Line) => Line | Line[]) {
   const results = join(world.folder, "shots.csv.results.jsonl");
   writeFileSync(join(world.folder, "shots.csv"), "prompt\na fox\n");
   await world.vidgen(...options);
   const lines = readFileSync(results, "utf8").trimEnd().split("\n");
-  writeFileSync(results, lines.map((text) => `${JSON.stringify(change(JSON.parse(text)))}\n`).join(""));
+  const changed = lines.flatMap((text) => change(JSON.parse(text)));
+  writeFileSync(results, changed.map((line) => `${JSON.stringify(line)}\n`).join(""));
   const asked: string[] = [];
   const disk = Object.entries(world.io.disk).map(([name, call]) => {
     if (typeof call !== "function") return [name, call];
@@ -233,7 +234,12 @@ test("the rows file and the partial files that a results file names are not open
   const path = String.raw`\\evil\share\fox`;
   const asked = await runChanged(world, options, (line) => {
     if (line.kind === "batch") return { ...line, file: path };
-    return line.kind === "intent" ? { ...line, part: `${path}.part`, path, batch: path } : line;
+    if (line.kind !== "intent") return line;
+    const { at, attempt } = line;
+    return [
+      { ...line, part: `${path}.part`, path, batch: path },
+      { at, kind: "part", attempt, file: `${path}.2.part` },
+    ];
   });
   world.faults.pop();
   rmSync(join(world.home, "journal.jsonl"));

@@ -72,7 +72,7 @@ export type Batch = {
   /** The rows with their states. */
   rows: PlannedRow[];
   costs: Costs;
-  /** The keys of rows that began with the last frame of another video than the one that their source row has now. */
+  /** The keys of rows that began with the last frame of an earlier video of their source row. */
   oldFrameKeys: ReadonlySet<string>;
   /** The rows that are not made again because a redo has already done so. */
   upToDate: readonly PlannedRow[];
@@ -402,7 +402,7 @@ function noteOrphans(rows: PlannedRow[], attempts: readonly Entry[], onNote: Ope
   );
 }
 
-/** The rows that began with the last frame of another video than the one that their source row has now. */
+/** The rows that began with the last frame of an earlier video of their source row. */
 function findOldFrames(rows: readonly PlannedRow[], attempts: readonly Entry[]): PlannedRow[] {
   if (rows.every(({ source }) => source === undefined)) return [];
   const froms = new Map(attempts.map(({ id, from }) => [id, from]));

@@ -36,7 +36,7 @@ export type Results = {
   networkVideos: NamedPath[];
 };
 
-/** A path as line `number` of a results file has it. */
+/** A path that line `number` of the results file `path` contains. */
 export type NamedPath = { path: string; number: number; named: string };
 
 export type ResultsFile = {
@@ -158,6 +158,7 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
       const named = parsedLine?.kind === "delivered" ? parsedLine.file : undefined;
       if (named !== undefined && isNetworkPath(named)) networkVideos.push({ path, number, named });
       const line = withFullPath(parsedLine, path);
+      // Never written here: a partial file exists on one machine only.
       if (line?.kind === "part") continue;
       if (line?.kind === "batch") {
         tornNumber = undefined;
@@ -233,7 +234,9 @@ export function checkMachines(
     if (!isNetworkPath(named) || (machine !== undefined && userMachines.has(machine))) continue;
     throw usage(
       `Line ${number} of ${path} has the path ${named}: only a flag may name a path on another machine or a device. Nothing was sent.`,
-      machine && `Windows would sign in to ${machine}. If you trust it, name a folder on it with -o.`,
+      machine === undefined
+        ? "Restore the file as it was: vidgen does not save videos on devices."
+        : `Windows would sign in to ${machine}. If you trust it, name a folder on it with -o.`,
     );
   }
 }
