@@ -7,6 +7,7 @@ import { invalidKeyHint } from "../http/reply.ts";
 import { accountOf, type Entry, type JournalLine, recordOf } from "../ledger/history.ts";
 import { type Journal, noJournal, withoutSecrets } from "../ledger/journal.ts";
 import { isComparable, readBalance } from "../ledger/price.ts";
+import { isSameService } from "../ledger/same-service.ts";
 import { findById, findByKey, readEntries, readRecent } from "../ledger/search.ts";
 import { createProtectedCheck, type ProtectedCheck } from "../save/protected.ts";
 import { createTargets, type Targets } from "../save/target.ts";
@@ -127,23 +128,23 @@ export function withJournal(
 
 /** The journal's entries of this service, newest first. */
 export async function listEntries({ name, journal }: Service): Promise<Entry[]> {
-  return (await readEntries(journal)).filter(({ base_url }) => base_url === name);
+  return (await readEntries(journal)).filter(({ base_url }) => isSameService(base_url, name));
 }
 
 /** The newest part of the entries, which is enough for prices, balances and times. Never rejects. */
 export async function listRecent({ name, journal }: Service): Promise<Entry[]> {
-  return (await readRecent(journal)).filter(({ base_url }) => base_url === name);
+  return (await readRecent(journal)).filter(({ base_url }) => isSameService(base_url, name));
 }
 
 /** The attempts that have a generation of this id, newest first. */
 export async function entriesOf({ name, journal, recall }: Service, id: string): Promise<Entry[]> {
   const recalled = recall(id);
-  return recalled ? [recalled] : (await findById(journal, id)).filter(({ base_url }) => base_url === name);
+  return recalled ? [recalled] : (await findById(journal, id)).filter(({ base_url }) => isSameService(base_url, name));
 }
 
 /** The attempts with an Idempotency-Key, newest first. */
 export async function entriesOfKey({ name, journal }: Service, key: string): Promise<Entry[]> {
-  return (await findByKey(journal, key)).filter(({ base_url }) => base_url === name);
+  return (await findByKey(journal, key)).filter(({ base_url }) => isSameService(base_url, name));
 }
 
 /** The entry of a generation; `undefined` also if the journal cannot be read, since a paid generation is followed anyway. */

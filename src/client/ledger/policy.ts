@@ -17,6 +17,7 @@ import {
 } from "./history.ts";
 import type { RecordedOutput } from "./identity.ts";
 import type { Journal, LeaseState, Lock } from "./journal.ts";
+import { mayBeSameService } from "./same-service.ts";
 import { findByKey, findByPrompt, findByTypedLine } from "./search.ts";
 
 /**
@@ -164,7 +165,7 @@ export async function choose(wanted: WantedGeneration, journal: PolicyJournal, l
   for (;;) {
     const endedBefore = endedAttempts.size;
     const candidates = await findCandidates(wanted, journal, lock);
-    const ofService = candidates.filter(({ base_url }) => isSameService(base_url, wanted.service));
+    const ofService = candidates.filter(({ base_url }) => mayBeSameService(base_url, wanted.service));
     const context = { ...wanted, leaseOf };
     const choice = await chooseOnce(ofService, context);
     // For the takes of a run, `chooseRun` has considered the changed lines already, except with `again`.
@@ -208,11 +209,6 @@ function merge(entries: readonly Entry[], others: readonly Entry[]): Entry[] {
 }
 
 type ChooseContext = WantedGeneration & Pick<Journal, "leaseOf">;
-
-/** Whether two base URLs have the same origin. */
-function isSameService(one: string, other: string): boolean {
-  return new URL(one).origin === new URL(other).origin;
-}
 
 async function chooseOnce(entries: readonly Entry[], wanted: ChooseContext): Promise<Choice> {
   if (wanted.key !== undefined) return chooseByKey(entries, wanted);
@@ -377,7 +373,7 @@ function findChangedAttempts(
   const isOfLine = (entry: Entry) =>
     entry.typed === typed &&
     (isUnfinished(entry) || isOfUnfinishedRun(entry, entries)) &&
-    isSameService(entry.base_url, service) &&
+    mayBeSameService(entry.base_url, service) &&
     entry.parent === parent &&
     !differsInPreview(entry.is_preview, isPreview);
   const ofLine = entries.filter(isOfLine).reverse();
@@ -467,7 +463,7 @@ export async function chooseRun(wanted: WantedRun, journal: PolicyJournal): Prom
   const requestAt = new Map(requests.map((request, index) => [positions[index], request]));
   const isAtSamePosition = (entry: Entry) => {
     const request = requestAt.get(entry.position);
-    if (request === undefined || entry.count !== count || !isSameService(entry.base_url, service)) return false;
+    if (request === undefined || entry.count !== count || !mayBeSameService(entry.base_url, service)) return false;
     return entry.parent === wanted.parent && isSameOutput(entry, wanted) && isCandidate(entry, { ...wanted, request });
   };
   const entries = await findByPrompt(journal, requests[0]?.prompt ?? "", ({ run }) => run !== undefined);
