@@ -160,12 +160,11 @@ function createKeyCheck({
   store,
   keep,
   clock,
-}: Pick<AppOptions, "store" | "keep" | "clock">): MiddlewareHandler<ApiEnv> {
+  reportProblem,
+}: Pick<AppOptions, "store" | "keep" | "clock" | "reportProblem">): MiddlewareHandler<ApiEnv> {
   const keptMs = keep?.recordsMs ?? hundredYearsMs;
-  let restoredAt: Promise<string | null> | undefined;
-  const lifetime = async () => {
-    restoredAt ??= store.provenance?.read().then((provenance) => provenance.restoredAt) ?? Promise.resolve(null);
-    const restored = await restoredAt;
+  const readLifetime = async () => {
+    const restored = (await store.provenance?.read())?.restoredAt ?? null;
     const sinceMs = restored === null ? keptMs : Math.max(0, clock.date().getTime() - Date.parse(restored));
     return String(Math.floor(Math.min(keptMs, sinceMs) / 1_000));
   };
@@ -179,7 +178,12 @@ function createKeyCheck({
     if (account === undefined) throw await refuseKey(store, key);
     store.recordKeyUse(hashKey(key), clock.date());
     c.set("account", account);
+    // Read before the start is charged: nothing that can fail may come between the charge and its reply.
+    const lifetime = await readLifetime().catch((error) => {
+      // Without the header, a client does not send a start again.
+      reportProblem("The database's history could not be read", error);
+    });
     await next();
-    c.res.headers.set("Idempotency-Key-Lifetime", await lifetime());
+    if (lifetime !== undefined) c.res.headers.set("Idempotency-Key-Lifetime", lifetime);
   };
 }

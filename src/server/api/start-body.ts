@@ -139,8 +139,6 @@ export function createStartReader({
   engines,
   hasDirectives,
 }: StartReaderOptions): (json: unknown, names?: FieldNames) => StartRequest {
-  const served = [...new Set(engines.flatMap(({ models }) => models))].join(", ");
-  const modelsText = `model must be one of ${served}; whoever runs the service adds others with \`vidgen serve --engine\``;
   return (json, ownNames = {}) => {
     const { size, ...fields } = parse(sizeSchema, json);
     const pixels = size === undefined ? undefined : pixelsOf(size);
@@ -149,7 +147,7 @@ export function createStartReader({
     const body = parse(bodySchema, requested, { names });
     const { callback_url, imageUrl: image, imageUrls = [], lastImageUrl, referenceUrls = [], ...rest } = body;
     const withModel = engines.filter(({ models }) => models.includes(rest.model));
-    if (withModel.length === 0) throw refuse(400, "invalid_model", modelsText);
+    if (withModel.length === 0) throw refuseModel(engines);
     const images = image === undefined ? imageUrls : [image, ...imageUrls];
     const real = withModel.filter(({ isSimulation }) => !isSimulation);
     const isReal = real.length > 0;
@@ -175,6 +173,12 @@ export function createStartReader({
     if (hasOtherImages(request)) checkOtherImages(request, makers);
     return { request, callback_url: callback_url ?? null };
   };
+}
+
+function refuseModel(engines: StartReaderOptions["engines"]) {
+  const served = [...new Set(engines.flatMap(({ models }) => models))].join(", ");
+  const message = `model must be one of ${served}; whoever runs the service adds others with \`vidgen serve --engine\``;
+  return refuse(400, "invalid_model", message);
 }
 
 const defaulted = ["aspectRatio", "duration", "resolution"] as const;

@@ -120,7 +120,6 @@ export async function removeGeneration(
  */
 export function createVideos(options: VideoOptions, startBy: StartRoutes): Paths {
   const { store, queue, media } = options;
-  const model = findDefaultModel(options.engines);
   const bodyOf = (generation: StoredGeneration) => videoBody(generation, queue.progressOf(generation.id));
   const download: Route = {
     operationId: "downloadVideo",
@@ -198,7 +197,7 @@ export function createVideos(options: VideoOptions, startBy: StartRoutes): Paths
         },
         handle: startBy({
           types: videoTypes,
-          read: (c, bytes) => readVideoStart(c, bytes, { model }),
+          read: (c, bytes) => readVideoStart(c, bytes, { model: findDefaultModel(options.engines) }),
           names: videoNames,
           reply: ({ generation }) => bodyOf(generation),
         }),

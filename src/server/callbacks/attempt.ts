@@ -76,14 +76,8 @@ async function postCallback(
     return { outcome: `HTTP ${status}`, reply, isDelivered, isFinal: isDelivered || status === 410, retryAfter };
   } catch (error) {
     signal.throwIfAborted();
-    const isForbidden = error instanceof Error && "isForbidden" in error && error.isForbidden === true;
-    return {
-      outcome: reasonOf(error, url),
-      reply: "",
-      isDelivered: false,
-      isFinal: isForbidden,
-      retryAfter: undefined,
-    };
+    // Also for a forbidden address, because another process may be allowed to reach it.
+    return { outcome: reasonOf(error, url), reply: "", isDelivered: false, isFinal: false, retryAfter: undefined };
   } finally {
     timeout.clear();
   }

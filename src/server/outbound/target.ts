@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import { findForbiddenKind } from "../../protocol/addresses.ts";
 
-/** The error for an address that the service must not connect to. A retry does not help. */
+/** The error for an address that this process must not connect to; the rules of another process may differ. */
 export type Forbidden = Error & { isForbidden: true };
 
 /** Which addresses are allowed although they are not public. */

@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import type { Handler } from "hono";
 import type { ApiEnv } from "../http/message.ts";
+import { keepLoaded } from "../keep-loaded.ts";
 
 /** The paths of the page's files, which change with their content. */
 export type AssetPaths = { script: string; style: string; icon: string };
@@ -16,11 +17,7 @@ type Asset = { path: string; body: Uint8Array<ArrayBuffer> | undefined; type: st
 
 /** Serves page.js, page.css and icon.svg from a folder. The names contain a hash of the content, so that a browser can cache them permanently. */
 export function createAssets(folder: URL, headers: Record<string, string>): Assets {
-  let loading: Promise<Record<keyof AssetPaths, Asset>> | undefined;
-  const load = () => {
-    loading ??= loadAll(folder);
-    return loading;
-  };
+  const load = keepLoaded(() => loadAll(folder));
   return {
     async paths() {
       const { script, style, icon } = await load();

@@ -14,9 +14,11 @@ export type Changes = {
 export type StreamOptions = {
   /** The account that the stream counts for. */
   account: string;
-  clock: Pick<Clock, "sleep">;
+  clock: Pick<Clock, "now" | "sleep">;
   /** Whether this client may see a change. */
   isShown(change: Change): boolean;
+  /** Whether the client may still see changes. The stream ends when not; asked before each ping. */
+  isAllowed(): Promise<boolean>;
 };
 
 /** An open stream. `unread` has only the latest change of each kind and generation, so that a slow client takes little memory. */
@@ -43,7 +45,7 @@ export function createChanges(limits = defaultLimits): Changes {
         listener.wakeUp.abort();
       }
     },
-    stream(c, { account, clock, isShown }) {
+    stream(c, { account, clock, isShown, isAllowed }) {
       const own = [...listeners].filter((each) => each.account === account);
       if (own.length >= limits.perAccount || listeners.size >= limits.inAll)
         throw refuse(429, "too_many_streams", "too many event streams are open; try again", retryAfter);
@@ -60,14 +62,20 @@ export function createChanges(limits = defaultLimits): Changes {
         });
         // Some proxies forward the headers only with the first byte of the body.
         await stream.write(":\n\n");
+        let pingAt = clock.now() + pingMs;
         while (!stream.aborted && !isClosed && !listener.isEnded) {
+          if (clock.now() >= pingAt) {
+            if (!(await isAllowed())) break;
+            await stream.writeSSE({ event: "ping", data: "" });
+            pingAt = clock.now() + pingMs;
+            continue;
+          }
           const changes = [...listener.unread.values()];
           listener.unread.clear();
           listener.wakeUp = new AbortController();
           for (const change of changes) if (isShown(change)) await stream.writeSSE({ data: JSON.stringify(change) });
           if (listener.unread.size > 0 || stream.aborted || isClosed) continue;
-          await clock.sleep(pingMs, listener.wakeUp.signal).catch(() => {});
-          if (!listener.wakeUp.signal.aborted) await stream.writeSSE({ event: "ping", data: "" });
+          await clock.sleep(pingAt - clock.now(), listener.wakeUp.signal).catch(() => {});
         }
         listeners.delete(listener);
       });

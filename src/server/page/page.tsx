@@ -93,7 +93,9 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     if (c.req.method === "HEAD") return c.body(null);
     const own = accountOf(c);
     const isShown = ({ kind, account }: Change) => own === undefined || account === own || kind === "missed";
-    return changes.stream(c, { account: own ?? localAccount, clock, isShown });
+    // An outage of the database ends no stream.
+    const isAllowed = () => readSession(c, options).then((account) => account !== undefined, isUnavailable);
+    return changes.stream(c, { account: own ?? localAccount, clock, isShown, isAllowed });
   });
   app.get("/videos/:file", signedIn, async (c) => {
     const { req, env } = c;

@@ -44,7 +44,7 @@ export function createUnservableFinder({
   clock,
   reportProblem,
 }: UnservableOptions) {
-  /** When each missing engine was first found to be missing. */
+  /** Since when each engine, or each model that no engine serves, is missing. */
   const missingAt = new Map<string, number>();
   const dateBefore = (ms: number) => new Date(clock.date().getTime() - ms).toISOString();
 
@@ -52,12 +52,14 @@ export function createUnservableFinder({
     // A generation with an engine was submitted, and may be paid for. In a service, `retired.ts` handles such generations.
     if (needs.engine !== null && !isCommand) return undefined;
     const missingReason = findMissingReason(needs, allSlots);
-    if (missingReason !== undefined) {
-      const since = missingAt.get(missingReason) ?? clock.now();
+    const missing = needs.engine ?? needs.model;
+    if (missingReason === undefined) missingAt.delete(missing);
+    else {
+      const since = missingAt.get(missing) ?? clock.now();
       const what = store.isShared ? "Generations are left to other processes" : "Generations wait for an engine";
       const hint = isCommand ? "; name it with --engine" : "";
-      if (!missingAt.has(missingReason)) reportProblem(what, new Error(`${missingReason}${hint}`));
-      missingAt.set(missingReason, since);
+      if (!missingAt.has(missing)) reportProblem(what, new Error(`${missingReason}${hint}`));
+      missingAt.set(missing, since);
       // Another process may have the engine, or be about to start.
       if (store.isShared || isCommand || clock.now() - since < maxWaitMs) return undefined;
       return { needs, startedBefore: dateBefore(0), error: missingReason, error_code: "not_submitted" };

@@ -590,3 +590,18 @@ test("a start stores the label in its headers; a start with an unreadable label 
     expect(await readError(await labelled("foxes", size))).toMatchObject({ code: "invalid_label" });
   expect(await service.store.balance("local")).toBe(left);
 });
+
+test("a read of the provenance that fails changes no reply, and is not remembered", async () => {
+  const store = await openStore(":memory:");
+  const { read = () => Promise.reject(new Error("none")), ...provenance } = store.provenance ?? {};
+  const outcomes = [() => Promise.reject(new Error("canary: disk I/O error"))];
+  const failing = { ...provenance, read: () => (outcomes.pop() ?? read)() } as NonNullable<Store["provenance"]>;
+  const service = await createTestService({ store: { ...store, provenance: failing }, credits: 100 });
+  const [first, second] = [await service.start(), await service.start()];
+  expect([first.status, (await readStart(first)).remaining_credits]).toEqual([200, 90]);
+  expect([second.status, (await readStart(second)).remaining_credits]).toEqual([200, 80]);
+  const lifetimes = [first, second].map(({ headers }) => headers.has("Idempotency-Key-Lifetime"));
+  expect(lifetimes, "without it, no client sends a start again").toEqual([false, true]);
+  expect(service.troubles).toEqual([expect.stringContaining("canary: disk I/O error")]);
+  await store.close();
+});

@@ -786,3 +786,13 @@ test.each([
   expect([reply.status, (await readError(reply)).code]).toEqual([404, "not_offered"]);
   expect(await service.store.balance("local")).toBe(1_000);
 });
+
+test("after a reload, the default model and the messages are those of the engines now", async () => {
+  const engines = [fakeEngine({ models: ["sora-2"] })];
+  const service = await createTestService({ engines });
+  engines.splice(0, 1, fakeEngine({ models: ["veo-3.1"] }));
+  service.queue.updateEngines();
+  expect(await readJob(await post(service, { prompt: "a fox" }))).toMatchObject({ model: "veo-3.1" });
+  const { message } = await readError(await post(service, fox));
+  expect(message).toMatch(/^model must be one of veo-3\.1;/);
+});

@@ -166,7 +166,7 @@ test.each([
   {
     what: "may not be reached",
     answer: async () => Promise.reject(Object.assign(new Error("a private address"), { isForbidden: true })),
-    says: "a private address, given up after 1 attempt",
+    says: "a private address, attempt 1, next in 1 s",
   },
   {
     what: "cannot be reached",
@@ -213,4 +213,29 @@ test("a receiver that does not answer has 15 seconds, and delays no other genera
   expect(service.deliveries).toHaveLength(1);
   await service.rest();
   expect(service.ended).toEqual([first, second]);
+});
+
+test("a target that one process may not reach is tried on, and delivered by a process that may", async () => {
+  const answers: Post[] = [
+    () => Promise.reject(Object.assign(new Error("callbacks to 10.0.0.1 are refused"), { isForbidden: true })),
+    async () => ({ status: 204 }),
+  ];
+  const { service, sent } = await createReceiver((url, request) => (answers.shift() ?? hang)(url, request));
+  const id = await service.startId({ callback_url });
+  await service.clock.sleep(renderMs + 10_000);
+  expect(sent).toHaveLength(2);
+  expect(service.deliveries).toEqual([
+    `callback for ${id} ${start} callbacks to 10.0.0.1 are refused, attempt 1, next in 1 s`,
+    `callback for ${id} ${start} HTTP 204 at attempt 2`,
+  ]);
+});
+
+test("a target that no process may reach is given up after the last attempt", async () => {
+  const { service } = await createReceiver(() =>
+    Promise.reject(Object.assign(new Error("a private address"), { isForbidden: true })),
+  );
+  await service.start({ callback_url });
+  await service.clock.sleep(renderMs + 2 * 3_600_000);
+  expect(service.deliveries).toHaveLength(7);
+  expect(service.deliveries.at(-1)).toMatch(/a private address, given up after 7 attempts$/);
 });

@@ -8,15 +8,21 @@ import type { Change } from "../../../src/server/store/change.ts";
 function open(...limits: Parameters<typeof createChanges>) {
   const changes = createChanges(...limits);
   const sleeping = new Set<AbortSignal | undefined>();
-  const clock: Pick<typeof systemClock, "sleep"> = {
+  const pings = { now: 0, isAllowed: true, checks: 0 };
+  const clock: Pick<typeof systemClock, "now" | "sleep"> = {
+    now: () => pings.now,
     async sleep(ms, signal) {
       sleeping.add(signal);
       await systemClock.sleep(ms, signal).finally(() => sleeping.delete(signal));
     },
   };
   const isShown = (change: Change) => change.account === "mine";
+  const isAllowed = async () => {
+    pings.checks++;
+    return pings.isAllowed;
+  };
   const app = new Hono<ApiEnv>().get("/events", (c) =>
-    changes.stream(c, { account: c.req.query("account") ?? "mine", clock, isShown }),
+    changes.stream(c, { account: c.req.query("account") ?? "mine", clock, isShown, isAllowed }),
   );
   app.onError((error) => errorResponse(error));
   const refusal = async (account: string) => {
@@ -29,10 +35,11 @@ function open(...limits: Parameters<typeof createChanges>) {
     const reader = (body as ReadableStream<Uint8Array>).getReader();
     const first = new TextDecoder().decode((await reader.read()).value);
     expect(first, "sent at once, so that a proxy passes the reply on").toBe(":\n\n");
+    /** "" at the end of the stream. */
     const read = async () => new TextDecoder().decode((await reader.read()).value);
     return { read, cancel: () => reader.cancel() };
   };
-  return { changes, sleeping, connect, refusal };
+  return { changes, sleeping, pings, connect, refusal };
 }
 
 test("of what a slow client has not read yet, only the last progress is sent", async () => {
@@ -84,5 +91,24 @@ test("an account has so many streams, and all of them together; what ends makes 
   await first.cancel();
   await connect("two");
   expect(await refusal("one")).toEqual([429, "5"]);
+  changes.close();
+});
+
+test("a stream whose session has ended delivers nothing after the next ping, however much happens", async () => {
+  const { changes, connect, pings, sleeping } = open();
+  const { read } = await connect();
+  const change = (id: string) => changes.publish({ kind: "generation", id, account: "mine" });
+  await expect.poll(() => sleeping.size).toBe(1);
+  pings.now = 5_000;
+  change("a");
+  expect(await read()).toBe("event: ping\ndata: \n\n");
+  expect(await read()).toContain('"id":"a"');
+  pings.isAllowed = false;
+  pings.now = 9_999;
+  change("b");
+  expect(await read(), "the session is checked every 5 s").toContain('"id":"b"');
+  pings.now = 10_000;
+  change("c");
+  expect([await read(), pings.checks]).toEqual(["", 2]);
   changes.close();
 });

@@ -2,7 +2,7 @@ import { copyFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
-import { systemClock } from "../../../src/io.ts";
+import { type Clock, systemClock } from "../../../src/io.ts";
 import { hashKey } from "../../../src/server/api/accounts.ts";
 import { type Listening, listen } from "../../../src/server/api/listen.ts";
 import { createSecret } from "../../../src/server/callbacks/signature.ts";
@@ -54,6 +54,7 @@ export type TestPageOptions = {
   store?: Store;
   /** How vidgen was called. */
   program?: string;
+  clock?: Clock;
   /** What differs of the engine. */
   engine?: Partial<Engine>;
   /** Whether previews cost the owner credits too; they do unless told otherwise. */
@@ -62,7 +63,8 @@ export type TestPageOptions = {
 
 /** The service with its page on a real socket, with an engine that the test turns by hand. */
 export async function openTestPage(options: TestPageOptions = {}): Promise<TestPage> {
-  const { hasThumbnail = true, video: given, publicUrl, program, store = await openStore(":memory:") } = options;
+  const { hasThumbnail = true, video: given, publicUrl, program, clock = systemClock } = options;
+  const { store = await openStore(":memory:") } = options;
   await store.addAccount({ name: "local", keyHash: hashKey(apiKey), creditsOf: () => 1_000_000 });
   const folder = makeFolder();
   const waiting = new Map<string, (running: Running) => void>();
@@ -108,7 +110,7 @@ export async function openTestPage(options: TestPageOptions = {}): Promise<TestP
       webhookSecret,
       sessions: async () => sessions,
       assets: new URL("../../../dist/page/", import.meta.url),
-      clock: systemClock,
+      clock,
       publicUrl,
       program,
       createMetrics,

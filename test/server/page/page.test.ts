@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { describe, expect, test } from "vitest";
+import { systemClock } from "../../../src/io.ts";
 import { hashKey } from "../../../src/server/api/accounts.ts";
 import type { Engine } from "../../../src/server/engines/engine.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
@@ -129,6 +130,25 @@ describe("who may look", () => {
     expect([await status(Cookie), await status(other)]).toEqual([401, 200]);
     await page.restart();
     expect([await status(Cookie), await status(other)]).toEqual([401, 200]);
+  });
+
+  test("signing out ends the event streams of the session at the next ping, and no other stream", async () => {
+    const clock = {
+      ...systemClock,
+      now: () => 100 * systemClock.now(),
+      sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(ms / 100, signal),
+    };
+    const page = await openTestPage({ clock });
+    const [Cookie, other] = [await signIn(page), await signIn(page)];
+    const open = async (Cookie: string) => (await fetch(`${page.url}/events`, { headers: { Cookie } })).body;
+    const [ended, kept] = [await open(Cookie), (await open(other))?.getReader()];
+    const headers = { Cookie, Origin: page.url };
+    await fetch(`${page.url}/sign-out`, { method: "POST", headers, redirect: "manual" });
+    await ended?.pipeTo(new WritableStream());
+    await page.make();
+    let text = "";
+    while (!text.includes("generation")) text += new TextDecoder().decode((await kept?.read())?.value);
+    await kept?.cancel();
   });
 
   test("a visit does not make a session longer", async () => {

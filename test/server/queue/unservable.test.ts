@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
+import { createSlots, type EngineSlots } from "../../../src/server/queue/slots.ts";
 import { createUnservableFinder } from "../../../src/server/queue/unservable.ts";
 import { createVirtualClock } from "../../clock.ts";
+import { fakeEngine } from "../service.ts";
 
 const waiting = {
   model: "ray-3",
@@ -33,4 +35,19 @@ test.each([
   if (given) expect(findUnservable(waiting)).toMatchObject(given);
   else expect(findUnservable(waiting)).toBeUndefined();
   expect(troubles).toEqual([`Error: ${reason}${isCommand ? "; name it with --engine" : ""}`]);
+});
+
+test("an engine that a reload has brought back, and another has removed, has half an hour again", async () => {
+  const clock = createVirtualClock();
+  const allSlots: EngineSlots[] = [];
+  const finder = { allSlots, store: { isShared: false }, clock, reportProblem: () => {} };
+  const findUnservable = createUnservableFinder(finder);
+  expect(findUnservable(waiting)).toBeUndefined();
+  allSlots.push(createSlots(fakeEngine({ models: ["ray-3"], isSimulation: false }), { clock, onChange: () => {} }));
+  await clock.sleep(40 * 60_000);
+  expect(findUnservable(waiting)).toBeUndefined();
+  allSlots.pop();
+  expect(findUnservable(waiting)).toBeUndefined();
+  await clock.sleep(30 * 60_000);
+  expect(findUnservable(waiting)).toMatchObject({ error: reason });
 });

@@ -1,5 +1,6 @@
 import { VidgenError } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
+import { keepLoaded } from "../../keep-loaded.ts";
 import type { Outbound } from "../../outbound/outbound.ts";
 import type { Engine } from "../engine.ts";
 import { finish } from "../upstream/finish.ts";
@@ -28,15 +29,8 @@ export function createAiSdkEngine(
   io: Pick<Io, "fetch"> & Upstream["io"] & Pick<Outbound, "open">,
   load: (name: string) => Promise<SdkPackage> = loadPackage,
 ): Engine {
-  let loading: Promise<SdkPackage> | undefined;
-  const findPackage = () => {
-    loading ??= load(name).catch((error) => {
-      // The package may be installed before the next try.
-      loading = undefined;
-      throw error;
-    });
-    return loading;
-  };
+  // The package may be installed after a failed try.
+  const findPackage = keepLoaded(() => load(name));
   const report = createReport(onNote);
   const sdkFor = (model: string): Sdk => {
     const openModel: Sdk["openModel"] = async (fetch) => (await findPackage()).openModel(model, fetch);

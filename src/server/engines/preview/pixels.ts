@@ -2,18 +2,20 @@ import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { crc32, deflateSync } from "node:zlib";
 import { initWasm, Resvg } from "@resvg/resvg-wasm";
+import { keepLoaded } from "../../keep-loaded.ts";
 import { type Component, components, createFrame, type Frame, rgbOf } from "./frame.ts";
 
 /** A picture as red, green, blue and alpha, row by row. A Float32Array contains unrounded values. */
 export type Pixels<Values = Uint8Array> = { width: number; height: number; rgba: Values };
 
-/** The initialization of resvg's WebAssembly, which is allowed only once per thread. */
-let resvgReady: Promise<void> | undefined;
+/** Initializes resvg's WebAssembly, which is allowed only once per thread. */
+const prepareResvg = keepLoaded(() =>
+  initWasm(readFile(createRequire(import.meta.url).resolve("@resvg/resvg-wasm/index_bg.wasm"))),
+);
 
 /** Returns the pixels of an SVG, which can use only the given fonts; red, green and blue are multiplied by alpha. */
 export async function rasterize(svg: string, fontBuffers: Uint8Array[]): Promise<Pixels> {
-  resvgReady ??= initWasm(readFile(createRequire(import.meta.url).resolve("@resvg/resvg-wasm/index_bg.wasm")));
-  await resvgReady;
+  await prepareResvg();
   const drawing = new Resvg(svg, { font: { fontBuffers, loadSystemFonts: false, defaultFontFamily: "Inter" } });
   const image = drawing.render();
   const { width, height, pixels: rgba } = image;
