@@ -11,6 +11,7 @@ import type { Session } from "../connect/session.ts";
 import { asVidgenError, beforePaying, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import type { StartRequest } from "../protocol/schema.ts";
+import { commandLine, shellOf } from "../shell.ts";
 import type { Context } from "./context.ts";
 import { type FollowedStart, printId, type StartContext, start } from "./making.ts";
 import { endAll, failedOutcome, followOne, type Outcome } from "./several.ts";
@@ -59,12 +60,15 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
   const spending = await openSpending(session.service, takes.budget, { isOwn: isOfThisRun, signal: io.signal }).catch(
     throwUnsent,
   );
-  const follow = ({ attempt, document: extra, credits }: FollowedStart) =>
-    followOne(
+  const follow = async ({ attempt, document: extra, credits }: FollowedStart, doneAttempt: Entry | undefined) => {
+    const outcome = await followOne(
       attempt,
       { outputPath: startOptions.outputPath, extra, credits, output },
       { session, reporter, io, resume: options },
     );
+    const isDelivered = doneAttempt?.state === "delivered";
+    return isDelivered && isGone(outcome.error) ? printGone(doneAttempt, session.service, output) : outcome;
+  };
   const outcomes: TakeResult["outcome"][] = [];
   const makeTake = async (index: number, request: StartRequest): Promise<TakeResult> => {
     const { position, attempt: earlierAttempt } = run.positions[index] ?? { position: index + 1 };
@@ -79,9 +83,11 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
       if (overrun) throw overrun;
     };
     let id = earlierAttempt?.id;
+    const doneAttempt = earlierAttempt && isTakeDone(earlierAttempt) ? earlierAttempt : undefined;
     try {
-      if (earlierAttempt && (await hasResult(earlierAttempt, options, io)))
-        return { outcome: await printEarlier(earlierAttempt, session.service, context) };
+      if (doneAttempt && (await hasResult(doneAttempt, options, io)))
+        return { outcome: await printEarlier(doneAttempt, session.service, context) };
+      if (doneAttempt?.removed) return { outcome: printGone(doneAttempt, session.service, output) };
       if (!earlierAttempt && (await spending?.mustWait(request))) {
         await Promise.all(outcomes);
         if (await spending?.mustWait(request)) overrun = unpricedError(request);
@@ -89,7 +95,7 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
       const started = await start({ session, request, startOptions: { ...startOptions, take, first, check } }, context);
       id = started.attempt.id;
       if (started.accepted) spending?.started(request, started.accepted);
-      return { outcome: options.wait ? follow(started) : await endWithId(started, session, context) };
+      return { outcome: options.wait ? follow(started, doneAttempt) : await endWithId(started, session, context) };
     } catch (thrown) {
       const error = asVidgenError(thrown);
       // The thrown copy of `overrun` says that nothing was charged, which is not true of the earlier takes.
@@ -98,7 +104,8 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
       const failed = failedOutcome(failure, { id: failure.id ?? id, label }, output);
       return {
         outcome: { ...failed, document: { model, ...failed.document } },
-        failure,
+        // Without its file, a take that was delivered before stays done, and stops no other.
+        ...(doneAttempt ? {} : { failure }),
         isOverBudget: failure === overrun,
       };
     }
@@ -126,8 +133,11 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
   const endedOutcomes = await Promise.all(outcomes);
   const hasStarted = endedOutcomes.some(({ id }) => id !== undefined);
   const isAgain = startOptions.earlier === "again" && hasStarted;
+  const isFinished = await run.isDone();
   await endAll(endedOutcomes, output, (failed) =>
-    findNextSteps(failed, { budget: takes.budget, budgetError, isAgain, output }),
+    isFinished
+      ? findResumeSteps(failed, io)
+      : findNextSteps(failed, { budget: takes.budget, budgetError, isAgain, output }),
   );
 }
 
@@ -154,6 +164,12 @@ function findNextSteps(
   if (budgetError) return { hint: `Raise ${flagsOf(budget)}, then run ${same} to get the rest.`, next: [] };
   const hint = `Run ${same} to get the rest: what is running or finished is not paid for again.`;
   return { hint, next: output.sameLine() };
+}
+
+/** How to get the files that are missing once all takes are done: the same command would start and pay for all of them again. */
+function findResumeSteps(failed: readonly { error: VidgenError }[], io: Io) {
+  const next = failed.flatMap(({ error }) => error.next ?? []);
+  return { hint: next.map(({ argv }) => `Resume with: ${commandLine(argv, shellOf(io))}`).join("\n"), next };
 }
 
 /** Asks once for all starts. */
@@ -189,15 +205,13 @@ function isUnstarted({ id, code }: VidgenError): boolean {
   return id === undefined && code !== "unknown";
 }
 
-/** Whether a take is done: its file still exists, or with --no-wait its id was printed. */
+/** Whether the result of a take that is done can be printed: its file still exists, or only its id is wanted. */
 async function hasResult(
-  earlierAttempt: Entry,
+  { state, file, content }: Entry,
   { wait }: { wait: boolean },
   { disk }: Pick<Io, "disk">,
 ): Promise<boolean> {
-  if (!isTakeDone(earlierAttempt)) return false;
-  if (earlierAttempt.state === "running") return !wait;
-  const { file, content } = earlierAttempt;
+  if (state !== "delivered") return !wait;
   return file !== undefined && content !== undefined && hasContent(file, content, disk);
 }
 
@@ -222,6 +236,19 @@ async function printEarlier(
   if (file !== undefined)
     reporter.ended(id, { document, file: shownPath, videoUrl: "", durableUrl: undefined, isNew: false });
   return { id, document };
+}
+
+/** Whether an error means that the service no longer has a video: its generation is unknown, or the address of the video is empty. */
+function isGone(error: VidgenError | undefined): boolean {
+  return error?.code === "not_found" || (error?.code === "output" && [404, 410].includes(error.httpStatus ?? 0));
+}
+
+/** A take that was delivered, whose file is missing, and whose video the service no longer has: it stays done. */
+function printGone(doneAttempt: Entry, service: Service, output: Output): Outcome {
+  const { id = "", request, file, status } = doneAttempt;
+  const name = file === undefined ? id : `${id} (${displayPath(file)})`;
+  output.note(`Already delivered: ${name}. Its video is no longer at the service.`);
+  return { id, document: { id, status, model: request.model, charged: chargedOf(doneAttempt, service) } };
 }
 
 /** The result of a started generation with `--no-wait`. */

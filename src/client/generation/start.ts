@@ -7,6 +7,7 @@ import type { AttemptLease, Journal, Lock } from "../ledger/journal.ts";
 import {
   type Choice,
   type Earlier,
+  isRunDone,
   type KeptKey,
   type RunPosition,
   refusalError,
@@ -374,6 +375,8 @@ export type TakesRun = {
   name: string;
   /** The position of each request, with its completed or running attempt. */
   positions: readonly RunPosition[];
+  /** Whether all positions are done now, so that the same command would start a new run; false if the journal cannot be read. */
+  isDone(): Promise<boolean>;
   release(): Promise<void>;
 };
 
@@ -394,6 +397,12 @@ export async function openTakes(
     if (choice.kind === "refuse") throw withCharge(refusalError(choice), choice.entry, service);
     const { name = service.io.uuid(), positions } = choice;
     const lease = await service.journal.acquire(name);
-    return lease && { name, positions, release: lease.release };
+    const isDone = async () => {
+      const takes = await findByPrompt(service.journal, wanted.request.prompt, ({ run }) => run === name).catch(
+        () => [],
+      );
+      return isRunDone({ run: name, count: requests.length }, takes);
+    };
+    return lease && { name, positions, isDone, release: lease.release };
   });
 }

@@ -168,8 +168,9 @@ export async function choose(wanted: WantedGeneration, journal: PolicyJournal, l
     const ofService = candidates.filter(({ base_url }) => mayBeSameService(base_url, wanted.service));
     const context = { ...wanted, leaseOf };
     const choice = await chooseOnce(ofService, context);
-    // For the takes of a run, `chooseRun` has considered the changed lines already, except with `again`.
-    const isFinal = choice.kind !== "new" || (wanted.take !== undefined && wanted.earlier !== "again");
+    // For the takes of a run, `chooseRun` has considered the changed lines already, except with `again`. A key is sent again whatever else the line has.
+    const isSettled = choice.kind !== "new" || choice.resends !== undefined;
+    const isFinal = isSettled || (wanted.take !== undefined && wanted.earlier !== "again");
     const ofLine = async () => (wanted.take === undefined ? ofService : findAttemptsOfLine(journal, wanted));
     const finalChoice = isFinal ? choice : await considerChangedLine(choice, await ofLine(), context);
     if (endedAttempts.size === endedBefore) return finalChoice;
@@ -233,7 +234,8 @@ async function chooseOnce(entries: readonly Entry[], wanted: ChooseContext): Pro
  * process may have taken over this run while this process was suspended.
  */
 async function chooseTake(entries: readonly Entry[], wanted: ChooseContext): Promise<Choice> {
-  const same = entries.filter((entry) => isCandidate(entry, wanted) && isSameOutput(entry, wanted)).toReversed();
+  const isSameTake = (entry: Entry) => isCandidate(entry, wanted) && isSameOutput(entry, wanted);
+  const same = entries.filter(isSameTake).toReversed();
   const ofThisRun = same.filter(({ run }) => run === wanted.take?.run);
   const choice = await chooseFrom(ofThisRun, { ...wanted, earlier: "reuse" });
   if (choice.kind !== "new" || wanted.earlier !== "again") return choice;
@@ -247,9 +249,14 @@ function isAtPosition(entry: Partial<Take>, take: Take, { isAnyRun }: { isAnyRun
   return isSameTake && (isAnyRun || entry.run === take.run);
 }
 
-function isCandidate(entry: Entry, { request, mcp = false, isPreview, parent }: WantedGeneration): boolean {
+function isCandidate(
+  entry: Entry,
+  { request, mcp = false, isPreview, parent, take }: Omit<WantedGeneration, "take"> & { take?: unknown },
+): boolean {
+  // A deleted video is resumed by nobody, but it still holds its position in a run.
+  if (entry.dismissed || (entry.removed && !(take !== undefined && isTakeDone(entry)))) return false;
   // Rows of a batch are in their results file, and attempts with a caller's key are found by that key only.
-  if (isClosed(entry) || entry.batch !== undefined || entry.key !== undefined) return false;
+  if (entry.batch !== undefined || entry.key !== undefined) return false;
   if ((entry.mcp ?? false) !== mcp || differsInPreview(entry.is_preview, isPreview)) return false;
   if (parent !== undefined && entry.parent !== parent) return false;
   return isDeepStrictEqual(entry.request, request);
@@ -384,8 +391,9 @@ function findChangedAttempts(
     if (undetermined.size === 0) return [];
     if (!undetermined.has("output") && !fitsOutput(entry, hasSameOutput, earlier)) return [];
     const request = requests.find((each) => isSameExcept(undetermined, each, entry.request));
-    if (request === undefined) return [];
-    return { entry, differing: [...differencesOf(request, entry.request), ...(hasSameOutput ? [] : ["output"])] };
+    const differing = request ? differencesOf(request, entry.request) : [];
+    if (!hasSameOutput) differing.push("output");
+    return request && differing.length > 0 ? { entry, differing } : [];
   });
 }
 
@@ -464,7 +472,11 @@ export async function chooseRun(wanted: WantedRun, journal: PolicyJournal): Prom
   const isAtSamePosition = (entry: Entry) => {
     const request = requestAt.get(entry.position);
     if (request === undefined || entry.count !== count || !mayBeSameService(entry.base_url, service)) return false;
-    return entry.parent === wanted.parent && isSameOutput(entry, wanted) && isCandidate(entry, { ...wanted, request });
+    return (
+      entry.parent === wanted.parent &&
+      isSameOutput(entry, wanted) &&
+      isCandidate(entry, { ...wanted, request, take: entry })
+    );
   };
   const entries = await findByPrompt(journal, requests[0]?.prompt ?? "", ({ run }) => run !== undefined);
   // Another command's run may have equal requests at some positions only, such as `-n 2` and two models.
@@ -479,7 +491,7 @@ export async function chooseRun(wanted: WantedRun, journal: PolicyJournal): Prom
   for (const [name, takes] of earlier === "again" ? [] : runs) {
     const found = positions.map((position) => ({
       position,
-      attempt: takes.find((each) => each.position === position && (hasVideo(each.state) || each.state === "running")),
+      attempt: takes.find((each) => each.position === position && isMade(each.state)),
     }));
     if (found.every(({ attempt }) => attempt && isTakeDone(attempt))) continue;
     const lease = await journal.leaseOf(name);
@@ -506,10 +518,9 @@ type WantedLine = Pick<WantedGeneration, "earlier" | "now"> & {
  * command would start a new generation. Follows the rules of a start: the oldest candidate first, and a completed video may be saved to any path.
  */
 export function findResumable(entries: readonly Entry[], { earlier, now, isOutputOf }: WantedLine): Entry | undefined {
-  const notClosed = entries.filter((entry) => !isClosed(entry));
   const isResumable = ({ entry, ageMs }: DatedEntry) => {
+    if (entry.run !== undefined) return !entry.dismissed && isOutputOf(entry) && !isRunDone(entry, entries);
     if (isClosed(entry)) return false;
-    if (entry.run !== undefined) return isOutputOf(entry) && !isRunDone(entry, notClosed);
     if (earlier === "reuse" && (isIdHandedOver(entry) || (entry.state === "delivered" && ageMs < reusableMs)))
       return true;
     return isUnfinished(entry) && (earlier === "reuse" || fitsOutput(entry, isOutputOf(entry), earlier));
@@ -518,24 +529,28 @@ export function findResumable(entries: readonly Entry[], { earlier, now, isOutpu
   return (earlier === "reuse" ? resumable[0] : resumable.at(-1))?.entry;
 }
 
-/** Whether all positions of an attempt's run are done. */
-function isRunDone({ run, count = 0 }: Entry, entries: readonly Entry[]): boolean {
-  const done = entries.filter((each) => each.run === run && isTakeDone(each));
+/** Whether all positions of an attempt's run are done: see `isTakeDone`. */
+export function isRunDone({ run, count = 0 }: Pick<Entry, "run" | "count">, entries: readonly Entry[]): boolean {
+  const done = entries.filter((each) => each.run === run && !each.dismissed && isTakeDone(each));
   return new Set(done.map(({ position }) => position)).size >= count;
 }
 
-/** Whether an attempt is done, and another position of its run is not. A position whose video was deleted counts as done. */
+/** Whether an attempt is done, and another position of its run is not. */
 function isOfUnfinishedRun(entry: Entry, entries: readonly Entry[]): boolean {
-  return entry.run !== undefined && !isClosed(entry) && isTakeDone(entry) && !isRunDone(entry, entries);
+  return entry.run !== undefined && !entry.dismissed && isTakeDone(entry) && !isRunDone(entry, entries);
 }
 
-function hasVideo(state: AttemptState): boolean {
-  return state === "ready" || state === "delivered";
+function isMade(state: AttemptState): boolean {
+  return state === "running" || state === "ready" || state === "delivered";
 }
 
-/** Whether an attempt is done for its command: its result, or with `--no-wait` its id, was returned. */
+/**
+ * Whether an attempt is done for its command: its result, or with `--no-wait` its id, was returned. It stays done when the service deletes its video,
+ * or when its file is missing.
+ */
 export function isTakeDone(entry: Entry): boolean {
-  return entry.state === "delivered" || isIdHandedOver(entry);
+  const wasTold = entry.told === true && entry.removed === true && isMade(entry.state);
+  return entry.state === "delivered" || isIdHandedOver(entry) || wasTold;
 }
 
 /** Whether a process may be working on an attempt; otherwise its lease does not matter. */

@@ -1,6 +1,7 @@
-import { appendFileSync, readFileSync } from "node:fs";
+import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { aPng } from "../../server/queue/pictures.ts";
 import { createWorld, type Fault, failure, isStart, kill, onStart, type World } from "../../vidgen.ts";
 
 // A start without a usable response, at a service that says it keeps idempotency keys: it is sent again with its key, which charges once.
@@ -110,6 +111,21 @@ describe("by the same line later", () => {
     const made = line.includes("-n") ? 2 : 1;
     expect(statuses).toEqual([...Array(made).fill("completed"), "dismissed"]);
     expect(await charged(world)).toBe(made);
+  });
+
+  test.each<[string, object | undefined, string[]]>([
+    ["a value from vidgen.json", { model: "veo-3.1" }, []],
+    ["an output path from vidgen.json, of several", { output: "clips/" }, ["-n", "2"]],
+    ["an image on stdin", undefined, ["-i", "-"]],
+  ])("with %s, which has not changed since", async (_, project, flags) => {
+    const world = await createWorld({ keepsKeys: true });
+    if (project) writeFileSync(join(world.folder, "vidgen.json"), JSON.stringify(project));
+    world.stdin = Buffer.from(aPng(30, 20));
+    const line = ["generate", "a fox", ...flags];
+    await killed(world, ...line);
+    const run = await world.vidgen(...line);
+    expect(run).toMatchObject({ code: 0 });
+    expect(await charged(world)).toBe(flags.includes("-n") ? 2 : 1);
   });
 
   test("after that one was delivered, the same line starts another one", async () => {

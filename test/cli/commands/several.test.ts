@@ -1,7 +1,7 @@
-import { readdirSync } from "node:fs";
+import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
-import { createWorld, failure, isStart, kill, type World } from "../../vidgen.ts";
+import { describe, expect, test } from "vitest";
+import { createWorld, failure, goneReply, isStart, kill, type World } from "../../vidgen.ts";
 
 const bodies = (world: World) => world.requests.filter(isStart).map(({ body }) => JSON.parse(body));
 const models = (world: World) => bodies(world).map(({ model }) => model);
@@ -191,4 +191,70 @@ test("batch takes one model, and names the flag for several", async () => {
     stderr: expect.stringMatching(/takes one model in a batch.*--each model=a,b/s),
   });
   expect(world.requests).toEqual([]);
+});
+
+describe("of three takes, of which the service says that the second one has failed,", () => {
+  const take = (world: World) => ["generate", "a fox", "-n", "3", "-o", clips(world)];
+  const entries = async (world: World) => JSON.parse((await world.vidgen("list", "--json")).stdout);
+
+  /** The ids of the takes that are saved. */
+  async function makeTwoOfThree(world: World): Promise<string[]> {
+    const polled: string[] = [];
+    world.faults.push((request) => {
+      const id = new URL(request.url).searchParams.get("id") ?? "";
+      if (!isPoll(request)) return undefined;
+      if (!polled.includes(id)) polled.push(id);
+      return polled[1] === id ? Response.json({ id, status: "failed", error: "no" }) : undefined;
+    });
+    expect(await world.vidgen(...take(world))).toMatchObject({ code: 4 });
+    world.faults.length = 0;
+    const saved = (await entries(world)).filter(({ status }: { status: string }) => status === "completed");
+    expect(saved).toHaveLength(2);
+    return saved.map(({ id }: { id: string }) => id);
+  }
+
+  test("the same line pays for that one only, also if the videos of the others were deleted", async () => {
+    const world = await createWorld();
+    for (const id of await makeTwoOfThree(world)) await world.vidgen("delete", id, "--yes", "--files");
+    expect((await world.vidgen(...take(world), "--dry-run")).stdout.match(/Would resume/g)).toHaveLength(2);
+    const run = await world.vidgen(...take(world));
+    expect([run.code, models(world).length, run.stdout.match(/mp4/g)?.length]).toEqual([0, 4, 1]);
+    expect(run.stderr.match(/no longer at the service/g)).toHaveLength(2);
+    // Now all three are done, whatever became of the files: the same line is a new run.
+    await world.vidgen(...take(world));
+    expect(models(world)).toHaveLength(7);
+  });
+
+  test("a missing file is fetched again, and if the service no longer has it, that stops no other", async () => {
+    const world = await createWorld();
+    const [first, second] = await makeTwoOfThree(world);
+    rmSync(clips(world), { recursive: true });
+    world.faults.push((request) => (isPoll(request) && request.url.includes(second ?? "") ? goneReply() : undefined));
+    const run = await world.vidgen(...take(world), "--json");
+    expect([run.code, models(world).length, files(world).length]).toEqual([0, 4, 2]);
+    const documents = JSON.parse(run.stdout);
+    expect(
+      documents.map(({ id, file }: { id: string; file?: string }) => [id === first, id === second, !file]),
+    ).toEqual(
+      expect.arrayContaining([
+        [true, false, false],
+        [false, true, true],
+        [false, false, false],
+      ]),
+    );
+  });
+
+  test("once all are done, no hint names the same line, which would pay for all of them again", async () => {
+    const world = await createWorld();
+    const [first = ""] = await makeTwoOfThree(world);
+    rmSync(clips(world), { recursive: true });
+    const isOfFirst = (url: string) => url.endsWith(".mp4") && url.includes(first);
+    world.faults.push(({ url }) => (isOfFirst(url) ? new Response("", { status: 500 }) : undefined));
+    const run = await world.vidgen(...take(world), "--json");
+    expect([run.code, models(world).length, files(world).length]).toEqual([9, 4, 2]);
+    const { hint, next } = JSON.parse(run.stderr).error;
+    expect(hint).not.toMatch(/same command/);
+    expect(hint).toMatch(new RegExp(`Resume with: vidgen wait ${first} -o `));
+    expect(next).toMatchObject([{ argv: ["vidgen", "wait", first, "-o", expect.anything()], pays: false }]);
+  });
 });
