@@ -52,12 +52,9 @@ const defaultLimits = {
   maxHeaderSize: 16_384,
   /** The maximum number of requests in progress; most requests above it get a 429. */
   maxRequests: 512,
-  /** Above this number of connections, idle ones are closed. */
+  /** Above this number of connections, silent ones are closed. */
   maxConnections: 4_000,
-  /**
-   * How many more connections are accepted while idle ones are closed. Above that, a new connection is closed if none is idle, although its request
-   * may have been sent.
-   */
+  /** How many more are accepted if none is silent. Above that, a new connection is closed, although its request may have been sent. */
   spareConnections: 500,
   /** Counted here, because with its own limit Node answers a request that has already arrived with an empty 503. */
   maxRequestsPerConnection: 1_000,
@@ -77,20 +74,26 @@ export async function listen(
   const limits = { ...defaultLimits, ...options.limits };
   // Node would answer a request without Host itself, with an empty body.
   const server = createServer({ ...limits, requireHostHeader: false });
-  /** Least recently used first. */
   const sockets = new Set<Socket>();
   const exchanges = new WeakMap<Duplex, Exchange>();
   const stop = new AbortController();
-  const usedAt = new WeakMap<Socket, number>();
-  const makeRoom = createRoomMaker({ sockets, usedAt, exchanges, limits, clock });
+  const room = createRoom(sockets, limits, clock);
   server.on("connection", (socket) => {
-    if (!makeRoom()) return void socket.destroy();
-    sockets.add(socket.once("close", () => sockets.delete(socket)));
-    usedAt.set(socket, clock.now());
+    if (!room.make()) return void socket.destroy();
+    sockets.add(socket);
+    room.add(socket);
+    socket.once("close", () => {
+      sockets.delete(socket);
+      room.remove(socket);
+    });
   });
-  server.on("request", ({ socket }) => {
-    if (sockets.delete(socket)) sockets.add(socket);
-    usedAt.set(socket, clock.now());
+  server.on("request", (incoming, outgoing) => {
+    const { socket } = incoming;
+    room.remove(socket);
+    // With pipelining, the next request may have arrived before this reply has ended.
+    outgoing.once("finish", () => {
+      if (incoming.complete && exchanges.get(socket)?.outgoing === outgoing) room.add(socket, { isUsed: true });
+    });
   });
   server.timeout = limits.stalledTimeout;
   server.listen(options.port, options.host);
@@ -107,53 +110,59 @@ export async function listen(
   return { url, close: (graceMs) => close(server, sockets, { graceMs, clock, stop }) };
 }
 
-type RoomOptions = {
-  sockets: Set<Socket>;
-  usedAt: WeakMap<Socket, number>;
-  exchanges: WeakMap<Duplex, Exchange>;
-  limits: typeof defaultLimits;
-  clock: Pick<Clock, "now" | "sleep">;
+type Room = {
+  /** Closes silent connections above the limit, and returns whether one more connection may be accepted. */
+  make(): boolean;
+  /** The connection is silent from now on; `isUsed` after a finished request. */
+  add(socket: Socket, options?: { isUsed: boolean }): void;
+  /** A request has arrived on the connection, or it is closed. */
+  remove(socket: Socket): void;
 };
 
 /**
- * Returns a function that makes room for one more connection, and returns whether there is room. It closes idle connections, so that they do not keep
- * out other clients, such as a load balancer. While there are spare connections, no connection is closed on which a request may be arriving.
+ * Makes room for new connections, so that silent ones do not keep out other clients, such as a load balancer. It closes the connection that has been
+ * silent longest after a finished request, and if there is none, the oldest one that has sent nothing. A connection on which a request may be arriving
+ * is not closed. The time per new connection does not depend on the number of connections.
  */
-function createRoomMaker({ sockets, usedAt, exchanges, limits, clock }: RoomOptions): () => boolean {
-  const { maxConnections, spareConnections } = limits;
-  /** The lower the rank, the less its client loses by a close; 0 while a request is in progress. */
-  const rankOf = (socket: Socket): number => {
-    const { outgoing } = exchanges.get(socket) ?? {};
-    if (outgoing && !outgoing.writableFinished) return 0;
-    if (clock.now() - (usedAt.get(socket) ?? 0) < drainMs) return lastRank;
-    if (outgoing) return outgoing.req.complete ? 2 : 4;
-    return socket.bytesRead === 0 ? 1 : 3;
-  };
-  const closeIdle = (count: number, maxRank: number): boolean => {
-    const ranked = [...sockets].map((socket) => ({ socket, rank: rankOf(socket) }));
-    const idle = ranked.filter(({ rank }) => rank > 0 && rank <= maxRank).sort((one, other) => one.rank - other.rank);
-    for (const { socket } of idle.slice(0, Math.max(0, count))) {
+function createRoom(
+  sockets: Set<Socket>,
+  { maxConnections, spareConnections }: typeof defaultLimits,
+  { now }: Pick<Clock, "now">,
+): Room {
+  type Silence = { since: number; bytesRead: number };
+  // Maps keep their order: silent longest first.
+  const [used, unused] = [new Map<Socket, Silence>(), new Map<Socket, Silence>()];
+  const closeOne = (silent: Map<Socket, Silence>, minMs: number): boolean => {
+    for (const [socket, { since, bytesRead }] of silent) {
+      if (now() - since < minMs) return false;
+      silent.delete(socket);
+      // Otherwise the head of a request is arriving.
+      if (socket.bytesRead !== bytesRead) continue;
       sockets.delete(socket);
       socket.destroy();
+      return true;
     }
-    return idle.length > 0;
+    return false;
   };
-  let isClosing = false;
-  const closeSpare = async () => {
-    if (isClosing) return;
-    isClosing = true;
-    do await clock.sleep(drainMs);
-    while (sockets.size > maxConnections && closeIdle(sockets.size - maxConnections, lastRank - 1));
-    isClosing = false;
-  };
-  return () => {
-    if (sockets.size >= maxConnections) void closeSpare();
-    return sockets.size < maxConnections + spareConnections || closeIdle(1, lastRank);
+  return {
+    make() {
+      // Two for each new one, so that the spare connections become free again.
+      for (let closed = 0; closed < 2 && sockets.size >= maxConnections; closed++)
+        if (!closeOne(used, drainMs) && !closeOne(unused, unusedMs)) break;
+      return sockets.size < maxConnections + spareConnections;
+    },
+    add(socket, { isUsed } = { isUsed: false }) {
+      if (!socket.destroyed) (isUsed ? used : unused).set(socket, { since: now(), bytesRead: socket.bytesRead });
+    },
+    remove(socket) {
+      used.delete(socket);
+      unused.delete(socket);
+    },
   };
 }
 
-/** A connection on which a request may be arriving. */
-const lastRank = 5;
+/** A new connection that has sent nothing for this long may be closed: a paid request comes on a new connection. */
+const unusedMs = 2_000;
 
 type Serving = Required<Pick<ListenOptions, "onRequest" | "withReplies">> & {
   fence: Fence;

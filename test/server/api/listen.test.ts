@@ -381,25 +381,27 @@ test("very many idle connections keep no client out, and no request is cut for a
     await gate.passed;
     return new Response("hello");
   };
-  const { url, close } = await listen(
-    late,
-    { ...loopback, limits: { maxConnections: 4, spareConnections: 0 } },
-    impatient,
-  );
+  let now = 0;
+  const limits = { maxConnections: 4, spareConnections: 12 };
+  const { url, close } = await listen(late, { ...loopback, limits }, { ...impatient, now: () => now });
   onTestFinished(() => close(0));
   const first = ask(`${url}/late`);
   await arrival.passed;
   const crowd = Array.from({ length: 12 }, () => connect(Number(new URL(url).port), "127.0.0.1").on("error", () => {}));
   onTestFinished(() => crowd.forEach((socket) => void socket.destroy()));
   await Promise.all(crowd.map((socket) => once(socket, "connect")));
-  for (let i = 0; i < 3; i++) expect(String((await ask(url)).body)).toBe("hello");
+  for (let i = 0; i < 30; i++) {
+    now += 2_000;
+    expect(String((await ask(url, { agent: oneConnection() })).body)).toBe("hello");
+  }
   gate.pass();
   expect(String((await first).body)).toBe("hello");
 });
 
-test("above the limit, idle connections are closed: first those that never sent a byte, then those used longest ago", async () => {
+test("above the limit, the connection that has been silent longest after a request is closed, and an unused one after 2 s", async () => {
+  let now = 0;
   const limits = { maxConnections: 3, headersTimeout: 60_000 };
-  const { url, close } = await listen(hello, { ...loopback, limits }, systemClock);
+  const { url, close } = await listen(hello, { ...loopback, limits }, { ...impatient, now: () => now });
   onTestFinished(() => close(0));
   const isOpen = new Map<string, boolean>();
   const dial = async (name: string, sent: string) => {
@@ -415,36 +417,41 @@ test("above the limit, idle connections are closed: first those that never sent 
   };
   const openOnes = () => [...isOpen].flatMap(([name, open]) => (open ? [name] : []));
   const get = `GET / HTTP/1.1\r\nHost: ${new URL(url).host}\r\n\r\n`;
-  await dial("used", get);
   await dial("half a head", get.slice(0, 20));
+  await dial("used", get);
   await dial("unused", "");
+  now = 1_000;
   await dial("one", get);
-  await expect.poll(openOnes).toEqual(["used", "half a head", "one"]);
+  await expect.poll(openOnes).toEqual(["half a head", "unused", "one"]);
+  // None is silent for long enough.
   await dial("two", get);
-  await expect.poll(openOnes).toEqual(["half a head", "one", "two"]);
+  expect(openOnes()).toEqual(["half a head", "unused", "one", "two"]);
+  now = 2_000;
   await dial("three", get);
+  await expect.poll(openOnes).toEqual(["half a head", "unused", "three"]);
   await dial("four", get);
   await expect.poll(openOnes).toEqual(["half a head", "three", "four"]);
 });
 
-test("when more connections arrive than are spare, those that were idle before are closed", async () => {
-  const limits = { maxConnections: 20, spareConnections: 2 };
+test("a connection on which a paid request may be arriving is not closed for others; above the spare ones a new connection is", async () => {
+  const limits = { maxConnections: 2, spareConnections: 2 };
   const { url, close } = await listen(hello, { ...loopback, limits }, impatient);
   onTestFinished(() => close(0));
-  const idle = Array.from({ length: 20 }, () => connect(Number(new URL(url).port), "127.0.0.1").on("error", () => {}));
-  onTestFinished(() => idle.forEach((socket) => void socket.destroy()));
-  await Promise.all(idle.map((socket) => once(socket, "connect")));
-  await expect(ask(url, { agent: false })).resolves.toMatchObject({ status: 200 });
-  const replies = await Promise.all(Array.from({ length: 18 }, () => ask(url, { agent: false })));
-  expect(replies.map(({ status }) => status)).toEqual(Array(18).fill(200));
+  const open = Array.from({ length: 4 }, () => connect(Number(new URL(url).port), "127.0.0.1").on("error", () => {}));
+  onTestFinished(() => open.forEach((socket) => void socket.destroy()));
+  await Promise.all(open.map((socket) => once(socket, "connect")));
+  await expect(ask(url, { agent: false })).rejects.toThrow();
+  const get = `GET / HTTP/1.1\r\nHost: ${new URL(url).host}\r\n\r\n`;
+  const replies = open.map((socket) => once(socket.end(get), "data"));
+  for (const reply of replies) expect(String(await reply)).toContain("200 OK");
 });
 
 test("a request on a connection above the limit is answered, however many there are", async () => {
   const { url, close } = await listen(hello, { ...loopback, limits: { maxConnections: 3 } }, impatient);
   onTestFinished(() => close(0));
-  const idle = Array.from({ length: 3 }, () => connect(Number(new URL(url).port), "127.0.0.1").on("error", () => {}));
-  onTestFinished(() => idle.forEach((socket) => void socket.destroy()));
-  await Promise.all(idle.map((socket) => once(socket, "connect")));
+  const unused = Array.from({ length: 3 }, () => connect(Number(new URL(url).port), "127.0.0.1").on("error", () => {}));
+  onTestFinished(() => unused.forEach((socket) => void socket.destroy()));
+  await Promise.all(unused.map((socket) => once(socket, "connect")));
   const replies = await Promise.all(Array.from({ length: 300 }, () => ask(url, { agent: false })));
   expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([200]));
 });
