@@ -182,7 +182,9 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
   const onNote = (text: string) => callListener(options.onNote, plainText(redact(text)));
   // The library does not touch the signals, streams and exit of the program that uses it.
   const fetch = options.fetch === undefined ? createFetch(env) : adaptFetch(options.fetch, machine);
-  const io = { ...machine, fetch, unsettled: new Set<string>() };
+  const loadDelivery =
+    options.fetch === undefined ? async () => (await import("./client/http/free.ts")).loadUndici() : undefined;
+  const io = { ...machine, fetch, loadDelivery, unsettled: new Set<string>() };
   const journalPath = findJournal(options.journal, env, machine);
   const journal = journalPath === undefined ? undefined : openJournal(journalPath, io);
   const protectedPaths = journalPath === undefined ? [] : [journalPath, `${journalPath}.lock`, `${journalPath}.leases`];

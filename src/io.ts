@@ -99,7 +99,7 @@ export type Disk = Pick<
   | "utimes"
 > & {
   open(path: string, flags: string, mode?: number): Promise<DiskFile>;
-  /** For downloads, which must not wait between chunks: see `unlimitedBytes` in `http.ts`. */
+  /** For downloads, which must not wait between chunks: see `unlimitedBytes` in `free.ts`. */
   writeSync(fd: number, bytes: Uint8Array, offset: number, length: number, position: number): number;
 };
 
@@ -152,6 +152,8 @@ export type Io = {
    * connection of its own, because a stale keep-alive connection would make its outcome unclear. Redirects are not followed.
    */
   fetch(url: string, init?: FetchInit): Promise<HttpResponse>;
+  /** Loads what `fetch` needs for polls and downloads. Rejects with `output` if that cannot run here. A `fetch` without it needs nothing. */
+  loadDelivery?: (() => Promise<unknown>) | undefined;
   /** Opens a WebSocket, and calls `onText` with each text message. Resolves when it is closed by the other side or the signal. Never rejects. */
   readSocket?(url: string, options: ReadSocketOptions): Promise<void>;
   /** Milliseconds on a monotonic clock, for durations and deadlines. */

@@ -10,6 +10,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { createCertificate } from "./faults/certificate.ts";
 import { bin, spawnProcess, spawnVidgen } from "./faults/spawned.ts";
 import { makeFolder } from "./folder.ts";
+import { tinyMp4 } from "./mp4.ts";
 import { lacks } from "./needs.ts";
 import { realIo } from "./real-io.ts";
 import { createWorld } from "./vidgen.ts";
@@ -252,4 +253,63 @@ test("an opened player is not told the key", async () => {
   await expect.poll(() => existsSync(seen)).toBe(true);
   const env = JSON.parse(readFileSync(seen, "utf8"));
   expect([env.SEEN_BY_PLAYER, env.VIDGEN_API_KEY]).toEqual(["yes", undefined]);
+});
+
+/** A service that completes each generation at once, over plain http on loopback, and the number of starts that it got. */
+async function serveVideos() {
+  const seen = { starts: 0 };
+  const server = createServer(async (request, response) => {
+    await request.resume().toArray();
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/video.mp4`;
+    if (request.url === "/video.mp4") return void response.end(Buffer.from(tinyMp4("a fox")));
+    if (request.method === "POST") seen.starts++;
+    const started = { success: true, data: { id: `gen-${seen.starts}`, status: "processing" } };
+    const id = new URL(url + request.url).searchParams.get("id");
+    response.setHeader("Content-Type", "application/json");
+    response.end(JSON.stringify(request.method === "POST" ? started : { id, status: "completed", video_url: url }));
+  });
+  const VIDGEN_BASE_URL = `http://127.0.0.1:${await listen(server)}`;
+  return { seen, env: { VIDGEN_BASE_URL, VIDGEN_API_KEY: "a-key-of-a-service" } };
+}
+
+/** Runs the built program in a shell that limits the address space to so many GB. */
+async function runWithin(gigabytes: number, argv: string[], env: Record<string, string>) {
+  const folder = makeFolder();
+  const script = `ulimit -v ${gigabytes * 1024 ** 2} && exec "$0" "$@"`;
+  const words = ["-c", script, process.execPath, bin, ...argv];
+  const run = await spawnProcess("sh", words, { ...env, VIDGEN_HOME: join(folder, "home") }, folder).ended;
+  return { ...run, folder };
+}
+
+test.skipIf(lacks("/proc")).each([4, 8, 16, 24])(
+  "ulimit -v of %i GB: nothing is sent, or the video is saved",
+  async (gigabytes) => {
+    const { seen, env } = await serveVideos();
+    const { code, stderr, folder } = await runWithin(gigabytes, ["generate", "a fox", "-o", "fox.mp4"], env);
+    if (gigabytes === 24) return expect([code, seen.starts, existsSync(join(folder, "fox.mp4"))]).toEqual([0, 1, true]);
+    expect([code, seen.starts]).toEqual([9, 0]);
+    expect(stderr).toContain(`the limit of this process is ${gigabytes} GB`);
+    expect(stderr).toContain("Nothing was sent, nothing was charged.");
+    expect(stderr).toContain("needs 24 GB");
+    // --no-wait delivers nothing; and the option of the hint is enough.
+    expect(await runWithin(gigabytes, ["generate", "a fox", "--no-wait"], env)).toMatchObject({
+      code: 0,
+      stdout: "gen-1\n",
+    });
+    const unlimited = { ...env, NODE_OPTIONS: "--disable-wasm-trap-handler" };
+    expect(await runWithin(gigabytes, ["wait", "gen-1", "-o", "fox.mp4"], unlimited)).toMatchObject({ code: 0 });
+    expect(seen.starts).toBe(1);
+  },
+);
+
+test.skipIf(lacks("/proc")).each([
+  ["generate", "a fox", "--local"],
+  ["serve", "--port", "0", "--media-port", "0"],
+  ["doctor", "--local"],
+])("with too little address space, `%s` says how much it needs", async (...argv) => {
+  const { code, stdout, stderr } = await runWithin(8, argv, {});
+  expect([code, stdout + stderr]).toEqual([
+    9,
+    expect.stringMatching(/the limit of this process is 8 GB.+needs 24 GB/s),
+  ]);
 });

@@ -31,6 +31,7 @@ export function systemIo(): Io {
     cwd: findCurrentFolder(),
     uid: process.geteuid?.(),
     fetch: createFetch(process.env, { nodeVersion: process.versions.node }),
+    loadDelivery: async () => (await import("../client/http/free.ts")).loadUndici(process.versions.node),
     readSocket: async (url, options) => {
       const { createSocketReader } = await import("../client/http/socket.ts");
       return createSocketReader(process.env)(url, options);

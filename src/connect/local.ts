@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { unlessAborted } from "../abort.ts";
+import { checkAddressSpace } from "../address-space.ts";
 import { systemReason, usage, VidgenError } from "../errors.ts";
 import { type FetchInit, type Io, RequestError } from "../io.ts";
 import type { Announcement } from "../server/announcement.ts";
@@ -170,7 +171,11 @@ async function isAnswering({ baseUrl, apiKey }: Pick<LocalConnection, "baseUrl" 
   const { tryKey } = await import("./key-check.ts");
   // The service is on this machine, so no address is checked.
   const fetch: Io["fetch"] = (url, init) => io.fetch(url, { ...init, isPrivateOnly: false });
-  const check = await tryKey({ baseUrl, apiKey, limitMs: answerLimitMs }, { ...io, fetch }).catch(() => undefined);
+  const check = await tryKey({ baseUrl, apiKey, limitMs: answerLimitMs }, { ...io, fetch }).catch((error) => {
+    // This process cannot ask, so that nobody knows whether the service runs.
+    if (error instanceof VidgenError) throw error;
+    return undefined;
+  });
   return check?.verdict === "accepted";
 }
 
@@ -298,6 +303,8 @@ function engineIdsFor(model: string, engines: readonly { models: readonly string
 /** Runs the service in this process; returns the process id if another process already runs it. */
 async function runHere(options: LocalOptions, io: Io): Promise<LocalConnection | number> {
   const { engine, isStarting, onNote } = options;
+  // For SQLite, and for the classes of requests and replies.
+  checkAddressSpace(2);
   const engines = engine.length === 0 ? undefined : await createEnginesHere(options, io);
   if (engines && isStarting) {
     const { checkEngineKeys } = await import("../server/engines/check.ts");

@@ -79,7 +79,8 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
       redact: output.redact,
       onNote: output.note,
     },
-    { ...io, fetch },
+    // The local service is in this process, or was already asked whether it runs.
+    { ...io, fetch, loadDelivery: local ? undefined : io.loadDelivery },
   );
   /** The newest entries, which are enough for a model's typical time. */
   let recentEntries: Promise<Entry[]> | undefined;

@@ -1,4 +1,5 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
+import { checkAddressSpace } from "../../address-space.ts";
 import { formatBytes } from "../../client/request/bytes.ts";
 import { readCreditsPer } from "../../connect/engines.ts";
 import { findServiceFolder } from "../../connect/local.ts";
@@ -180,6 +181,8 @@ async function readConfigFile({ config, engine }: ServeFlags): Promise<ServeConf
 async function runService(options: ServeOptions, given: Context): Promise<void> {
   const { io } = given;
   const { database } = options;
+  // For the classes of requests and replies, and for SQLite.
+  checkAddressSpace(database === undefined ? 2 : 1);
   if (options.ownerKey) return printOwnerKey(options, given);
   if (options.backup !== undefined) return backup(options.backup, options, given);
   if (options.link) return printLink(options, given);

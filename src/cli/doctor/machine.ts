@@ -12,6 +12,16 @@ import type { Io } from "../../io.ts";
 import { type Check, fail, failWith, pass, warn } from "./check.ts";
 import { checkEngines, checkKeys } from "./engines.ts";
 
+/** A check that fails if this process cannot fetch videos, such as by a limit of its memory; else none. */
+export async function checkDelivery(io: Io): Promise<Check[]> {
+  try {
+    await io.loadDelivery?.();
+    return [];
+  } catch (error) {
+    return [failWith("memory", error, "Raise the limits of this process, as `ulimit -a` shows them.")];
+  }
+}
+
 /** The saved settings: whether they can be read, whether others can read them, and whether `login` could save a key. */
 export async function checkConfig(io: Io): Promise<Check> {
   const path = configPath(io);

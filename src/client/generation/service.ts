@@ -13,7 +13,7 @@ import { createProtectedCheck, type ProtectedCheck } from "../save/protected.ts"
 import { createTargets, type Targets } from "../save/target.ts";
 
 /** The I/O of a service. `unsettled` has the attempts whose request was sent and not answered yet. */
-export type ServiceIo = Machine & Pick<Io, "fetch" | "unsettled">;
+export type ServiceIo = Machine & Pick<Io, "fetch" | "loadDelivery" | "unsettled">;
 
 export type ServiceOptions = {
   /** The base URL as returned by `checkBaseUrl`. */

@@ -91,9 +91,12 @@ export async function start(
 ): Promise<StartedAttempt | NotStarted> {
   // If the process is killed before the intent is written, nothing has happened. If it is killed later, the same command refuses, because the request may
   // have been sent.
-  const prepared = await prepare(service, request, options).catch((error) => {
-    throw beforePaying(error);
-  });
+  const load = async () => options.noWait || service.io.loadDelivery?.();
+  const prepared = await load()
+    .then(() => prepare(service, request, options))
+    .catch((error) => {
+      throw beforePaying(error);
+    });
   if (prepared.kind === "resumed") return prepared;
   const { intent, target, release } = prepared;
   try {

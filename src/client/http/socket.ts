@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
 import type { Io } from "../../io.ts";
+import { loadUndici } from "./free.ts";
 
 /** The maximum length of a message; a longer one ends the connection. */
 const maxBytes = 16_000_000;
@@ -8,7 +9,7 @@ const maxBytes = 16_000_000;
 export function createSocketReader(env: Io["env"]): NonNullable<Io["readSocket"]> {
   return async (url, { headers, signal, onText }) => {
     let tcpSocket: Socket | undefined;
-    const { Agent, WebSocket } = await import("undici/index.js");
+    const { Agent, WebSocket } = await loadUndici();
     const { connect } = await import("./connection.ts");
     if (signal.aborted) return;
     const dispatcher = new Agent({

@@ -289,7 +289,7 @@ async function writeBody(
   }
 }
 
-/** Writes synchronously, so that nothing is received while the disk is busy (see `unlimitedBytes` in `http.ts`). */
+/** Writes synchronously, so that nothing is received while the disk is busy (see `unlimitedBytes` in `free.ts`). */
 function writeChunk(chunk: Uint8Array, file: DiskFile, received: Received, disk: DownloadIo["disk"]): void {
   try {
     for (let done = 0; done < chunk.byteLength; ) {

@@ -35,7 +35,7 @@ const continueMs = 1_000;
 
 /**
  * Signs one request, sends it over a new connection, and resolves once the headers of its reply have arrived. Uses Node's own client, which
- * reads a reply no faster than its consumer (see `unlimitedBytes` in client/http/http.ts). Rejects with the signal's reason, else with an
+ * reads a reply no faster than its consumer (see `unlimitedBytes` in client/http/free.ts). Rejects with the signal's reason, else with an
  * `Error` for people.
  */
 export async function sendS3Request({ method, name, file, signal, ...request }: S3Request, options: S3Options) {

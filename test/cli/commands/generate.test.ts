@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { VidgenError } from "../../../src/errors.ts";
 import { findPart } from "../../folder.ts";
 import { tinyMp4 } from "../../mp4.ts";
 import {
@@ -1005,4 +1006,18 @@ describe("a template for -o", () => {
     expect(run).toMatchObject({ code: 9, stderr: expect.stringContaining("nothing was charged") });
     expect(world.requests).toEqual([]);
   });
+});
+
+test("a machine that cannot fetch videos is told so before anything is sent or recorded; --no-wait needs no delivery", async () => {
+  const world = await createWorld();
+  world.io.loadDelivery = async () => {
+    throw new VidgenError("output", "No replies can be read here.");
+  };
+  expect(await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"))).toMatchObject({
+    code: 9,
+    stderr: expect.stringContaining("No replies can be read here. Nothing was sent, nothing was charged."),
+  });
+  expect([world.requests, readdirSync(world.folder)]).toEqual([[], []]);
+  expect((await world.vidgen("generate", "a fox", "--no-wait")).code).toBe(0);
+  expect(world.requests).toHaveLength(1);
 });

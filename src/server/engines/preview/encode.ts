@@ -1,4 +1,5 @@
 import library from "h264-mp4-encoder";
+import { checkAddressSpace } from "../../../address-space.ts";
 import { createFrame, type Frame, type FrameSize } from "./frame.ts";
 
 /** A clip to encode. `paint` draws the frame with an index over the previous frame. */
@@ -14,6 +15,7 @@ const keyFrameSeconds = 2;
 export async function encode(clip: Clip): Promise<Buffer> {
   const { width, height, frameRate, frameCount, paint } = clip;
   const groupOfPictures = keyFrameSeconds * frameRate;
+  checkAddressSpace(1);
   const encoder = await library.createH264MP4Encoder();
   // `speed` selects the fastest motion search, because soft light has no edges to follow. A coarser quantizer would turn the light into blocks.
   Object.assign(encoder, { width, height, frameRate, groupOfPictures, speed: 10, quantizationParameter: 14 });

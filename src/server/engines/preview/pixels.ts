@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { crc32, deflateSync } from "node:zlib";
 import { initWasm, Resvg } from "@resvg/resvg-wasm";
+import { checkAddressSpace } from "../../../address-space.ts";
 import { keepLoaded } from "../../keep-loaded.ts";
 import { type Component, components, createFrame, type Frame, rgbOf } from "./frame.ts";
 
@@ -9,9 +10,10 @@ import { type Component, components, createFrame, type Frame, rgbOf } from "./fr
 export type Pixels<Values = Uint8Array> = { width: number; height: number; rgba: Values };
 
 /** Initializes resvg's WebAssembly, which is allowed only once per thread. */
-const prepareResvg = keepLoaded(() =>
-  initWasm(readFile(createRequire(import.meta.url).resolve("@resvg/resvg-wasm/index_bg.wasm"))),
-);
+const prepareResvg = keepLoaded(async () => {
+  checkAddressSpace(1);
+  await initWasm(readFile(createRequire(import.meta.url).resolve("@resvg/resvg-wasm/index_bg.wasm")));
+});
 
 /** Returns the pixels of an SVG, which can use only the given fonts; red, green and blue are multiplied by alpha. */
 export async function rasterize(svg: string, fontBuffers: Uint8Array[]): Promise<Pixels> {
