@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
-import { readdirSync, readlinkSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import process from "node:process";
 import { expect, test } from "vitest";
 import { lacks } from "../../needs.ts";
 import { explain, search } from "../search.ts";
-import { planOf } from "./plan.ts";
+import { type EnginePlan, planOf } from "./plan.ts";
 import { playEngine } from "./story.ts";
 
 test.skipIf(lacks("symbolic links"))("two runs of one seed are the same, byte for byte", async () => {
@@ -26,6 +26,14 @@ test.skipIf(lacks("/proc"))("a story leaves no database open, also that of a pro
     }
   });
   expect(open.filter((path) => path.includes("vidgen-story-"))).toEqual([]);
+});
+
+/** Each broke a rule once. */
+const mended: EnginePlan[] = JSON.parse(readFileSync(new URL("mended.json", import.meta.url), "utf8"));
+
+test.skipIf(lacks("symbolic links")).each(mended)("the story of $seed breaks no rule", async (plan) => {
+  const { broken } = await playEngine(plan);
+  expect(broken).toBeUndefined();
 });
 
 test.skipIf(lacks("symbolic links"))(

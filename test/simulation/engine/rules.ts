@@ -162,8 +162,8 @@ export function createEngineRules(options: RulesOptions) {
   const crowded: { said: string; at: number; busy: Tracked[]; most: number }[] = [];
   /** A place is free a moment before the end of what it was for is stored. */
   const checkCrowded = () => {
-    // A job of which the server has nothing but errors holds no place for long, and may be made all the same.
-    if (plan.troubles.some(({ kind }) => kind === "an error of the upstream")) return;
+    // A job about which the server gives only errors, or replies that cannot be read, holds no place for long, and may be made all the same.
+    if (plan.troubles.some(({ kind }) => ["an error of the upstream", "HTML", "cut"].includes(kind))) return;
     for (const { said, at, busy, most } of crowded) {
       const still = busy.filter(({ ended }) => !ended || ended.at > at + endMs);
       if (still.length >= most) fail(10, `${said}, which has ${still.length} jobs of ${most}`);
