@@ -34,6 +34,8 @@ export type Answer = {
   headers?: Record<string, string>;
   /** The connection breaks off after the text. */
   isCut?: boolean;
+  /** How long it takes. */
+  afterMs?: number;
 };
 
 /** What somebody who knows the rules makes of an answer to a start. */
@@ -201,6 +203,9 @@ const statusText = ({ id, version }: Generated, status: string, hasUrl: boolean)
 export function urlOf(id: string, version: number): string {
   return `https://media.video.example/${id}/${version}.mp4`;
 }
+
+/** It is true, and takes its time. */
+export const slowName = "answers each status request after 5 s";
 
 export const statusBehaviours: Record<string, StatusBehaviour> = {
   "answers each status request with the 404 of a gateway": html(404),

@@ -1,5 +1,6 @@
 import { posix } from "node:path";
 import type { Earlier } from "../../src/client/ledger/policy.ts";
+import { isDrawn } from "./acts.ts";
 import type { Process } from "./machine.ts";
 import type { Run } from "./people.ts";
 import type { Post } from "./service.ts";
@@ -28,8 +29,15 @@ export type Attempt = {
   /** Without the style of vidgen.json. */
   prompt: string;
   /** What vidgen.json and stdin gave. */
+  styleAndImage: string;
+  /** The same with what the saved settings gave. */
   untyped: string;
+  /** The folder of the vidgen.json that gave something. */
+  project: string | undefined;
+  /** The base URL of its service. */
+  service: string;
   model: string;
+  seed: number | undefined;
   /** Without a difference of spelling. */
   output: string | undefined;
   /** As it was typed. */
@@ -61,13 +69,19 @@ export type Attempt = {
   isIdWritten: boolean;
   /** Something was written down about it after its intent. */
   hasOutcome: boolean;
+  /** Its process has written that its outcome is unknown. */
+  isUnknown: boolean;
   /** The disk has failed at the journal since its intent: its outcome may be nowhere, however long its process lives. */
   isUnwritten: boolean;
   dismissedAt: number | undefined;
+  /** Somebody has removed it from the journal, and confirmed that. */
+  forgottenAt: number | undefined;
   /** Since when the service has said, in its own JSON and to the same key, that it does not know it. */
   unknownSince: number | undefined;
   /** Its generation was deleted. */
   isDeleted: boolean;
+  /** Those whom the service has told last that it is completed. */
+  completedTo: Set<Process>;
   isAddressTold: boolean;
   /** Its id was handed over, of one that nobody waits for. */
   isTold: boolean;
@@ -82,10 +96,14 @@ export function allows(other: Attempt, mine: Attempt, now: number): boolean {
   if (other.posts.length === 0) return true;
   // A key stands for one start for ever, whatever has become of that.
   if (mine.isNamed) return other.isRefused || (other.dismissedAt !== undefined && !isSureOf(other));
-  if (other.dismissedAt !== undefined || other.isDeleted || other.overFor.has("all")) return true;
-  if (mine.kind === "batch") return false;
+  if (other.dismissedAt !== undefined || other.forgottenAt !== undefined || other.overFor.has("all")) return true;
+  // A position that was delivered before its video was deleted is done.
+  const isPosition = mine.take !== undefined && other.take !== undefined;
+  if (other.isDeleted && !(isDrawn("deleted") && isPosition && isDelivered(other))) return true;
+  // What is finished at another path of the host is another service's, and so is what a batch has there.
+  if (mine.kind === "batch") return other.service !== mine.service && (isDelivered(other) || other.isTold);
   // What differs in what nobody typed is no candidate: it only stops an accident.
-  const isChanged = other.untyped !== mine.untyped;
+  const isChanged = other.untyped !== mine.untyped && isSameTyped(other, mine);
   if (mine.take && other.take && !isChanged) return allowsTake(other.take.run, mine.take.run, mine, now);
   const isReuse = mine.earlier === "reuse" && !isChanged;
   const ageMs = mine.intentAt - other.intentAt;
@@ -107,11 +125,15 @@ function allowsTake(other: TakeRun, own: TakeRun, mine: Attempt, now: number): b
   const [first = mine] = own.attempts;
   // A run that was begun with --again passes over those before it, also where a line without --again continues it.
   if (isAgain(first) && other.attempts.every(({ place }) => place < first.place)) return true;
-  const isDone = (each: Attempt) =>
-    each.overFor.has("generate") || isHandedOver(each) || each.dismissedAt !== undefined;
+  const isDone = (each: Attempt) => isDelivered(each) || each.dismissedAt !== undefined;
   const done = other.attempts.filter(isDone);
   const isComplete = new Set(done.map(({ take }) => take?.position)).size === other.count;
   return isComplete || isHeldBeside(other.holders, first, now);
+}
+
+/** Whether its result, or its id where that was all that was asked for, was handed over. */
+function isDelivered(each: Attempt): boolean {
+  return each.overFor.has("generate") || isHandedOver(each);
 }
 
 /** Whether its id was all that was asked for. */
@@ -142,18 +164,32 @@ export function isSame(other: Attempt, mine: Attempt): boolean {
     );
   // What a program has named is a candidate for that name alone, and so for any other request under it.
   if (mine.isNamed || other.isNamed) return mine.isNamed && other.isNamed && mine.key === other.key;
-  if (other.prompt !== mine.prompt || other.model !== mine.model) return false;
+  if (other.prompt !== mine.prompt || other.seed !== mine.seed) return false;
   // Two people's keys in a prompt are two prompts, which look the same once the keys are hidden.
   if (mine.prompt.includes("[key]") && other.run.key !== mine.run.key) return false;
-  if (other.untyped !== mine.untyped && !isSameTyped(other, mine)) return false;
+  if (!isSameRequest(other, mine) && !isSameTyped(other, mine)) return false;
   if (mine.parent !== undefined && other.parent !== mine.parent) return false;
   if (mine.take) return isSameTake(other, mine);
-  return mine.earlier === "reuse" || other.output === mine.output;
+  return mine.earlier === "reuse" || isSameOutput(other, mine);
+}
+
+/** Whether the two ask the service for the same. */
+function isSameRequest(other: Attempt, mine: Attempt): boolean {
+  return other.model === mine.model && other.styleAndImage === mine.styleAndImage;
+}
+
+/** Whether they go to the same place. Only a place that neither line has typed may have changed since. */
+function isSameOutput(other: Attempt, mine: Attempt): boolean {
+  return other.output === mine.output || (isPlaceOpen(other) && isPlaceOpen(mine));
+}
+
+function isPlaceOpen({ run: { command } }: Attempt): boolean {
+  return command.type === "generate" && command.settings?.output !== undefined;
 }
 
 function isSameTake(other: Attempt, mine: Attempt): boolean {
   const models = modelsOf(mine);
-  const isSameLine = other.parent === mine.parent && other.output === mine.output && modelsOf(other) === models;
+  const isSameLine = other.parent === mine.parent && isSameOutput(other, mine) && modelsOf(other) === models;
   if (!isSameLine || other.take?.run.count !== mine.take?.run.count) return false;
   // Of several models, each is a position, whatever number it has.
   return models !== undefined || other.take?.position === mine.take?.position;
@@ -183,13 +219,18 @@ function isPiped({ piped }: Run["command"] & { type: "generate" }): boolean {
   return piped !== undefined;
 }
 
-/** Whether the same line has started both, with another vidgen.json or other bytes on stdin. */
+/** Whether the same line of the same project has started both, with another vidgen.json, other settings or other bytes on stdin. */
 function isSameTyped(other: Attempt, mine: Attempt): boolean {
   const [one, two] = [other.run.command, mine.run.command];
   if (one.type !== "generate" || two.type !== "generate" || other.parent !== mine.parent) return false;
   const isSameRequest = one.again === two.again && one.keepsPrompt === two.keepsPrompt && one.prompt === two.prompt;
   const isSameRun = one.count === two.count && modelsOf(other) === modelsOf(mine) && isPiped(one) === isPiped(two);
-  return isSameRequest && isSameRun && other.output === mine.output;
+  const isSameModel = other.model === mine.model || (isModelOpen(one) && isModelOpen(two));
+  return isSameRequest && isSameRun && isSameModel && other.project === mine.project && isSameOutput(other, mine);
+}
+
+function isModelOpen({ settings }: Run["command"] & { type: "generate" }): boolean {
+  return settings?.model !== undefined;
 }
 
 /** A path without a difference of spelling. */

@@ -12,6 +12,8 @@ type Scene = {
   now(): number;
   /** It happens between the look at a file and its removal: no system call could remove that file and no other. */
   isBetween: boolean;
+  /** The files that somebody has committed to git, by their paths. */
+  committed: Map<string, Buffer>;
 };
 
 type Edit = (scene: Scene) => void;
@@ -59,6 +61,16 @@ const editsOfLines = {
   "somebody deletes the results files": ({ disk, rules }) => {
     rules.onResultsDeleted();
     for (const path of namesOf(disk, ".results.jsonl")) disk.rm(path);
+  },
+  "somebody commits the results files to git": ({ disk, committed }) => {
+    committed.clear();
+    for (const path of namesOf(disk, ".results.jsonl"))
+      committed.set(path, Buffer.from(disk.content(path) ?? Buffer.alloc(0)));
+  },
+  "somebody restores the results files from git": ({ disk, rules, committed }) => {
+    rules.onResultsDeleted();
+    for (const path of namesOf(disk, ".results.jsonl")) disk.rm(path);
+    for (const [path, bytes] of committed) disk.replace(path, bytes);
   },
   "a newer version rewrites the results files": (scene) => {
     for (const path of namesOf(scene.disk, ".results.jsonl"))

@@ -31,7 +31,7 @@ export type Mishap = {
   fault?: DiskFault;
 };
 
-/** The last ones are the writing of such a line into the journal: a write too. */
+/** "intent" to "delivered" are the writing of such a line into the journal: a write too. "sent": the service has a start request. */
 export const callKinds = [
   "any",
   "read",
@@ -46,6 +46,7 @@ export const callKinds = [
   "accepted",
   "downloaded",
   "delivered",
+  "sent",
 ] as const;
 const lineKinds: readonly CallKind[] = ["intent", "accepted", "downloaded", "delivered"];
 export type CallKind = (typeof callKinds)[number];
@@ -66,8 +67,13 @@ export type Process = {
   random: Random;
   /** Runs `effect` later, and resolves with what it returns, unless the process is dead by then. */
   call<Result>(kind: CallKind, effect: () => Result): Promise<Result>;
-  /** Runs `work` in the process: later, when it is frozen; never, when it is dead. */
+  /**
+   * Runs `work` in the process: later, when it is frozen; never, when it is dead. After the timers of the same time, as Node reads sockets after it has
+   * run timers.
+   */
   after(ms: number, work: () => void): Step;
+  /** A mishap that waits for this moment happens. */
+  pass(kind: CallKind): void;
   press(): void;
   end(wasKilled: boolean): void;
   /** Calls back when it ends, at once when it has. */
@@ -120,10 +126,10 @@ export function createProcess(options: ProcessOptions, schedule: Schedule): Proc
     }
   };
   /** Adds a step of this process, which waits while it is frozen. */
-  const add = (ms: number, work: () => void): Step => {
+  const add = (ms: number, work: () => void, later = 0): Step => {
     const step: Step = {
       at: schedule.now() + ms,
-      order: random.next(),
+      order: random.next() + later,
       run() {
         if (isOver()) return;
         if (frozenUntil > schedule.now()) {
@@ -250,7 +256,11 @@ export function createProcess(options: ProcessOptions, schedule: Schedule): Proc
       run: () => Promise.reject(Object.assign(new Error("no programs here"), { code: "ENOENT" })),
     },
     call,
-    after: add,
+    after: (ms, work) => add(ms, work, 1),
+    pass(kind) {
+      strike(kind, false);
+      strike(kind, true);
+    },
     press() {
       if (!first.signal.aborted) return first.abort(new VidgenError("interrupted", "Interrupted."));
       if (second.signal.aborted) return;

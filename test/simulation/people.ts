@@ -63,6 +63,10 @@ import { serviceUrl } from "./service.ts";
 /** What is read of stdout: lines for a person, one document, or a line for each event. */
 export type Prints = "text" | "json" | "events";
 
+/** "model": the default model is left out; "seed": as --set; "order": the flags in another one; "path": that of -o; "id": its first characters. */
+export const spellings = ["model", "seed", "order", "path", "id"] as const;
+export type Spelling = (typeof spellings)[number];
+
 /** What somebody types. */
 export type Command =
   | {
@@ -90,6 +94,15 @@ export type Command =
       models?: readonly string[] | undefined;
       /** The style that somebody has written into vidgen.json right before. */
       project?: string | undefined;
+      /** The folder of that vidgen.json, in which the line is typed. */
+      folder?: string | undefined;
+      /** What `config set` has saved right before: the line has neither. */
+      settings?: { model?: string | undefined; output?: string | undefined } | undefined;
+      seed?: number | undefined;
+      /** How the line differs from its plain spelling. */
+      spellings?: readonly Spelling[] | undefined;
+      /** The path of the base URL. */
+      path?: string | undefined;
       /** `-i -`, and the time that a program has written into the PNG on stdin. */
       piped?: string | undefined;
     }
@@ -110,8 +123,12 @@ export type Command =
       maxCredits: number | undefined;
       jobs: number;
       prints?: Prints;
+      /** The path of the base URL. */
+      path?: string | undefined;
     }
   | { type: "list --dismiss" }
+  /** The newest attempt that is unclear, or the oldest one. */
+  | { type: "list --forget"; which: "the newest unclear one" | "the oldest one" }
   /** The newest generation that runs, else the newest one. */
   | { type: "cancel"; does: CancelName }
   /** The newest generation that has completed, else the newest one. */
@@ -147,6 +164,7 @@ export const work = "/films";
 
 /** The folder of `vidgen.json`, where those are who have one. */
 export const projectFolder = "/project";
+export const otherFolder = "/other";
 
 /** What a person sees of a process. A library and an agent have no streams: theirs get what their calls give. */
 export type Said = {
@@ -174,6 +192,8 @@ export type Run = {
   cancels?: string;
   deletes?: string;
   said: Said;
+  /** An attempt was removed from the journal. */
+  onForgotten(attempt: string): void;
   /** Something has gone to stdout. */
   onPrint(text: string): void;
   /** `generations.resume()` is called. Returns what hears of each generation that it has resumed. */
@@ -198,6 +218,7 @@ export async function type(run: Run): Promise<void> {
     else if (command.type === "mcp") await mcp(command, run);
     else if (command.type === "library") await library(command, run);
     else if (command.type === "list --dismiss") await dismissAll(run);
+    else if (command.type === "list --forget") await forget(command, run);
     else if (command.type === "cancel") await cancel(run);
     else if (command.type === "delete") await deleteOne(command, run);
     else await wait(command, run);
@@ -235,6 +256,8 @@ async function typeLine(argv: readonly string[], run: Run, into: Streams = run.s
 /** The outside world as one process has it. */
 function worldOf({ process, journal, key, fetch, command, onPrint }: Run, into: Streams): Io {
   const isFull = command.type === "generate" && command.isFull === true;
+  const { path = "" } = "path" in command ? command : {};
+  const { project, folder = projectFolder } = command.type === "generate" ? command : {};
   let printing: Promise<void> = Promise.resolve();
   const stdout = {
     writableLength: 0,
@@ -263,12 +286,12 @@ function worldOf({ process, journal, key, fetch, command, onPrint }: Run, into: 
     stdout,
     stderr,
     isOneStream: false,
-    env: { VIDGEN_HOME: dirname(journal), VIDGEN_BASE_URL: serviceUrl, VIDGEN_API_KEY: key },
+    env: { VIDGEN_HOME: dirname(journal), VIDGEN_BASE_URL: serviceUrl + path, VIDGEN_API_KEY: key },
     platform: "linux",
     nodeVersion: "20.19.0",
     pid: process.id.pid,
     home: projectFolder,
-    cwd: command.type === "generate" && command.project !== undefined ? projectFolder : undefined,
+    cwd: project === undefined ? undefined : folder,
     signal: process.signal,
     abandon: process.abandon,
     launch: async () => {},
@@ -309,23 +332,30 @@ async function generate(command: Command & { type: "generate" }, run: Run): Prom
     isDryFirst = false,
     isDryOnly = false,
   } = command;
-  const { again, keepsPrompt = false, count, models, project, piped } = command;
-  const typedModel = models?.join() ?? (again === undefined ? model : undefined);
-  if (project !== undefined)
-    write(`${projectFolder}/vidgen.json`, JSON.stringify({ style: project }), run.process.computer.disk);
+  const { again, keepsPrompt = false, count, models, project, folder = projectFolder, settings, seed, piped } = command;
+  const isSpelled = (spelling: Spelling) => command.spellings?.includes(spelling) === true;
+  const isModelLeft = again !== undefined || isSpelled("model") || settings?.model !== undefined;
+  const typedModel = models?.join() ?? (isModelLeft ? undefined : model);
+  const { disk } = run.process.computer;
+  if (project !== undefined) write(`${folder}/vidgen.json`, JSON.stringify({ style: project }), disk);
+  saveSettings(settings, run);
+  const newest = again === "id" ? newestOriginal(run) : again;
   const words = keepsPrompt ? [] : [prompt.replace(pastedKey, run.key)];
+  const flags = [
+    typedModel === undefined ? [] : ["-m", typedModel],
+    count === undefined || models ? [] : ["-n", String(count)],
+    piped === undefined ? [] : ["-i", "-"],
+    seed === undefined ? [] : [isSpelled("seed") ? `--set=seed=${seed}` : `--seed=${seed}`],
+    place === undefined ? [] : ["-o", isSpelled("path") ? respelled(place) : place],
+    earlier === "resume" ? [] : [`--${earlier}`],
+    noWait ? ["--no-wait"] : [],
+    overwrite ? ["--overwrite"] : [],
+    flagsOf({ ...(prints && { prints }), timeoutMs: noWait ? undefined : timeoutMs }),
+  ];
   const line = [
-    ...(again === undefined
-      ? ["generate", ...words]
-      : ["again", again === "id" ? newestOriginal(run) : again, ...words]),
-    ...(typedModel === undefined ? [] : ["-m", typedModel]),
-    ...(count === undefined || models ? [] : ["-n", String(count)]),
-    ...(piped === undefined ? [] : ["-i", "-"]),
-    ...(place === undefined ? [] : ["-o", place]),
-    ...(earlier === "resume" ? [] : [`--${earlier}`]),
-    ...(noWait ? ["--no-wait"] : []),
-    ...(overwrite ? ["--overwrite"] : []),
-    ...flagsOf({ ...(prints && { prints }), timeoutMs: noWait ? undefined : timeoutMs }),
+    ...(newest === undefined ? ["generate"] : ["again", isSpelled("id") ? shortened(newest) : newest]),
+    ...words,
+    ...(isSpelled("order") ? flags.toReversed() : flags).flat(),
   ];
   if (isDryOnly) return setCode(said, await typeLine([...line, "--dry-run"], run));
   if (isDryFirst) {
@@ -335,6 +365,24 @@ async function generate(command: Command & { type: "generate" }, run: Run): Prom
   }
   setCode(said, await typeLine(line, run));
   readFiles(run);
+}
+
+/** As `config set` and `config unset` leave the file: theirs is on the real disk. */
+function saveSettings(settings: (Command & { type: "generate" })["settings"], { process, journal }: Run): void {
+  const { disk } = process.computer;
+  const path = `${dirname(journal)}/config.json`;
+  if (settings === undefined && !disk.exists(path)) return;
+  disk.replace(path, Buffer.from(JSON.stringify(settings ?? {})));
+}
+
+/** A path in another spelling. */
+function respelled(path: string): string {
+  return path.replace(work, `${work}/.`);
+}
+
+/** A UUID by its first characters. */
+function shortened(id: string): string {
+  return /^[0-9a-f]{8}-/i.test(id) ? id.slice(0, 8) : id;
 }
 
 async function wait(command: Command & { type: "wait" | "wait --all" }, run: Run): Promise<void> {
@@ -368,6 +416,16 @@ async function dismissAll(run: Run): Promise<void> {
   for (const { attempt, status } of await list(run))
     if (["unknown", "starting", "lost"].includes(status))
       setCode(run.said, await typeLine(["list", "--dismiss", attempt], run));
+}
+
+async function forget({ which }: Command & { type: "list --forget" }, run: Run): Promise<void> {
+  const listed = await list(run);
+  const isUnclear = ({ status }: Listed) => ["unknown", "starting", "lost"].includes(status);
+  const found = which === "the oldest one" ? listed.at(-1) : listed.find(isUnclear);
+  if (found === undefined) return;
+  const code = await typeLine(["list", "--forget", found.attempt, "--yes"], run);
+  setCode(run.said, code);
+  if (code === 0) run.onForgotten(found.attempt);
 }
 
 async function cancel(run: Run): Promise<void> {

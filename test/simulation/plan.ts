@@ -1,10 +1,21 @@
 import { createRandom, type Random } from "../faults/random.ts";
 import {
+  type CommandAct,
+  drawnStories,
+  hourMs,
+  isDrawn,
+  momentous,
+  type StoryName,
+  storyNames,
+  storyOf,
+} from "./acts.ts";
+import {
   type CancelName,
   cancelBehaviours,
   type DeleteName,
   deleteBehaviours,
   type StartName,
+  slowName,
   startBehaviours,
   statusBehaviours,
 } from "./answers.ts";
@@ -13,7 +24,7 @@ import { editNames, longEditName, videoEditNames } from "./edits.ts";
 import { callKinds, type Mishap } from "./machine.ts";
 import { mediaBehaviours } from "./media.ts";
 import { type Command, idKey, type LibraryCall, type Prints, pastedKey, work } from "./people.ts";
-import type { StartPlan, Trouble } from "./service.ts";
+import { finePlan, type StartPlan, type Trouble } from "./service.ts";
 
 /** A story before it is played: who does what when, and what goes wrong. What then happens follows from it alone. */
 export type Plan = {
@@ -62,9 +73,34 @@ const styles = ["ink", "oil"];
 /** In a PNG that is piped in. */
 const times = ["10:00", "10:01"];
 
-/** The story that a seed stands for. */
+/** The story that a seed stands for. One that begins with the name of a story in `acts.ts` is about that. */
 export function planOf(seed: string): Plan {
   const random = createRandom(seed);
+  const typed = storyNames.find((name) => seed.startsWith(`${name}-`));
+  const isOne = drawnStories.length > 0 && random.next() < 0.25;
+  const name = typed ?? (isOne ? random.pick(drawnStories) : undefined);
+  const plan = planFrom(seed, random);
+  return name === undefined ? plan : withStory(plan, name, random);
+}
+
+/** With the acts of a story, on one machine, in place of those that were drawn, or of some of them. */
+function withStory(plan: Plan, name: StoryName, random: Random): Plan {
+  const { acts, ...needs } = storyOf(name, random);
+  const { instant } = plan;
+  const callMs = 10 ** (random.next() * 3 - 2);
+  return {
+    ...plan,
+    computers: [{ aheadMs: 0 }],
+    hasOwnJournals: false,
+    troubles: [],
+    keepsKeys: false,
+    instant,
+    ...needs,
+    acts: acts.map((act) => (act.what === "command" ? { ...act, callMs } : act)),
+  };
+}
+
+function planFrom(seed: string, random: Random): Plan {
   const chance = (share: number) => random.next() < share;
   const isShared = chance(0.4);
   const computers = Array.from({ length: isShared ? random.between(2, 3) : 1 }, () => ({
@@ -137,20 +173,21 @@ export function planOf(seed: string): Plan {
 type Faults = ReturnType<typeof faultsOf>;
 
 function faultsOf(random: Random, kind: string) {
-  const ofResults = editNames.filter((name) => name.includes("results"));
+  const usable = editNames.filter((name) => isDrawn("redone") || !name.includes("git"));
+  const ofResults = usable.filter((name) => name.includes("results"));
   return {
     acceptedShare: random.pick([0, 0.2, 0.4, 0.4, 0.7]),
     event: someOf(random, ["clock", "reboot", "edit"] as const),
-    edit: someOf(random, kind === "batch" && random.next() < 0.5 ? ofResults : editNames),
+    edit: someOf(random, kind === "batch" && random.next() < 0.5 ? ofResults : usable),
     videoEdit: someOf(random, videoEditNames),
     start: someOf(random, startNames),
-    status: someOf(random, Object.keys(statusBehaviours)),
+    status: someOf(random, [...Object.keys(statusBehaviours), ...(isDrawn("dismissed") ? [slowName] : [])]),
     media: someOf(random, mediaNames),
     mishap: someOf(random, ["killed", "frozen", "Ctrl-C", "edit", "disk"] as const),
     diskFailure: someOf(random, diskFailureNames),
     diskPart: someOf(random, diskPartNames),
     line: someOf(random, momentous),
-    call: someOf(random, callKinds),
+    call: someOf(random, isDrawn("stopped") ? callKinds : callKinds.filter((kind) => kind !== "sent")),
   };
 }
 
@@ -170,8 +207,6 @@ function someOf<Item>(random: Random, items: readonly Item[]): () => Item {
     return drawn.at(index) as Item;
   };
 }
-
-type CommandAct = Act & { what: "command" };
 
 type Pair = (first: CommandAct, random: Random, computers: number) => Act[];
 
@@ -210,7 +245,7 @@ const pairs: readonly Pair[] = [
       "brings the rest of another version",
     ]);
     const media = [random.pick(["is cut half-way", "stalls half-way"]), second];
-    return [{ ...first, mishaps: [], starts: [{ ...fineStart, media }] }];
+    return [{ ...first, mishaps: [], starts: [{ ...finePlan, media }] }];
   },
   // A holder that is frozen, and its neighbour, who takes over.
   (first, random, computers) => {
@@ -258,7 +293,7 @@ const pairs: readonly Pair[] = [
     const killed: Mishap = { on, nth, isAfter: random.next() < 0.5, what: "killed", ms: 0 };
     const next = { ...first, gapMs: random.pick([1_000, 40 * 24 * hourMs]), waits: true, starts: [], mishaps: [] };
     return [
-      { ...first, command, starts: [fineStart], mishaps: [] },
+      { ...first, command, starts: [finePlan], mishaps: [] },
       { ...next, name: `${first.name}'`, command: redo, mishaps: [killed] },
       { ...next, name: `${first.name}"`, command: random.next() < 0.5 ? redo : command },
       { ...next, name: `${first.name}+`, command: redo },
@@ -267,7 +302,7 @@ const pairs: readonly Pair[] = [
   // A video that is not finished when it is downloaded first.
   (first, random) => {
     const media = Array.from({ length: random.between(1, 4) }, () => "is not finished yet");
-    return [{ ...first, mishaps: [], starts: [{ ...fineStart, media }] }];
+    return [{ ...first, mishaps: [], starts: [{ ...finePlan, media }] }];
   },
   // A run that is killed, and the same again with another spelling of its path.
   (first, random) => {
@@ -296,7 +331,7 @@ const pairs: readonly Pair[] = [
     const next = { ...first, gapMs: random.pick([1_000, 40 * 24 * hourMs]), waits: true, starts: [], mishaps: [] };
     const other = { ...command, models: models.toReversed() };
     return [
-      { ...first, command, starts: [fineStart], mishaps: [killed] },
+      { ...first, command, starts: [finePlan], mishaps: [killed] },
       { ...next, name: `${first.name}'`, command: other, mishaps: random.next() < 0.5 ? [killed] : [] },
       { ...next, name: `${first.name}"`, command },
     ];
@@ -317,7 +352,7 @@ const pairs: readonly Pair[] = [
     const next = { ...first, gapMs: 1_000, waits: true, starts: [], mishaps: [] };
     const place = plain.place && `${work}/b.mp4`;
     return [
-      { ...first, command: plain, starts: [fineStart], mishaps: [] },
+      { ...first, command: plain, starts: [finePlan], mishaps: [] },
       { ...next, name: `${first.name}'`, command, mishaps: [killed] },
       { ...next, name: `${first.name}"`, command: { ...plain, prompt: "a train", place } },
       { ...next, name: `${first.name}+`, command },
@@ -340,24 +375,24 @@ const pairs: readonly Pair[] = [
     const fails: Mishap = { on: "downloaded", nth: 1, isAfter: true, what: "disk", fault, ms: 0 };
     const more: Mishap = { ...fails, fault: { does: "gives no permission (EACCES)", where: "at partial files" } };
     const next = { ...first, name: `${first.name}'`, waits: true, mishaps: [] };
-    return [{ ...first, mishaps: random.next() < 0.5 ? [fails, fails] : [more, fails], starts: [fineStart] }, next];
+    return [{ ...first, mishaps: random.next() < 0.5 ? [fails, fails] : [more, fails], starts: [finePlan] }, next];
   },
   // Results that a newer version has written, and a machine that knows the rows from them alone.
   (first, _, computers) => {
     if (first.command.type !== "batch") return [first];
     const edit: Act = { what: "edit", how: "a newer version rewrites the results files", gapMs: 0, waits: true };
     const elsewhere = { computer: (first.computer + 1) % computers, waits: true, mishaps: [] };
-    return [{ ...first, mishaps: [], starts: [fineStart] }, edit, { ...first, name: `${first.name}'`, ...elsewhere }];
+    return [{ ...first, mishaps: [], starts: [finePlan] }, edit, { ...first, name: `${first.name}'`, ...elsewhere }];
   },
   // A generation, and the replay of its answer to the start of another.
   (first) => {
     if (first.command.type !== "generate") return [first];
     const other = { ...first.command, prompt: "a train" };
     const does = "charges, and replays the answer of another request";
-    const starts = [{ ...fineStart, does } as const];
+    const starts = [{ ...finePlan, does } as const];
     const next = { ...first, name: `${first.name}'`, command: other, starts, mishaps: [], waits: true };
     const again = { ...next, name: `${first.name}"`, starts: [] };
-    return [{ ...first, starts: [fineStart] }, next, again];
+    return [{ ...first, starts: [finePlan] }, next, again];
   },
   // A generation that is cancelled while it runs, and the same again.
   (first, random) => {
@@ -366,7 +401,7 @@ const pairs: readonly Pair[] = [
     const cancel: Command = { type: "cancel", does: random.pick(Object.keys(cancelBehaviours) as CancelName[]) };
     const next = { ...first, gapMs: 100, waits: true };
     return [
-      { ...first, command: started, starts: [{ ...fineStart, rendersMs: 60_000 }], mishaps: [] },
+      { ...first, command: started, starts: [{ ...finePlan, rendersMs: 60_000 }], mishaps: [] },
       { ...next, name: `${first.name}'`, command: cancel },
       { ...next, name: `${first.name}"`, starts: [], mishaps: [] },
     ];
@@ -380,7 +415,7 @@ const pairs: readonly Pair[] = [
     const command = isBeside ? { ...first.command, noWait: true, place: undefined } : first.command;
     const media = isBeside ? ["stalls half-way"] : [];
     return [
-      { ...first, command, starts: [{ ...fineStart, media }], mishaps: isBeside ? [] : first.mishaps },
+      { ...first, command, starts: [{ ...finePlan, media }], mishaps: isBeside ? [] : first.mishaps },
       ...(isBeside ? [{ ...next, name: `${first.name}w`, command: wait, waits: false, gapMs: 60_000 }] : []),
       {
         ...next,
@@ -399,7 +434,7 @@ const pairs: readonly Pair[] = [
     const earlier = random.pick(["resume", "reuse", "reuse"] as const);
     const command: Command = { ...first.command, earlier, isDryFirst: true };
     const next = { ...first, name: `${first.name}'`, command, gapMs: 1_000, waits: true, starts: [], mishaps: [] };
-    return [{ ...first, starts: [fineStart], mishaps: [killed] }, next];
+    return [{ ...first, starts: [finePlan], mishaps: [killed] }, next];
   },
   // A run that may be killed once it has its id, and a program that resumes what is left while somebody types the same again.
   (first, random) => {
@@ -410,7 +445,7 @@ const pairs: readonly Pair[] = [
     const resume: Command = { type: "library", calls: [{ does: "resume", prompt }], isAtOnce: false };
     const next = { ...first, starts: [], mishaps: [], waits: false };
     return [
-      { ...first, starts: [{ ...fineStart, rendersMs: 20_000 }], mishaps: isKilled ? [killed] : [] },
+      { ...first, starts: [{ ...finePlan, rendersMs: 20_000 }], mishaps: isKilled ? [killed] : [] },
       { ...next, name: `${first.name}'`, command: resume, gapMs: 1_000, waits: isKilled, callMs: 10 },
       { ...next, name: `${first.name}"`, gapMs: random.pick([5, 20, 50]) },
     ];
@@ -423,7 +458,7 @@ const pairs: readonly Pair[] = [
     const killed: Mishap = { on, nth: random.between(1, 2), isAfter: random.next() < 0.5, what: "killed", ms: 0 };
     const next = { ...first, command, gapMs: 1_000, waits: true };
     return [
-      { ...first, starts: [fineStart], mishaps: [] },
+      { ...first, starts: [finePlan], mishaps: [] },
       { ...next, name: `${first.name}'`, mishaps: [killed] },
       { ...next, name: `${first.name}"`, mishaps: [] },
     ];
@@ -445,7 +480,7 @@ const pairs: readonly Pair[] = [
     if (!("maxCredits" in first.command)) return [first];
     const command = { ...first.command, maxCredits: random.pick([25, 40]) };
     if (command.type === "batch") command.rows = 3;
-    const starts = [0, random.pick([10, 20]), 0].map((bought) => ({ ...fineStart, bought }));
+    const starts = [0, random.pick([10, 20]), 0].map((bought) => ({ ...finePlan, bought }));
     return [{ ...first, command, mishaps: [], starts }];
   },
 ];
@@ -469,8 +504,6 @@ function clockError(random: Random): number {
   if (random.next() < 0.5) return 0;
   return random.pick([-180_000, -90_000, -5_000, 5_000, 90_000, 180_000, -Date.UTC(2026, 5, 1)]);
 }
-
-const hourMs = 3_600_000;
 
 function gap(random: Random): number {
   // Somebody goes on in the evening, or after the holidays.
@@ -613,17 +646,6 @@ function timeoutOf(random: Random): number {
 
 const startNames = Object.keys(startBehaviours) as StartName[];
 
-const fineStart: StartPlan = {
-  does: "accepts it",
-  answersAfterMs: 50,
-  rendersMs: 1_000,
-  bought: 0,
-  ends: "completed",
-  lagMs: 0,
-  lostAfterMs: undefined,
-  media: [],
-};
-
 function startOf(random: Random, faults: Faults): StartPlan {
   const chance = (share: number) => random.next() < share;
   return {
@@ -665,9 +687,6 @@ function diskFaultOf(random: Random, faults: Faults): Pick<Mishap, "fault" | "ms
   return { fault, ms: random.pick([0, 0, 0, 500, 15_000, 63_000, 400_000]) };
 }
 
-/** Between these and the next call most can go wrong. */
-const momentous = ["intent", "intent", "accepted", "downloaded", "delivered", "request", "answer", "print"] as const;
-
 /** About as many calls of each kind as a command makes. */
 const mostCalls: Record<Mishap["on"], number> = {
   any: 250,
@@ -683,6 +702,7 @@ const mostCalls: Record<Mishap["on"], number> = {
   accepted: 1,
   downloaded: 1,
   delivered: 1,
+  sent: 1,
 };
 
 function troubleOf(random: Random, faults: Faults): Trouble {

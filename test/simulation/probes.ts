@@ -60,6 +60,15 @@ export const probeNames = [
   "another image on stdin stops a start that has no id",
   "the same image on stdin goes on",
   "--again passes over what was started with other values",
+  "an unclear attempt is to be dismissed while its process lives",
+  "an attempt is forgotten",
+  "a saved setting changes between two runs",
+  "a video of a run is deleted",
+  "a results file goes back to before a redo",
+  "one line is typed in two spellings",
+  "an answer lies in the socket of a process that stands still",
+  "one line is typed in two projects",
+  "a service is named by two paths of its host",
 ] as const;
 
 export type Probe = (typeof probeNames)[number];

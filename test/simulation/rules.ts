@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { exits } from "../../src/errors.ts";
+import { isDrawn } from "./acts.ts";
 import type { Answer, Generated } from "./answers.ts";
 import {
   type Attempt,
@@ -14,7 +15,7 @@ import {
   type TakeRun,
 } from "./attempt.ts";
 import type { Process } from "./machine.ts";
-import { type Command, type LibraryCall, pastedKey, type Run, resultsOf, rowsOf } from "./people.ts";
+import { type Command, type LibraryCall, pastedKey, projectFolder, type Run, resultsOf, rowsOf } from "./people.ts";
 import type { Reach } from "./probes.ts";
 import { keys, type Post } from "./service.ts";
 import { idOfVideo } from "./video.ts";
@@ -26,6 +27,9 @@ export class Broken extends Error {
     this.rule = rule;
   }
 }
+
+/** The request of an intent. */
+type Requested = { prompt: string; imageUrl?: string; model: string; seed?: number };
 
 /** What the service has not known for so long is lost. */
 const lostMs = 60_000;
@@ -94,8 +98,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         earlier: run.earlier,
         isNamed: line.key !== undefined,
         place: attempts.length,
-        ...readRequest(line.request as { prompt: string; imageUrl?: string }),
-        model: (line.request as { model: string }).model,
+        ...readRequest(line, command),
+        service: String(line.base_url),
         output: plainPath(line.place as string | undefined),
         typed: line.place as string | undefined,
         parent: line.parent as string | undefined,
@@ -116,10 +120,13 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         id: undefined,
         isIdWritten: false,
         hasOutcome: false,
+        isUnknown: false,
         isUnwritten: false,
         dismissedAt: undefined,
+        forgottenAt: undefined,
         unknownSince: undefined,
         isDeleted: false,
+        completedTo: new Set(),
         isAddressTold: false,
         isTold: false,
         isWithoutResults: false,
@@ -141,7 +148,10 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     // The same with a URL.
     if (kind === "delivered" && line.file === undefined && process && runOf(process).command.type === "library")
       for (const each of byId(String(id))) handOver(each);
-    if (known && kind === "unknown") onUnknown(known);
+    if (known && kind === "unknown") {
+      known.isUnknown = true;
+      onUnknown(known);
+    }
     if (known && kind === "dismissed") onDismissed(known, process);
     if (known && kind !== "intent" && kind !== "part") known.hasOutcome = true;
     if (kind === "unfinished") reach("unfinished attempts are copied to the end of a long journal");
@@ -153,20 +163,22 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   }
 
   function onRemoved(process: Process | undefined, id: string): void {
-    for (const each of byId(id)) each.isDeleted = true;
+    for (const each of byId(id)) {
+      each.isDeleted = true;
+      if (each.take) reach("a video of a run is deleted");
+    }
     const command = process && runOf(process).command;
     if (command?.type === "delete" && command.files) replaced.set(id, now());
   }
 
-  function readRequest({
-    prompt,
-    imageUrl,
-  }: {
-    prompt: string;
-    imageUrl?: string;
-  }): Pick<Attempt, "prompt" | "untyped"> {
+  function readRequest({ request, place }: Record<string, unknown>, command: Command) {
+    const { prompt, imageUrl, model, seed } = request as Requested;
     const [, bare = prompt, style] = /^(.*), (\w+)$/.exec(prompt) ?? [];
-    return { prompt: bare, untyped: [style, imageUrl].join(" ") };
+    const { settings = {}, project, folder = projectFolder } = command.type === "generate" ? command : {};
+    const styleAndImage = [style, imageUrl].join(" ");
+    const set = [settings.model && model, settings.output && place];
+    const untyped = [styleAndImage, ...set].join(" ");
+    return { prompt: bare, model, seed, styleAndImage, untyped, project: project === undefined ? undefined : folder };
   }
 
   function takeOf({ run, position, count }: Record<string, unknown>): Attempt["take"] {
@@ -183,17 +195,35 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     return holders;
   }
 
-  function onUnknown({ run, key, delivered }: Attempt): void {
+  function onUnknown({ run, key, delivered, posts }: Attempt): void {
     reach("an outcome is unknown");
+    for (const { answersAt = now() } of posts) onAnswer(answersAt);
+    // It came in time, and lay there while the process stood still.
+    const isInTime = ({ at, answersAt = now() }: Post) => answersAt < now() && answersAt - at < 119_000;
+    const unread = posts.find((post) => post.behaviour.means === "accepted" && isInTime(post));
+    if (isDrawn("stopped") && unread && !run.process.signal.aborted && run.command.type !== "mcp")
+      throw new Broken(2, `${run.process.name} calls unknown what the service "${unread.does}" in time`);
     // Of two calls with one key, a request does not tell whose it is.
     if (attempts.filter((each) => each.run === run && each.key === key).length > 1) return;
     const accepted = delivered.find(({ behaviour }) => behaviour.means === "accepted");
     if (accepted) throw new Broken(4, `${run.process.name} calls unknown what the service "${accepted.does}"`);
   }
 
+  /** An answer is read, or thrown away, that was there at a time. */
+  function onAnswer(at: number): void {
+    if (now() - at > 60_000) reach("an answer lies in the socket of a process that stands still");
+  }
+
   function onDismissed(known: Attempt, process: Process | undefined): void {
     if (process && isWaitedFor(known, process))
       throw new Broken(4, `${process.name} dismisses ${known.attempt}, which its process is still waiting for`);
+    const command = process && runOf(process).command;
+    // Without a vidgen.json a line belongs to every project.
+    if (command?.type === "generate" && command.project !== undefined && known.project !== undefined) {
+      const { folder = projectFolder, project } = command;
+      if (folder !== known.project && !known.styleAndImage.startsWith(`${project} `))
+        throw new Broken(1, `${process?.name} dismisses ${known.attempt}, which belongs to another project`);
+    }
     known.dismissedAt ??= now();
     reach("an attempt is dismissed");
   }
@@ -263,6 +293,12 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         command.type === "generate" && command.models ? command.models.join() : [],
       );
       if (new Set(typed).size > 1) reach("several models are typed in two orders");
+      const lines = [...runs.values(), run].flatMap(({ command }) => (command.type === "generate" ? command : []));
+      const areTwo = (of: (line: Command & { type: "generate" }) => unknown) =>
+        new Set(lines.flatMap((line) => JSON.stringify(of(line)) ?? [])).size > 1;
+      if (areTwo(({ settings }) => settings)) reach("a saved setting changes between two runs");
+      if (areTwo(({ spellings }) => spellings)) reach("one line is typed in two spellings");
+      if (areTwo(({ folder }) => folder)) reach("one line is typed in two projects");
       runs.set(run.process, run);
       disturbedAt = now();
     },
@@ -298,8 +334,9 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       reach("a generation is cancelled");
     },
     onDelete(process: Process, id: string, isRunning: boolean): void {
-      if (isRunning) throw new Broken(1, `${process.name} deletes ${id}, which runs: that cancels it`);
       for (const each of byId(id)) {
+        if (isRunning && !each.completedTo.has(process))
+          throw new Broken(1, `${process.name} deletes ${id}, which runs: that cancels it`);
         if (each.unclearTo.has(process) && each.dismissedAt === undefined)
           throw new Broken(4, `${process.name} deletes ${id}, which may have been charged`);
         if (isFollowed(each, process) && each.run.journal === runOf(process).journal)
@@ -320,8 +357,17 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       if (before) replaced.set(idOfVideo(before) ?? "", now());
       if (after) foreign.add(idOfVideo(after) ?? "");
     },
+    /** Somebody has removed an attempt from the journal, and confirmed that. */
+    onForgotten(name: string): void {
+      const known = byName(name);
+      if (known) known.forgottenAt ??= now();
+      reach("an attempt is forgotten");
+    },
     onResultsDeleted(): void {
-      for (const each of attempts) each.isWithoutResults = true;
+      for (const each of attempts) {
+        each.isWithoutResults = true;
+        if (each.redo !== undefined && each.posts.length > 0) reach("a results file goes back to before a redo");
+      }
     },
     onName(path: string, { bytes, before }: { bytes: Buffer; before: Buffer | undefined }, run: Run | undefined): void {
       replacedAt.delete(path);
@@ -352,6 +398,15 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       if (cancelledCalls.has(mine))
         throw new Broken(1, `${process.name} sends a call that was cancelled when its intent was written down`);
       mine.posts.push(post);
+      if (attempts.some(({ service }) => service !== mine.service))
+        reach("a service is named by two paths of its host");
+      // It confirms that nobody has before it connects, which takes less than a second.
+      const { dismissedAt = now(), forgottenAt = now() } = mine;
+      if (dismissedAt < now() - 1_000 || forgottenAt < now() - 1_000)
+        throw new Broken(
+          1,
+          `${process.name} sends attempt ${mine.attempt}, which somebody has ${dismissedAt < now() ? "dismissed" : "forgotten"}`,
+        );
       const generation = post.generated ?? post.repeats;
       if (generation) mine.id = generation.id;
       const before = mine.posts.slice(0, -1).find(({ behaviour }) => behaviour.means !== "later");
@@ -365,6 +420,10 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         reach("a key is sent again, and the service knows it");
         return;
       }
+      const isElsewhere = ({ key, service, posts }: Attempt) =>
+        key === mine.key && service !== post.service && posts.length > 0;
+      if (mine.service !== post.service || (!mine.isNamed && attempts.some(isElsewhere)))
+        throw new Broken(1, `${process.name} sends key ${mine.key} to ${post.service}, which is another service`);
       const hasKey = (other: Attempt) => post.isKeyKept && other.key === mine.key && other.run.key === mine.run.key;
       // What another machine's journal knows of a caller's key, this one cannot.
       const ofKey = attempts
@@ -396,6 +455,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     onDelivered(post: Post): void {
       const mine = attempts.findLast((each) => each.posts.includes(post));
       mine?.delivered.push(post);
+      onAnswer(post.answersAt ?? now());
       const { means, hasId, isCut } = post.behaviour;
       if (post.isForeign) reach("the answer to another request is replayed");
       if (hasId && isCut) reach("an answer is cut after the id");
@@ -414,6 +474,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     onStatusDelivered(process: Process, id: string, { status, text, isCut = false }: Answer): void {
       const known = id.toLowerCase();
       for (const each of byId(id)) {
+        if (text.includes('"completed"')) each.completedTo.add(process);
+        else if (status < 300 && !isCut) each.completedTo.delete(process);
         if (status < 300 && !isCut && text.includes(known)) each.unknownSince = undefined;
         else if (status === 404 && text.startsWith("{") && runOf(process).key === each.run.key)
           each.unknownSince ??= now();
@@ -439,6 +501,9 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         return;
       }
       if (text.includes("the program's listener throws")) reach("a program's listener throws");
+      const isLeft = (each: Attempt) => each.isUnknown && each.run.process.endedAt === undefined && each.run !== run;
+      if (command.type === "list --dismiss" && attempts.some(isLeft))
+        reach("an unclear attempt is to be dismissed while its process lives");
       if (said.code === 5) reach("a command runs out of time");
       if (said.code === exits.interrupted.exit) reach("a command is interrupted");
       if (text.includes("no longer holds")) reach("a process has lost its lock");
@@ -678,7 +743,12 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     const { redo } = mine;
     if (redo === undefined || other.redo === redo) return false;
     const before = attempts.filter((each) => each !== mine && each.redo !== redo && isSame(each, mine));
-    if (before.some((each) => each.redo !== undefined && each.posts.length > 0 && !each.isWithoutResults)) return false;
+    // The journal says so too.
+    const isSeen = (each: Attempt) =>
+      !each.isWithoutResults || (isDrawn("redone") && each.run.journal === mine.run.journal);
+    const isSpent = (each: Attempt) =>
+      each.posts.length > 0 && !each.overFor.has("all") && each.dismissedAt === undefined;
+    if (before.some((each) => each.redo !== undefined && isSpent(each) && isSeen(each))) return false;
     reach("a row is made again");
     const saved = new Set([...files().values()].map((bytes) => idOfVideo(bytes)));
     return before.some(({ id = "" }) => saved.has(id) || replaced.has(id));
@@ -747,6 +817,11 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     if (differing.includes("prompt")) reach("a changed vidgen.json stops a start");
     if (differing.includes("imageurl"))
       reach(id ? "another image on stdin stops a start" : "another image on stdin stops a start that has no id");
+    const { folder = projectFolder } = command;
+    const isOfOther = ({ project, styleAndImage }: Attempt) =>
+      project !== undefined && project !== folder && !styleAndImage.startsWith(`${command.project} `);
+    if (command.project !== undefined && byId(id ?? "").some(isOfOther))
+      throw new Broken(4, `${process.name} is stopped by ${id}, which belongs to another project`);
     const isFollowable = id !== undefined && byId(id).length > 0 && text.includes("--again");
     if (isFollowable ? said.code !== 2 : said.code !== exits.unknown.exit)
       throw new Broken(4, `${process.name} ends with ${said.code}, and its line was started with other values`);
@@ -806,7 +881,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       const generated = generations.get(id);
       if (generated === undefined || generated.lostAt < now() || generated.ends !== "completed" || isAddressTold)
         continue;
-      if (generated.isDeleted) continue;
+      if (generated.isDeleted || byId(id).some(({ forgottenAt }) => forgottenAt !== undefined)) continue;
       if (![...written.values()].some((ids) => ids.has(id)) || !isKnown(id, run)) continue;
       if (saved.has(id) || replaced.has(id)) continue;
       throw new Broken(2, `the video of ${id}, which was paid for, is saved nowhere`);

@@ -45,6 +45,8 @@ export type SearchOptions = {
   stories?: number | undefined;
   /** Goes on after the first finding. */
   isThorough?: boolean;
+  /** The name of a story in `acts.ts`: only those are played. */
+  story?: string | undefined;
   /** Of the stories that break a rule, only those whose message holds this text count. */
   only?: string | undefined;
 };
@@ -52,13 +54,14 @@ export type SearchOptions = {
 /** Plays the stories `seed/0`, `seed/1` and so on, each from its own seed. */
 export async function search(seed: string, options: SearchOptions): Promise<Searched> {
   const { ms, kind = "client", stories: most = Number.POSITIVE_INFINITY, isThorough = false, only = "" } = options;
+  const prefix = kind === "engine" ? kind : options.story;
   const end = performance.now() + ms;
   const start = process.cpuUsage();
   const findings: Finding[] = [];
   const counts = new Map<string, number>(kinds[kind].probes.map((name) => [name, 0]));
   let stories = 0;
   while (stories < most && performance.now() < end && (isThorough || findings.length === 0)) {
-    const name = `${kind === "engine" ? "engine-" : ""}${seed}/${stories++}`;
+    const name = `${prefix === undefined ? "" : `${prefix}-`}${seed}/${stories++}`;
     const { broken, probes } = await kinds[kind].play(name);
     for (const probe of probes) counts.set(probe, (counts.get(probe) ?? 0) + 1);
     if (broken?.message.includes(only)) findings.push({ seed: name, broken });

@@ -9,6 +9,7 @@ import {
   type Generated,
   type StartBehaviour,
   type StartName,
+  slowName,
   startBehaviours,
   statusAnswer,
   statusBehaviours,
@@ -20,6 +21,8 @@ import type { Reach } from "./probes.ts";
 import type { Schedule } from "./schedule.ts";
 
 export const serviceUrl = "https://api.video.example";
+/** Another base URL of the same host. Nobody but the service knows that it is the same service. */
+export const otherPath = "/v2";
 export const keys = ["canary-key-0123456789", "canary-other-9876543210"] as const;
 
 /** What becomes of one start request, and of its generation. */
@@ -71,7 +74,11 @@ export type Post = {
   /** Its kind, and what that costs as the answer states it, where it does. */
   duration: number | undefined;
   price: number | undefined;
+  /** The base URL that it was sent to. */
+  service: string;
   at: number;
+  /** When its answer is at the machine of the process, where one comes. */
+  answersAt: number | undefined;
 };
 
 /** What the service does to requests to cancel and to delete. */
@@ -151,8 +158,10 @@ export function createService({ schedule, random, troubles, statesPrices, keepsK
 
   const fetchFor = (process: Process, starts: readonly StartPlan[], does: Does): Io["fetch"] => {
     let posts = 0;
-    const exchange = (url: string, init: FetchInit): Promise<() => HttpResponse> =>
+    const exchange = (typedUrl: string, init: FetchInit): Promise<() => HttpResponse> =>
       new Promise((resolve, reject) => {
+        const service = typedUrl.startsWith(serviceUrl + otherPath) ? serviceUrl + otherPath : serviceUrl;
+        const url = typedUrl.replace(service, serviceUrl);
         let isSent = false;
         let isDone = false;
         const { signal, unsentSignal } = init;
@@ -230,9 +239,12 @@ export function createService({ schedule, random, troubles, statesPrices, keepsK
                 credits: told,
                 duration,
                 price: behaviour.means === "accepted" && !behaviour.isCut ? charged : undefined,
+                service,
                 at: schedule.now(),
+                answersAt: behaviour.answer && schedule.now() + plan.answersAfterMs,
               };
               events.onPost(process, post);
+              process.pass("sent");
               const id = generated?.id ?? repeats?.id ?? random.uuid();
               if (behaviour.fails === "silence") return;
               if (behaviour.fails !== undefined) {
@@ -261,6 +273,7 @@ export function createService({ schedule, random, troubles, statesPrices, keepsK
             let said: Answer | undefined | "silence";
             if (isCancel && isKnown) said = cancel(generated, process, does.cancel);
             else if (isDelete && isKnown) said = remove(generated, process, does.delete);
+            else if (trouble?.does === slowName) said = { ...statusAnswer(generated, key, now), afterMs: 5_000 };
             else if (trouble) said = statusBehaviours[trouble.does]?.(generated, id);
             else said = statusAnswer(generated, key, now);
             if (said === "silence") return;
@@ -268,8 +281,9 @@ export function createService({ schedule, random, troubles, statesPrices, keepsK
               arrive(1, () => reject(new RequestError(systemError("ECONNRESET"), { sent: true })));
               return;
             }
-            const headers = { ...said.headers, ...(keepsKeys && !trouble && lifetime) };
-            answer(1, { ...said, headers }, () => events.onStatusDelivered(process, id, said));
+            const { afterMs = 1 } = said;
+            const headers = { ...said.headers, ...(keepsKeys && (!trouble || afterMs > 1) && lifetime) };
+            answer(afterMs, { ...said, headers }, () => events.onStatusDelivered(process, id, said));
             return;
           }
           const [, id = "", version = "0"] = /\/([^/]+)\/(\d+)\.mp4$/.exec(url) ?? [];
@@ -301,7 +315,8 @@ export function createService({ schedule, random, troubles, statesPrices, keepsK
 const keptMs = 24 * 3_600_000;
 const lifetime = { "idempotency-key-lifetime": String(keptMs / 1_000) };
 
-const finePlan: StartPlan = {
+/** A start as it should be. */
+export const finePlan: StartPlan = {
   does: "accepts it",
   answersAfterMs: 50,
   rendersMs: 1_000,

@@ -4,7 +4,7 @@ import { createRandom } from "../faults/random.ts";
 import { type Change, createDisk } from "./disk.ts";
 import { edit, videoEditNames } from "./edits.ts";
 import { type CallKind, type Computer, createProcess, kindOfWrite } from "./machine.ts";
-import { type Command, leaveAtOnce, projectFolder, type Run, type, work } from "./people.ts";
+import { type Command, leaveAtOnce, otherFolder, projectFolder, type Run, type, work } from "./people.ts";
 import type { Act, Plan } from "./plan.ts";
 import type { Probe } from "./probes.ts";
 import { Broken, createRules } from "./rules.ts";
@@ -51,8 +51,10 @@ async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Pla
   );
   for (const path of journals) disk.mkdir(dirname(path), { recursive: true });
   disk.mkdir(work, { recursive: true });
-  disk.mkdir(projectFolder, { recursive: true });
-  disk.close(disk.open(`${projectFolder}/vidgen.json`, "w"));
+  for (const folder of [projectFolder, otherFolder]) {
+    disk.mkdir(folder, { recursive: true });
+    disk.close(disk.open(`${folder}/vidgen.json`, "w"));
+  }
   disk.close(disk.open(`${work}/shots.csv`, "w"));
   disk.symlink(`${work}/shots.csv`, `${work}/link.csv`);
   disk.link(`${work}/shots.csv`, `${work}/hard.csv`, { name: "somebody", computer: { name: "elsewhere" } });
@@ -121,6 +123,7 @@ async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Pla
   });
 
   const runs: Run[] = [];
+  const committed = new Map<string, Buffer>();
 
   disk.watch((change, writer) => {
     const run = runs.find(({ process }) => process.name === writer.name);
@@ -193,6 +196,7 @@ async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Pla
       earlier: earlierOf(act.command),
       named: new Set(),
       said: { code: 0, stdout: "", stderr: "", files: [] },
+      onForgotten: rules.onForgotten,
       onPrint: rules.onPrint,
       onResuming() {
         const onResumed = rules.onResuming(current);
@@ -269,7 +273,7 @@ async function playOnce(plan: Plan, { tells = false }: PlayOptions): Promise<Pla
   };
   const change = (how: string, isBetween = false) => {
     tell(() => how);
-    edit(how, { disk, journals: new Set(journals), rules, now: schedule.now, isBetween });
+    edit(how, { disk, journals: new Set(journals), rules, now: schedule.now, isBetween, committed });
   };
   let isDone = false;
   void direct();

@@ -1,5 +1,5 @@
 import type { Mishap } from "./machine.ts";
-import type { Command, LibraryCall, Said } from "./people.ts";
+import type { Command, LibraryCall, Said, Spelling } from "./people.ts";
 import type { Act, Plan } from "./plan.ts";
 
 /** What happens in a story, in the words of a person who watches. */
@@ -7,7 +7,8 @@ export function commandWords(command: Command): string {
   switch (command.type) {
     case "generate": {
       const { prompt, place, earlier, noWait, overwrite, timeoutMs, isDryFirst, isDryOnly, isFull } = command;
-      const { again, keepsPrompt, count, models, project, piped } = command;
+      const { again, keepsPrompt, count, models, project, piped, folder, settings, seed, path } = command;
+      const { spellings = [] } = command;
       const typed =
         again === undefined ? "generate" : `again ${again === "id" ? "<the newest id that repeats none>" : again}`;
       return [
@@ -17,6 +18,7 @@ export function commandWords(command: Command): string {
         ...(count === undefined || models ? [] : [`-n ${count}`]),
         ...(piped === undefined ? [] : ["-i -"]),
         ...(place === undefined ? [] : [`-o ${place}`]),
+        ...(seed === undefined ? [] : [`--seed ${seed}`]),
         ...(earlier === "resume" ? [] : [`--${earlier}`]),
         ...(noWait ? ["--no-wait"] : []),
         ...(overwrite ? ["--overwrite"] : []),
@@ -24,7 +26,10 @@ export function commandWords(command: Command): string {
         ...printWords(command),
         ...(isDryOnly ? ["--dry-run"] : []),
         ...(isFull ? ["> /dev/full"] : []),
-        ...(project === undefined ? [] : [`where vidgen.json has the style ${project}`]),
+        ...spellings.map((spelling) => `(${spellingNames[spelling]})`),
+        ...(project === undefined ? [] : [`where ${folder ?? ""}/vidgen.json has the style ${project}`]),
+        ...(settings === undefined ? [] : [`where config set has saved ${JSON.stringify(settings)}`]),
+        ...pathWords(path),
         ...(piped === undefined ? [] : [`where the PNG on stdin has the time ${piped}`]),
       ].join(" ");
     }
@@ -49,6 +54,7 @@ export function commandWords(command: Command): string {
         ...(redo === undefined ? [] : [`--redo ${redo}`]),
         ...(maxCredits === undefined ? [] : [`--max-credits ${maxCredits}`]),
         ...printWords(command),
+        ...pathWords(command.path),
       ].join(" ");
     }
     case "mcp": {
@@ -63,6 +69,8 @@ export function commandWords(command: Command): string {
       return `a program, which calls ${command.calls.map(callWords).join(command.isAtOnce ? ", at once " : ", then ")}`;
     case "delete":
       return `vidgen delete <the newest id>${command.files ? " --files" : ""}, where the service ${command.does}`;
+    case "list --forget":
+      return `vidgen list --forget <the attempt: ${command.which}> --yes`;
     case "cancel":
       return `vidgen cancel <the newest id>, where the service ${command.does}`;
     default:
@@ -94,6 +102,18 @@ export function saidWords({ stdout, stderr }: Said): string {
           .join(" ") || [],
     )
     .join(" | ");
+}
+
+const spellingNames: Record<Spelling, string> = {
+  model: "without -m, which has the default model",
+  seed: "the seed as --set seed=",
+  order: "its flags in another order",
+  path: "its path with /./",
+  id: "the id by 8 characters",
+};
+
+function pathWords(path: string | undefined): string[] {
+  return path === undefined ? [] : [`where the base URL ends with ${path}`];
 }
 
 function printWords({ prints = "text" }: { prints?: string }): string[] {
@@ -138,6 +158,7 @@ const callNames: Record<Mishap["on"], string> = {
   accepted: "its writing down of an id",
   downloaded: "its writing down of a whole video",
   delivered: "its writing down of a saved video",
+  sent: "its start at the service",
 };
 
 export function lineWords(line: Record<string, unknown>): string {
