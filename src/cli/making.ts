@@ -43,7 +43,7 @@ export type FollowedStart = {
   credits?: number | undefined;
   isResumed: boolean;
   /** The answer, if it was started now. */
-  accepted?: AcceptedStart;
+  accepted?: AcceptedStart & { key: string };
 };
 
 /** Sends the request, or finds the generation to resume, and prints the id as soon as it is known. */
@@ -91,7 +91,7 @@ function unsentError(
 }
 
 function reportStarted(
-  { attempt, started }: StartedAttempt & { kind: "accepted" },
+  { attempt, started, key }: StartedAttempt & { kind: "accepted" },
   { session, request }: PreparedStart,
   { output, reporter }: StartContext,
 ): FollowedStart {
@@ -108,7 +108,7 @@ function reportStarted(
   output.note(`${isQueued ? "Queued" : "Started"} ${id} (${request.model}${cost}).`);
   const charged = chargedOf({ credits: credits_charged, is_preview }, session);
   const document = { ...generation, credits_charged, remaining_credits, charged };
-  return { attempt, document, credits, isResumed: false, accepted: started };
+  return { attempt, document, credits, isResumed: false, accepted: { ...started, key } };
 }
 
 function reportResumed(

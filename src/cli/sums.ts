@@ -1,5 +1,6 @@
 import { basename } from "node:path";
-import { type Entry, keyOf } from "../client/ledger/history.ts";
+import type { Entry } from "../client/ledger/history.ts";
+import { distinctStarts } from "../client/ledger/price.ts";
 import { localBaseUrl } from "../connect/local.ts";
 
 /** The cost of a start: "?" if its service has not stated it, "-" if nothing can have been charged. */
@@ -73,15 +74,4 @@ export function sumBy(entries: readonly Entry[], by: SumKey): (Spent & { key: st
     .filter(({ generations }) => generations > 0);
   if (by === "day") return sums.sort((a, b) => (b.key ?? "").localeCompare(a.key ?? ""));
   return sums.sort((a, b) => (b.credits ?? 0) - (a.credits ?? 0) || (b.cost ?? 0) - (a.cost ?? 0));
-}
-
-/** Attempts with the same Idempotency-Key are one start. Returns the attempt with a generation, else the newest. */
-export function distinctStarts(entries: readonly Entry[]): Entry[] {
-  const starts = new Map<string, Entry>();
-  for (const entry of entries) {
-    const name = `${entry.base_url} ${keyOf(entry)}`;
-    const known = starts.get(name);
-    if (known === undefined || (known.id === undefined && entry.id !== undefined)) starts.set(name, entry);
-  }
-  return [...starts.values()];
 }

@@ -94,7 +94,7 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
       }
       const started = await start({ session, request, startOptions: { ...startOptions, take, first, check } }, context);
       id = started.attempt.id;
-      if (started.accepted) spending?.started(request, started.accepted);
+      if (started.accepted) spending?.started(started.accepted.key, request, started.accepted);
       return { outcome: options.wait ? follow(started, doneAttempt) : await endWithId(started, session, context) };
     } catch (thrown) {
       const error = asVidgenError(thrown);

@@ -100,7 +100,7 @@ export function createStarts({ services, budget, ending }: CreateStartsOptions, 
     const { model } = request;
     const outcome = await startGeneration(session.service, request, startOptions);
     if (outcome.kind !== "accepted" && outcome.kind !== "resumed") {
-      if (outcome.kind === "unknown") spending?.unknown(request);
+      if (outcome.kind === "unknown") spending?.unknown(outcome.key, request);
       throw session.isLocal ? explainLocalCredits(outcome.error) : outcome.error;
     }
     const { attempt } = outcome;
@@ -112,7 +112,7 @@ export function createStarts({ services, budget, ending }: CreateStartsOptions, 
         return { id, status, model, resumed: true, started_at, remaining_credits, ...charged, session };
       }
       const { generation, remaining_credits = null } = outcome.started;
-      spending?.started(request, outcome.started);
+      spending?.started(outcome.key, request, outcome.started);
       const { status } = generation;
       return { id, status, model, resumed: false, started_at, remaining_credits, ...charged, session };
     } finally {

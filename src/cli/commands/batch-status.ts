@@ -18,11 +18,13 @@ export function addBatchStatus(batch: CommandUnknownOpts, { io, output }: Contex
       const { readStatus } = await import("../../client/batch/status.ts");
       const { findResultsOf } = await import("../../client/batch/rows-file.ts");
       const { findJournal } = await import("../../connect/services.ts");
-      const { readEntries } = await import("../../client/ledger/search.ts");
+      const { readAttempts } = await import("../../client/ledger/search.ts");
+      const { foldEntry } = await import("../../client/ledger/history.ts");
       const journal = findJournal({ ...io, onNote: output.note });
-      const entries = await readEntries(journal);
+      const attempts = await readAttempts(journal);
+      const entries = attempts.map(foldEntry);
       const paths = await Promise.all(typed.map((path) => findResultsOf(path, entries, io.disk)));
-      const status = await readStatus([...new Set(paths.flat())], io);
+      const status = await readStatus([...new Set(paths.flat())], io, attempts);
       await output.result(describe(status), status);
       const error = endOf(status);
       if (error) throw error;
@@ -46,9 +48,10 @@ function describe({ rows, open, shards, double_rows, ...counts }: BatchStatus): 
     ({ line, row, status, id, attempt, error }) =>
       `line ${line}\t${row}\t${wordOf(status)}\t${id ?? attempt}\t${error?.message ?? ""}`,
   );
-  const { done, running, failed, unknown, lost, missing } = counts;
+  const { done, deleted, running, failed, unknown, lost, missing } = counts;
+  const deletedRows = deleted === 0 ? "" : ` (${deleted} deleted)`;
   const lostRows = lost === 0 ? "" : `, ${lost} lost`;
-  const first = `${countRows(rows)}: ${done} done, ${running} running, ${failed} failed, ${unknown} unknown${lostRows}, ${missing} missing`;
+  const first = `${countRows(rows)}: ${done} done${deletedRows}, ${running} running, ${failed} failed, ${unknown} unknown${lostRows}, ${missing} missing`;
   return [first, ...notes, ...lines].join("\n");
 }
 

@@ -199,7 +199,7 @@ async function prepare(file: string, flags: BatchFlags, context: BatchContext): 
   const source = { file, total: keyedRows.length, shard: shard ? `${shard.index}/${shard.of}` : null };
   const openedBatch = await openBatch(
     shardRows,
-    { ...pickPlanOptions(options), redo, results, source, onNote: output.note },
+    { ...pickPlanOptions(options), redo, results, source, keys: keyedRows.map(({ key }) => key), onNote: output.note },
     { service: session.service, io },
   );
   defer(openedBatch.close);
@@ -268,10 +268,10 @@ async function prepareJoin(
   const { prepareFilm, makeFilm } = await import("../film.ts");
   const plan = await prepareFilm(filmPath, openedBatch, { overwrite, isDryRun: dryRun }, context);
   const isKept = plan.earlier !== undefined && !overwrite;
-  const { failed, unknown, lost, blocked } = openedBatch.plan;
+  const { deleted, failed, unknown, lost, blocked } = openedBatch.plan;
   return {
     description:
-      failed + unknown + lost + blocked > 0
+      deleted + failed + unknown + lost + blocked > 0
         ? `${filmPath} is not joined yet: it needs the videos of all rows.`
         : `Then all videos are joined into ${filmPath}${isKept ? ", unless it is up to date" : ""}.`,
     make: (files: ReadonlyMap<string, string>) => makeFilm(plan, files, openedBatch, context),

@@ -4,7 +4,7 @@ import { blocksRestart, statuses } from "../../client/ledger/attempt.ts";
 import { findUnfollowed, listAttempts } from "../../client/ledger/attempts.ts";
 import type { Entry } from "../../client/ledger/history.ts";
 import type { Journal } from "../../client/ledger/journal.ts";
-import { creditsOf } from "../../client/ledger/price.ts";
+import { creditsOf, distinctStarts } from "../../client/ledger/price.ts";
 import { readEntries, readRecent } from "../../client/ledger/search.ts";
 import { dismiss } from "../../client/save/claim.ts";
 import { createTargets } from "../../client/save/target.ts";
@@ -19,7 +19,6 @@ import type { Context } from "../context.ts";
 import { findLast, findNamed, isNamedBy, minTypedChars, namesOf, tooShortError } from "../generations.ts";
 import { findByFile, isSavedFile, lastWord } from "../saved-file.ts";
 import {
-  distinctStarts,
   findListedPrice,
   isLocal,
   isNotSubmitted,

@@ -20,9 +20,9 @@ export function describePlan(
   { plan, rows, upToDate, costs }: Pick<Batch, "plan" | "rows" | "upToDate" | "costs">,
   { results, service, cost, budget }: { results: string; service: Service; cost: ExpectedCost; budget: Budget },
 ): string {
-  const { done, running, failed, unknown, lost, blocked, to_start, models, remaining_credits, chains } = plan;
+  const { done, deleted, running, failed, unknown, lost, blocked, to_start, models, remaining_credits, chains } = plan;
   const parts: [string, number][] = [
-    ["done", done],
+    [deleted === 0 ? "done" : `done (${deleted} deleted)`, done],
     ["running", running],
     ["failed", failed],
     ["unknown", unknown],
@@ -99,9 +99,10 @@ function listSome(lines: string[]): string[] {
 }
 
 function describeBlocked({ line, state }: PlannedRow): string[] {
-  return state.kind === "blocked"
-    ? [`  line ${line} is not started: it depends on line ${state.by.line}, which has no video`]
-    : [];
+  if (state.kind !== "blocked") return [];
+  const { by, isDeleted } = state;
+  const why = isDeleted ? `whose video was deleted; --redo ${by.key} makes it again` : "which has no video";
+  return [`  line ${line} is not started: it depends on line ${by.line}, ${why}`];
 }
 
 function describeUnclear({ line, state, attempt, id, at }: Entry): string {

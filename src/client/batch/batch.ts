@@ -16,15 +16,16 @@ import {
   type RunLine,
 } from "../ledger/history.ts";
 import { differsInPreview } from "../ledger/policy.ts";
-import { scanAttempts } from "../ledger/search.ts";
+import { isSameService } from "../ledger/same-service.ts";
+import { readAttempts } from "../ledger/search.ts";
 import { checkWindowsNames, folderOf } from "../save/output-path.ts";
 import { checkOutputs } from "./collisions.ts";
 import { type Costs, createCosts } from "./costs.ts";
 import { checkNoOtherRun, holdResults } from "./hold.ts";
-import { createLedger, findUnwritten, mergeAttempts } from "./ledger.ts";
+import { createLedger, findAttempts, findUnwritten } from "./ledger.ts";
 import { checkChanged, type PlanOptions, planRows } from "./plan.ts";
 import { findUnwrittenRedos, readRedos } from "./redo-lines.ts";
-import { checkMachines, checkOrphans, findResults, lockOf, openResults, type Results, readResults } from "./results.ts";
+import { checkMachines, findResults, lockOf, openResults, type Results, readResults } from "./results.ts";
 import { hashRow, type KeyedRow, type Row } from "./row.ts";
 import type { PlannedRow } from "./row-state.ts";
 import { createFaults } from "./rows/faults.ts";
@@ -38,6 +39,8 @@ export type OpenBatchOptions = PlanOptions & {
   results: string;
   /** `file` is the rows file as it was typed; "-" for stdin, and "" for rows of a program. */
   source: Pick<RunLine, "file" | "total" | "shard">;
+  /** The keys of all rows of the rows file, if the rows are one shard of it. */
+  keys?: readonly string[] | undefined;
   overwrite?: boolean | undefined;
   /** Only plans the batch: takes no lease, and does not change the results file. */
   isDryRun?: boolean | undefined;
@@ -47,7 +50,9 @@ export type OpenBatchOptions = PlanOptions & {
 /** What a batch will do, before anything is sent. */
 export type BatchPlan = {
   rows: number;
+  /** `deleted` of these were saved, and then deleted by the user. */
   done: number;
+  deleted: number;
   running: number;
   /** Refused and failed rows that are left alone; `refused` of them were refused. */
   failed: number;
@@ -128,11 +133,18 @@ export async function openBatch(
     const pathsOfOtherRuns = [...ownPaths, ...otherPaths].filter((name) => name !== path);
     if (lease) await checkNoOtherRun(pathsOfOtherRuns, options.source.shard, leaseOptions);
     const keys = new Set(redactedRows.map(({ key }) => key));
+    const allKeys = new Set([...keys, ...(options.keys ?? []).map(service.redact)]);
     const files = await readAll(ownResults, { keys, otherPaths }, options, dependencies);
     const networkVideos = files.flatMap((file) => file.networkVideos);
     checkMachines(networkVideos, trusted);
-    const attemptLines = findAttempts(files, { keys, ownPaths, otherPaths, journalAttempts });
+    const paths = new Set([...ownPaths, ...otherPaths]);
+    const attemptLines = findAttempts(files, { journalAttempts, paths });
     const attempts = attemptLines.map(foldEntry);
+    const ownNames = new Set(ownResults.attempts.map(([{ attempt }]) => attempt));
+    /** Whether an attempt is a part of this batch: all in this results file, and those at rows that the rows file has now. */
+    const isOfBatch = ({ attempt, batch = "", row = "" }: Entry) =>
+      ownNames.has(attempt) || ownPaths.has(batch) || allKeys.has(row);
+    const attemptsOfBatch = attempts.filter(isOfBatch);
     const ledger = createLedger(attempts, lease && results, io);
     const protectedPaths = [
       path,
@@ -142,24 +154,25 @@ export async function openBatch(
     ];
     const batchService = withJournal(service, ledger.mirror, { protectedPaths, recall: ledger.recall });
     const activeAttempts = attempts.filter(({ status }) => status !== "dismissed");
-    checkPreviews(activeAttempts, path, service);
+    checkPreviews(activeAttempts.filter(isOfBatch), path, service);
     const faults = createFaults(rowsName(options.source));
     const redoLines = files.flatMap(({ redos }) => redos);
     const planOptions = { ...options, faults, redos: readRedos(redoLines), redo: options.redo };
     const { rows: uncheckedRows, upToDate } = await planRows(redactedRows, activeAttempts, planOptions, io.disk);
-    checkChanged(uncheckedRows, activeAttempts, { ...options, redact: service.redact });
+    const attemptsAtOtherRows = activeAttempts.filter(({ row = "" }) => !allKeys.has(row));
+    checkChanged(uncheckedRows, attemptsAtOtherRows, { ...options, redact: service.redact });
     const plannedRows = await checkOutputs(uncheckedRows, { ...options, faults }, { service: batchService, io });
     const unwrittenLines = [
       ...findUnwrittenRedos(ownResults.redos, redoLines),
       ...findUnwritten(attemptLines, ownResults.attempts, keys),
     ];
     if (lease) await createFolders(plannedRows, io.disk);
-    noteOrphans(plannedRows, activeAttempts, options.onNote);
+    noteOrphans(attemptsAtOtherRows, options.onNote);
     const rowsWithOldFrame = findOldFrames(plannedRows, attempts);
     noteOldFrames(rowsWithOldFrame, options.onNote);
     noteOtherAccounts(plannedRows, service.account, options.onNote);
     noteWarnings(plannedRows, options.onNote, service);
-    const costs = createCosts(attempts, entries, service);
+    const costs = createCosts(attemptsOfBatch, entries, service);
     return {
       plan: sumUp(plannedRows, costs),
       rows: plannedRows,
@@ -237,9 +250,7 @@ function rowsName({ file }: Pick<RunLine, "file">): string {
 
 /** The attempts at this service in the journal, newest first. */
 async function readJournalAttempts({ name, journal }: Service): Promise<AttemptLines[]> {
-  const attempts: AttemptLines[] = [];
-  for await (const part of scanAttempts(journal)) attempts.push(...part.filter(([intent]) => intent.base_url === name));
-  return attempts;
+  return (await readAttempts(journal)).filter(([intent]) => isSameService(intent.base_url, name));
 }
 
 /** The paths that the user has named: in this run, or in an earlier command. */
@@ -277,50 +288,21 @@ function labelOf({ file, results }: RunLine, redact: Service["redact"]): string 
   return [...name.replace(/[\p{Cc}\p{Surrogate}]/gu, " ")].slice(0, maxLabelCharacters).join("").trim() || "batch";
 }
 
-type AttemptSources = {
-  /** The keys of the rows. */
-  keys: ReadonlySet<string>;
-  /** Every path of this batch's results file. */
-  ownPaths: ReadonlySet<string>;
-  /** The other results files of the rows file. */
-  otherPaths: ReadonlySet<string>;
-  /** The attempts in the journal, newest first. */
-  journalAttempts: readonly AttemptLines[];
-};
-
-/** The content of this results file, and what other results files of the same rows file say about these rows. */
+/** The content of this results file and of the other results files of the rows file, with the redos of the rows of these keys. */
 async function readAll(
   own: Results,
-  { keys, otherPaths }: Pick<AttemptSources, "keys" | "otherPaths">,
+  { keys, otherPaths }: { keys: ReadonlySet<string>; otherPaths: ReadonlySet<string> },
   { onNote }: OpenBatchOptions,
   { service, io }: BatchDependencies,
 ): Promise<Results[]> {
   const files = [own];
   for (const other of otherPaths) {
-    const { lastRun, attempts, redos, ...read } = await readResults(other, io.disk);
+    const { lastRun, redos, ...read } = await readResults(other, io.disk);
     if (lastRun === undefined || lastRun.service === service.name)
-      files.push({
-        ...read,
-        lastRun,
-        attempts: attempts.filter(([{ row = "" }]) => keys.has(row)),
-        redos: redos.filter(({ rows }) => rows.some(({ row }) => keys.has(row))),
-      });
+      files.push({ ...read, lastRun, redos: redos.filter(({ rows }) => rows.some(({ row }) => keys.has(row))) });
     else onNote(`${other} has the results of another service, ${lastRun.service}: they are ignored.`);
   }
   return files;
-}
-
-/** The attempts at these rows: from the results files, and the journal. */
-function findAttempts(
-  files: readonly Results[],
-  { keys, ownPaths, otherPaths, journalAttempts }: AttemptSources,
-): AttemptLines[] {
-  checkOrphans(files, journalAttempts);
-  const resultsAttempts = files.flatMap(({ attempts }) => attempts);
-  const knownNames = new Set(resultsAttempts.map(([{ attempt }]) => attempt));
-  const isOurs = ([{ attempt, batch = "", row = "" }]: AttemptLines) =>
-    knownNames.has(attempt) || ownPaths.has(batch) || (otherPaths.has(batch) && keys.has(row));
-  return mergeAttempts([...resultsAttempts, ...journalAttempts.filter(isOurs).reverse()]);
 }
 
 /** The line that records the rows to make again. It is one line for all of them, so that a killed process leaves none out. */
@@ -391,9 +373,8 @@ async function addInfos(
 }
 
 /** Notes paid generations that are not saved and whose row was changed or removed. */
-function noteOrphans(rows: PlannedRow[], attempts: readonly Entry[], onNote: OpenBatchOptions["onNote"]): void {
-  const keys = new Set(rows.map(({ key }) => key));
-  const orphans = attempts.filter((each) => !keys.has(each.row ?? "") && kindOfRow(each) === "running");
+function noteOrphans(attempts: readonly Entry[], onNote: OpenBatchOptions["onNote"]): void {
+  const orphans = attempts.filter((each) => kindOfRow(each) === "running");
   if (orphans.length === 0) return;
   const ids = orphans.slice(0, 3).map(({ id }) => id);
   const count = orphans.length === 1 ? "1 generation" : `${orphans.length} generations`;
@@ -498,7 +479,8 @@ function sumUp(rows: PlannedRow[], costs: Costs): BatchPlan {
   const credits = isKnown ? models.reduce((sum, { credits }) => sum + (credits ?? 0), 0) : null;
   return {
     rows: rows.length,
-    done: count("done"),
+    done: count("done") + count("deleted"),
+    deleted: count("deleted"),
     running: count("running"),
     failed: count("failed"),
     refused,

@@ -1,9 +1,17 @@
 import { VidgenError } from "../../errors.ts";
-import type { AcceptedStart, StartRequest } from "../../protocol/schema.ts";
+import type { StartRequest } from "../../protocol/schema.ts";
 import type { Service } from "../generation/service.ts";
-import { blocksRestart } from "../ledger/attempt.ts";
 import { type Entry, isPaidBy } from "../ledger/history.ts";
-import { isComparable, kindOfRequest, readBalance, readPrices, readUsdPrices } from "../ledger/price.ts";
+import {
+  distinctStarts,
+  isComparable,
+  kindOfRequest,
+  readBalance,
+  readPrices,
+  readUsdPrices,
+  startOf,
+  weightOf,
+} from "../ledger/price.ts";
 
 /** What the starts of a command may spend: of one generation, of a run of several, of all runs of a batch, or of an agent's session. */
 export type Budget = {
@@ -37,18 +45,26 @@ type KindCosts = {
 };
 
 /** What a reply says about the cost. Without a stated cost there is only the drop of the balance, which includes the spending of other users. */
-type StatedCost = Pick<Entry, "credits" | "balance_fell" | "remaining_credits">;
+type StatedCost = Partial<Pick<Entry, "credits" | "balance_fell" | "remaining_credits">>;
 
 export type Costs = ReturnType<typeof createCosts>;
 
+/** The part of an attempt's entry that its cost depends on. */
+export type CostEntry = Pick<
+  Entry,
+  "attempt" | "key" | "resend_of" | "base_url" | "account" | "request" | "at" | "state" | "is_preview"
+> &
+  Partial<Pick<Entry, "id" | "cost">> &
+  StatedCost;
+
 /**
- * The costs of the starts of a command: credits are stated when a generation starts, USD when it ends.
+ * The costs of the starts of a command: credits are stated when a generation starts, USD when it ends. Attempts that share a key count once.
  * If the service never states credits, each drop of the balance between two replies counts as spent. `earlier` has the entries of earlier runs,
  * oldest first; `entries` has the journal's entries of the service, newest first. Balances of other accounts are ignored. `listed` has the
  * prices in credits by model that the service lists.
  */
 export function createCosts(
-  earlier: readonly Entry[],
+  earlier: readonly CostEntry[],
   entries: readonly Entry[],
   service: Pick<Service, "account" | "engine" | "isFree" | "io">,
   listedPrices: ReadonlyMap<string, number> = new Map(),
@@ -72,62 +88,59 @@ export function createCosts(
   for (const [name, cost] of readUsdPrices(entries, service)) kindNamed(name).maxUsd = cost;
   const priceOf = (request: StartRequest) =>
     isFree(request.model) ? 0 : (kindOf(request).price ?? listedPrices.get(request.model));
-  let [statedCredits, chargedStarts, acceptedStarts] = [0, 0, 0];
-  /** `undefined` once a completed generation had no stated price. */
-  let spentUsd: number | undefined = 0;
+  /** The starts that were, or may have been, charged, by `startOf`. */
+  const counted = new Map<string, CostEntry>();
+  let [statedCredits, acceptedStarts, spentUsd, completedWithoutUsd] = [0, 0, 0, 0];
   /** The last balance that a reply stated. */
   let previousBalance: number | undefined;
 
-  /** Counts a start that was, or may have been, charged. */
-  function charge(
-    request: StartRequest,
-    { credits, balance_fell: drop, remaining_credits: remaining }: StatedCost,
-  ): KindCosts {
+  /** Adds a start to the sums, or takes it out of them again. */
+  function add(entry: CostEntry, sign: 1 | -1) {
+    const { request, id, credits, balance_fell: drop = 0 } = entry;
     const kind = kindOf(request);
+    if (id !== undefined) acceptedStarts += sign;
+    if (credits !== undefined) statedCredits += sign * credits;
+    else {
+      kind.unstatedStarts += sign;
+      if (drop > 0) kind.dropSum += sign * drop;
+      else kind.startsWithoutDrop += sign;
+    }
+    if (!hasEnded(entry)) kind.running += sign;
+    else if (costOf(entry) !== undefined) spentUsd += sign * (costOf(entry) ?? 0);
+    else if (entry.state !== "failed") completedWithoutUsd += sign;
+  }
+
+  /** Takes what a start shows about the price of its kind. */
+  function learn({ request, credits, balance_fell: drop, remaining_credits, ...entry }: CostEntry) {
+    const kind = kindOf(request);
+    const remaining = isPaidBy(account, entry) ? remaining_credits : undefined;
     const dropSince = previousBalance === undefined || remaining === undefined ? 0 : previousBalance - remaining;
     previousBalance = remaining ?? previousBalance;
-    chargedStarts++;
-    kind.running++;
-    if (credits !== undefined) {
-      statedCredits += credits;
-      kind.price = credits;
-      return kind;
-    }
-    kind.unstatedStarts++;
-    if (drop !== undefined && drop > 0) {
-      kind.dropSum += drop;
-      kind.maxDrop = Math.max(kind.maxDrop ?? 0, drop);
-      return kind;
-    }
-    kind.startsWithoutDrop++;
-    if (drop === undefined && dropSince > 0)
+    const usd = hasEnded(entry) ? costOf(entry) : undefined;
+    if (usd !== undefined) kind.maxUsd = Math.max(kind.maxUsd ?? 0, usd);
+    if (credits !== undefined) kind.price = credits;
+    else if (drop !== undefined && drop > 0) kind.maxDrop = Math.max(kind.maxDrop ?? 0, drop);
+    else if (drop === undefined && dropSince > 0)
       kind.minDropBetweenRuns = Math.min(kind.minDropBetweenRuns ?? dropSince, dropSince);
-    return kind;
   }
 
-  /** Counts an ended generation, with its cost in USD if that is known. */
-  function end(request: StartRequest, cost: number | undefined) {
-    const kind = kindOf(request);
-    kind.running--;
-    if (cost === undefined) return;
-    kind.maxUsd = Math.max(kind.maxUsd ?? 0, cost);
-    spentUsd = spentUsd === undefined ? undefined : spentUsd + cost;
+  /** Counts a start as it stands now, instead of what was counted of its key before. A start that was certainly not charged counts nothing. */
+  function count(entry: CostEntry): void {
+    const start = startOf(entry);
+    const before = counted.get(start);
+    if (before && before.attempt !== entry.attempt && weightOf(entry) < weightOf(before)) return;
+    if (before) add(before, -1);
+    counted.delete(start);
+    if (weightOf(entry) === 0) return;
+    counted.set(start, { ...entry });
+    add(entry, 1);
+    learn(entry);
   }
 
-  /** Counts a completed generation. */
-  function completed(request: StartRequest, cost: number | undefined) {
-    end(request, cost);
-    if (cost === undefined) spentUsd = undefined;
-  }
-
-  const paidEntries = earlier.filter(({ id, state }) => id !== undefined || blocksRestart(state));
+  const paidEntries = distinctStarts(earlier).filter((entry) => weightOf(entry) > 0);
   for (const entry of paidEntries) {
-    const { request, state, id, credits, balance_fell } = entry;
-    const kind = charge(request, isPaidBy(account, entry) ? entry : { ...entry, remaining_credits: undefined });
-    if (id !== undefined) acceptedStarts++;
-    if (credits === undefined && hasNotFallen(balance_fell)) kind.isCostUnknown = true;
-    if (state === "ready" || state === "delivered") completed(request, costOf(entry));
-    if (state === "failed") end(request, entry.cost);
+    count(entry);
+    if (entry.credits === undefined && hasNotFallen(entry.balance_fell)) kindOf(entry.request).isCostUnknown = true;
   }
   // In a later run, a start of unknown cost counts as the largest drop of its kind, if there is one.
   for (const kind of kinds.values()) kind.isCostUnknown &&= expectedMaxOf(kind) === undefined;
@@ -138,30 +151,39 @@ export function createCosts(
   /** The last known balance, and the balance that the next start's reply can be compared with. */
   let lastBalance = balance?.credits;
   let comparableBalance = balance && isComparable(balance, now) ? lastBalance : undefined;
-  /** The kinds of the starts since then that may have been charged. */
-  let kindsSinceBalance = paidEntries
-    .filter(({ at, remaining_credits }) => remaining_credits === undefined && at >= (balance?.at ?? ""))
-    .map(({ request }) => kindOf(request));
+  /** The starts since then that may have been charged, with their kinds. */
+  const startsSinceBalance = new Map(
+    paidEntries
+      .filter(({ at, remaining_credits }) => remaining_credits === undefined && at >= (balance?.at ?? ""))
+      .map((entry) => [startOf(entry), kindOf(entry.request)]),
+  );
 
   return {
-    /** Counts an accepted start. */
-    started(request: StartRequest, reply: Omit<AcceptedStart, "generation">): void {
-      const { credits_charged: credits, balance_fell, remaining_credits } = reply;
-      const kind = charge(request, { credits, balance_fell, remaining_credits });
-      acceptedStarts++;
+    count,
+    /** Counts a start of this process that was, or may have been, charged. */
+    started(entry: CostEntry): void {
+      const { request, id, credits, balance_fell, remaining_credits } = entry;
+      count(entry);
+      const kind = kindOf(request);
+      if (remaining_credits === undefined) startsSinceBalance.set(startOf(entry), kind);
+      if (id === undefined) return;
       if (credits === undefined && (remaining_credits === undefined || hasNotFallen(balance_fell)))
         kind.isCostUnknown = true;
-      if (remaining_credits === undefined) return void kindsSinceBalance.push(kind);
+      if (remaining_credits === undefined) return;
       lastBalance = comparableBalance = remaining_credits;
-      kindsSinceBalance = [];
+      startsSinceBalance.clear();
     },
-    /** Counts a start that may have been charged. */
-    unknown(request: StartRequest): void {
-      kindsSinceBalance.push(charge(request, {}));
+    /** Leaves a start out, such as one whose key is sent again now. Returns a function that counts it again. */
+    leaveOut(entry: CostEntry): () => void {
+      const start = startOf(entry);
+      const [before, kind] = [counted.get(start), startsSinceBalance.get(start)];
+      if (before) add(before, -1);
+      startsSinceBalance.delete(start);
+      return () => {
+        if (before) add(before, 1);
+        if (kind) startsSinceBalance.set(start, kind);
+      };
     },
-    completed,
-    /** Counts a failed generation. Without a stated cost it cost nothing, and it does not change the price. */
-    failed: end,
     /** The balance before the next start, if it can be compared with the balance after it: for `send`. */
     balance: () => comparableBalance,
     /** The maximum that all runs of the batch may have spent, in credits. */
@@ -178,22 +200,28 @@ export function createCosts(
     statesNoCredits: () => acceptedStarts > 0 && [...kinds.values()].every(({ price }) => price === undefined),
     /** The last known balance, less what may have been charged since. */
     remainingCredits: () =>
-      lastBalance && kindsSinceBalance.reduce((sum, kind) => sum - (expectedMaxOf(kind) ?? 0), lastBalance),
+      lastBalance &&
+      [...startsSinceBalance.values()].reduce((sum, kind) => sum - (expectedMaxOf(kind) ?? 0), lastBalance),
     /** Whether the cost of a start is unknown, so that no budget can be kept. `keepCredits` also needs a balance. */
     isCostUnknown({ keepCredits }: Budget): boolean {
       const unpriced = [...kinds.values()].filter(({ price }) => price === undefined);
       if (unpriced.some((kind) => kind.isCostUnknown)) return true;
-      if (lastBalance !== undefined || chargedStarts === 0) return false;
+      if (lastBalance !== undefined || counted.size === 0) return false;
       return keepCredits !== undefined || unpriced.some(({ unstatedStarts }) => unstatedStarts > 0);
     },
     /** The maximum cost of all runs in USD, including running generations; `undefined` once a cost is unknown. */
     usd: () =>
-      spentUsd === undefined
+      completedWithoutUsd > 0
         ? undefined
         : [...kinds.values()].reduce((sum, { running, maxUsd = 0 }) => sum + running * maxUsd, spentUsd),
     /** The highest known price of this kind of request in USD. */
     priceUsd: (request: StartRequest) => (isFree(request.model) ? 0 : kindOf(request).maxUsd),
   };
+}
+
+/** Whether a generation is completed or failed, so that its cost in USD is final. */
+function hasEnded({ state }: Pick<Entry, "state">): boolean {
+  return state === "ready" || state === "delivered" || state === "failed";
 }
 
 /** The cost of the starts without a stated cost: by the price that other starts stated, else by the drops of the balance. */
@@ -213,7 +241,7 @@ function expectedMaxOf({ price, maxDrop, minDropBetweenRuns }: KindCosts): numbe
 }
 
 /** The cost of a completed generation in USD. A preview is free. */
-export function costOf({ cost, is_preview }: Entry): number | undefined {
+function costOf({ cost, is_preview }: Pick<CostEntry, "cost" | "is_preview">): number | undefined {
   return cost ?? (is_preview === true ? 0 : undefined);
 }
 

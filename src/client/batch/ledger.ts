@@ -9,10 +9,25 @@ import {
   type JournalLine,
 } from "../ledger/history.ts";
 import type { Journal } from "../ledger/journal.ts";
-import type { ResultsFile } from "./results.ts";
+import { checkOrphans, type Results, type ResultsFile } from "./results.ts";
+
+/**
+ * The attempts of results files, with what the journal knows of them. `paths` are those of results files: all attempts of the journal that name one of
+ * them are included. Throws `usage` as `checkOrphans` does.
+ */
+export function findAttempts(
+  files: readonly Results[],
+  { journalAttempts, paths }: { journalAttempts: readonly AttemptLines[]; paths: ReadonlySet<string> },
+): AttemptLines[] {
+  checkOrphans(files, journalAttempts);
+  const resultsAttempts = files.flatMap(({ attempts }) => attempts);
+  const knownNames = new Set(resultsAttempts.map(([{ attempt }]) => attempt));
+  const isOurs = ([{ attempt, batch = "" }]: AttemptLines) => knownNames.has(attempt) || paths.has(batch);
+  return mergeAttempts([...resultsAttempts, ...journalAttempts.filter(isOurs).reverse()]);
+}
 
 /** Merges the attempts of several files, each line once; attempts and lines are sorted from oldest to newest. */
-export function mergeAttempts(files: readonly AttemptLines[]): AttemptLines[] {
+function mergeAttempts(files: readonly AttemptLines[]): AttemptLines[] {
   const merged = new Map<string, AttemptLines>();
   for (const lines of files) {
     const [intent, ...later] = lines;

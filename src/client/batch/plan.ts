@@ -73,17 +73,14 @@ export async function planRows(
 
 /**
  * Refuses a row without an id that has an unfinished attempt with other values of vidgen.json, because the row would be paid for twice by accident.
- * With `retryUnknown`, attempts that may have been charged are dismissed instead. Throws `usage`, and `unknown` for an attempt without an id.
+ * `attempts` are those at rows that the rows file no longer has. With `retryUnknown`, attempts that may have been charged are dismissed instead. Throws `usage`, and `unknown` for an attempt without an id.
  */
 export function checkChanged(
   rows: readonly PlannedRow[],
   attempts: readonly Entry[],
   { retryUnknown, redact }: Pick<PlanOptions, "retryUnknown"> & { redact(text: string): string },
 ): void {
-  const keys = new Set(rows.map(({ key }) => key));
-  const unfinished = attempts.filter(
-    (entry) => !keys.has(entry.row ?? "") && ["running", "unknown", "lost"].includes(kindOfRow(entry)),
-  );
+  const unfinished = attempts.filter((entry) => ["running", "unknown", "lost"].includes(kindOfRow(entry)));
   if (unfinished.length === 0) return;
   for (const row of rows) {
     if (row.state.kind !== "new" || row.typed === undefined) continue;
@@ -133,7 +130,8 @@ function blockRows(rows: readonly PlannedRow[], byKey: ReadonlyMap<string, Plann
       const source = byKey.get(each.source ?? "");
       if (each.state.kind !== "new" || source === undefined) continue;
       if (source.state.kind === "blocked") each.state = source.state;
-      else if (kindsLeftAlone.has(source.state.kind)) each.state = { kind: "blocked", by: source };
+      else if (kindsLeftAlone.has(source.state.kind))
+        each.state = { kind: "blocked", by: source, isDeleted: source.state.kind === "deleted" };
     }
   }
 }
@@ -151,9 +149,8 @@ async function decideState(row: KeyedRow, attempts: Entry[], options: PlanOption
     if (!options.retryUnknown) return { kind: kind === "lost" ? kind : "unknown", attempt };
     return { kind: "new", dismissed: attempts.filter(({ state }) => blocksRestart(state)) };
   }
-  return (await isDone(row, attempt, disk))
-    ? { kind: "done", id: attempt.id, file: attempt.file }
-    : { kind: "running", attempt };
+  if (await isDone(row, attempt, disk)) return { kind: "done", id: attempt.id, file: attempt.file };
+  return { kind: attempt.removed ? "deleted" : "running", attempt };
 }
 
 function isSame({ hash }: KeyedRow, { request, from }: Entry): boolean {

@@ -9,11 +9,13 @@ export type RowState =
   | { kind: "done"; id: string; file: string | undefined; isFound?: boolean }
   /** Started and not done: it is polled, and its video saved. */
   | { kind: "running"; attempt: StartedEntry }
+  /** Its video was saved, and then deleted by the user: not started again. */
+  | { kind: "deleted"; attempt: StartedEntry }
   | NewState
   /** May have been charged, was charged and is lost, or was refused or failed: not started again. */
   | { kind: "unknown" | "lost" | "failed"; attempt: Entry }
   /** Not started, because a row that it depends on is not started again. */
-  | { kind: "blocked"; by: KeyedRow };
+  | { kind: "blocked"; by: KeyedRow; isDeleted: boolean };
 
 /** Will be started. */
 export type NewState = {

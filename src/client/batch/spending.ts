@@ -5,7 +5,7 @@ import { listEntries, type Service } from "../generation/service.ts";
 import { askOnce } from "../http/ask.ts";
 import type { Entry } from "../ledger/history.ts";
 import { priceFieldsOf, readListedPrices } from "../ledger/price.ts";
-import { type Budget, type Costs, checkBudget, costOf, createCosts, mustRunAlone } from "./costs.ts";
+import { type Budget, type Costs, checkBudget, createCosts, mustRunAlone } from "./costs.ts";
 
 /** The budget of starts that are followed elsewhere: a run of several generations, or the session of an agent. */
 export type Spending = {
@@ -13,10 +13,10 @@ export type Spending = {
   mustWait(request: StartRequest): Promise<boolean>;
   /** The error if a start would exceed the budget. */
   check(request: StartRequest): VidgenError | undefined;
-  /** Counts an accepted start. */
-  started(request: StartRequest, accepted: AcceptedStart): void;
+  /** Counts an accepted start; `key` is its Idempotency-Key, under which an earlier attempt may be counted already. */
+  started(key: string, request: StartRequest, accepted: AcceptedStart): void;
   /** Counts a start that may have been charged. */
-  unknown(request: StartRequest): void;
+  unknown(key: string, request: StartRequest): void;
 };
 
 /** Opens a budget; `undefined` without a limit. `isOwn` says which earlier attempts have spent a part of it. */
@@ -32,13 +32,16 @@ export async function openSpending(
   const running = new Map(ownEntries.filter(isRunning).map(({ id = "", request }) => [id, request]));
   const readEnds = async () => {
     for (const entry of running.size === 0 ? [] : await listEntries(service)) {
-      const { id = "", state } = entry;
-      const request = running.get(id);
-      if (request === undefined || isRunning(entry)) continue;
+      const { id = "" } = entry;
+      if (!running.has(id) || isRunning(entry)) continue;
       running.delete(id);
-      if (state === "failed") costs.failed(request, entry.cost);
-      else costs.completed(request, costOf(entry));
+      costs.count(entry);
     }
+  };
+  const entryOf = (key: string, request: StartRequest) => {
+    const { name: base_url, account, io } = service;
+    const is_preview = service.isPreview(request.model);
+    return { attempt: key, base_url, account, request, at: io.date().toISOString(), is_preview };
   };
   return {
     async mustWait(request) {
@@ -47,11 +50,11 @@ export async function openSpending(
       return runningRequests.length > 0 && mustRunAlone(request, runningRequests, budget, costs);
     },
     check: (request) => checkBudget(request, budget, costs),
-    started(request, accepted) {
-      running.set(accepted.generation.id, request);
-      costs.started(request, accepted);
+    started(key, request, { generation: { id }, credits_charged: credits, ...stated }) {
+      running.set(id, request);
+      costs.started({ ...entryOf(key, request), ...stated, state: "running", id, credits });
     },
-    unknown: costs.unknown,
+    unknown: (key, request) => costs.started({ ...entryOf(key, request), state: "unknown" }),
   };
 }
 

@@ -2,14 +2,16 @@ import type { CommandErrorCode } from "../../errors.ts";
 import { type HolderIo, readHolder } from "../../lease.ts";
 import { isGeneralRefusal } from "../generation/events.ts";
 import { type AttemptState, blocksRestart, type Status, statusOf } from "../ledger/attempt.ts";
-import { type Entry, foldEntry, type RunLine } from "../ledger/history.ts";
-import { mergeAttempts } from "./ledger.ts";
+import { hasContent } from "../ledger/content.ts";
+import { type AttemptLines, type Entry, foldEntry, type RunLine } from "../ledger/history.ts";
+import { findAttempts } from "./ledger.ts";
 import { readRedos } from "./redo-lines.ts";
-import { checkOrphans, findResults, lockOf, type Results, readResults } from "./results.ts";
+import { findResults, lockOf, type Results, readResults } from "./results.ts";
 
-/** The number of rows in each state. */
+/** The number of rows in each state; `deleted` of those that are done were saved and then deleted. */
 export type RowCounts = {
   done: number;
+  deleted: number;
   running: number;
   failed: number;
   /** May have been charged. */
@@ -23,7 +25,7 @@ export type RowCounts = {
 export type BatchStatus = RowCounts & {
   /** The number of rows, as stated in the files. */
   rows: number;
-  /** The rows that are not done, each with its deciding attempt. */
+  /** The rows without a saved video, each with its deciding attempt. */
   open: OpenRow[];
   /** `null` without shards, and for files with different numbers of shards. */
   shards: { of: number; missing: number[]; double: number[] } | null;
@@ -46,24 +48,32 @@ export type OpenRow = {
   cost: number | null;
 };
 
-/** Reads the results files of a batch, or of its shards. Throws `usage` and `output` as `readResults` does. */
-export async function readStatus(paths: readonly string[], io: HolderIo): Promise<BatchStatus> {
+/**
+ * Reads the results files of a batch, or of its shards, and what the journal knows of their attempts. Throws `usage` and `output` as `readResults` does.
+ */
+export async function readStatus(
+  paths: readonly string[],
+  io: HolderIo,
+  journalAttempts: readonly AttemptLines[] = [],
+): Promise<BatchStatus> {
   const files: Results[] = [];
+  const realPaths = new Set<string>();
   const liveAttempts = new Set<string>();
   for (const path of paths) {
     const results = await readResults(path, io.disk, { mustExist: true });
-    const isLive = (await readHolder(lockOf(await findResults(path, io.disk)), io)) !== undefined;
+    const realPath = await findResults(path, io.disk);
+    realPaths.add(realPath);
+    const isLive = (await readHolder(lockOf(realPath), io)) !== undefined;
     for (const [{ attempt }] of isLive ? results.attempts : []) liveAttempts.add(attempt);
     files.push(results);
   }
-  checkOrphans(files, []);
   const sources = files.flatMap(({ lastRun }) => lastRun ?? []);
-  const entries = mergeAttempts(files.flatMap(({ attempts }) => attempts)).map(foldEntry);
+  const entries = findAttempts(files, { journalAttempts, paths: realPaths }).map(foldEntry);
   for (const entry of entries) {
     // The batch still runs, and its process waits for the reply.
     if (entry.state === "sending" && liveAttempts.has(entry.attempt)) entry.state = "running";
   }
-  const counts: RowCounts = { done: 0, running: 0, failed: 0, unknown: 0, lost: 0, missing: 0 };
+  const counts: RowCounts = { done: 0, deleted: 0, running: 0, failed: 0, unknown: 0, lost: 0, missing: 0 };
   const openRows: OpenRow[] = [];
   const double_rows: string[] = [];
   const { replacedAttempts } = readRedos(files.flatMap(({ redos }) => redos));
@@ -76,7 +86,9 @@ export async function readStatus(paths: readonly string[], io: HolderIo): Promis
     if (attempts.filter(isPaid).length > 1) double_rows.push(row);
     const kind = kindOfRow(attempt);
     counts[kind]++;
-    if (kind !== "done") openRows.push(describeRow(attempt));
+    const isDeleted = kind === "done" && (await isFileDeleted(attempt, io));
+    if (isDeleted) counts.deleted++;
+    if (kind !== "done" || isDeleted) openRows.push(describeRow(attempt));
   }
   const rows = Math.max(byRow.size, ...sources.map(({ total }) => total));
   counts.missing += rows - byRow.size;
@@ -100,6 +112,12 @@ export function groupByRow(attempts: readonly Entry[]): Map<string, Entry[]> {
  */
 export function findDeciding(attempts: readonly Entry[]): Entry | undefined {
   return attempts.findLast(isPaid) ?? attempts.findLast(({ state }) => blocksRestart(state)) ?? attempts.at(-1);
+}
+
+/** Whether the video of an attempt was saved, and then deleted at the service and here, as `vidgen delete --files` does. */
+async function isFileDeleted({ removed, file, content }: Entry, { disk }: HolderIo): Promise<boolean> {
+  if (!removed || file === undefined) return false;
+  return content === undefined || !(await hasContent(file, content, disk));
 }
 
 /** Whether an attempt has a video, or will get one. */
@@ -129,8 +147,8 @@ export function kindOfRow({ state, id, code, removed }: Entry): keyof RowCounts 
   return isUncharged ? "missing" : kindOfState[state];
 }
 
-/** Rows in these states are not started again without --retry-failed or --retry-unknown. */
-export const kindsLeftAlone: ReadonlySet<string> = new Set<keyof RowCounts>(["unknown", "lost", "failed"]);
+/** Rows in these states are not started again without --retry-failed, --retry-unknown or --redo. */
+export const kindsLeftAlone: ReadonlySet<string> = new Set<keyof RowCounts>(["unknown", "lost", "failed", "deleted"]);
 
 function describeRow(entry: Entry): OpenRow {
   const { row = "", line = 0, attempt, at, request, state, code, reason } = entry;
@@ -143,7 +161,7 @@ function describeRow(entry: Entry): OpenRow {
     started_at: at,
     model: request.model,
     id: entry.id ?? null,
-    status: statusOf(state),
+    status: statusOf(state, { isRemoved: entry.removed }),
     file: entry.file ?? null,
     error: hasError ? error : null,
     credits: entry.credits ?? null,

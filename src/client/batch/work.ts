@@ -15,8 +15,8 @@ import { start } from "../generation/start.ts";
 import type { Label } from "../http/api.ts";
 import { type AttemptState, statusOf } from "../ledger/attempt.ts";
 import { recordOf } from "../ledger/history.ts";
-import { chargedOf } from "../ledger/price.ts";
-import { type Costs, costOf } from "./costs.ts";
+import { chargedOf, weightOf } from "../ledger/price.ts";
+import type { Costs } from "./costs.ts";
 import { keepVideo } from "./kept-video.ts";
 import type { Ledger } from "./ledger.ts";
 import { hashRow } from "./row.ts";
@@ -91,7 +91,7 @@ export function createWork(
   function reportUncollected(row: PlannedRow, attempt: string, error: VidgenError): CollectedRow {
     const { entry } = ledger.find(attempt);
     const status = signal.aborted || !entry ? "processing" : endStatusOf(entry.state);
-    if (status === "failed") costs.failed(row.record, entry?.cost);
+    if (entry) costs.count(entry);
     return reportEnd(row, { attempt, status, error });
   }
 
@@ -101,7 +101,7 @@ export function createWork(
     const video_url = finished.kind === "found" ? null : finished.videoUrl;
     const { entry } = ledger.find(attempt);
     if (file !== null) onEvent({ event: "saved", ...rowFields(row), id, file });
-    costs.completed(row.record, entry && costOf(entry));
+    if (entry) costs.count(entry);
     const source = file === null ? undefined : { id, file };
     return { ...reportEnd(row, { attempt, status: "completed", file, video_url }), source };
   }
@@ -152,19 +152,19 @@ export function createWork(
       };
       const outcome = await loadAndStart().catch(asVidgenError);
       if (takeover) throw takeover.error;
+      const { entry } = ledger.find(attempt);
+      if (entry && weightOf(entry) > 0) costs.started(entry);
       if (outcome instanceof VidgenError)
         return { kind: "ended", ...reportEnd(row, { attempt, status: "unsent", error: outcome }) };
       if (outcome.kind === "accepted") {
         const { started } = outcome;
         const { id } = outcome.attempt;
         const { remaining_credits, credits_charged: credits, balance_fell } = started;
-        costs.started(record, started);
         const details = { remaining_credits, credits, balance_fell };
         onEvent({ event: "started", ...rowFields(row), id, attempt, model: record.model, resumed: false, ...details });
         return { kind: "running", running: { row, id, attempt, started: outcome.attempt } };
       }
       const { kind: status, error } = outcome;
-      if (status === "unknown" || error.id !== undefined) costs.unknown(record);
       const notNow = "notNow" in outcome ? outcome.notNow : undefined;
       if (status === "refused" && notNow && !signal.aborted) return { kind: "not now", afterMs: notNow.waitMs };
       return { kind: "ended", ...reportEnd(row, { attempt, status, error }) };

@@ -57,7 +57,7 @@ export type StartedRow = {
 };
 
 /** A generation that the service accepted now. */
-type AcceptedAttempt = { kind: "accepted"; attempt: Attempt; started: AcceptedStart };
+type AcceptedAttempt = { kind: "accepted"; attempt: Attempt; started: AcceptedStart } & SentKey;
 
 /** A generation that was started, now or earlier. The caller closes its `attempt`. */
 export type StartedAttempt =
@@ -66,7 +66,10 @@ export type StartedAttempt =
   | { kind: "resumed"; attempt: Attempt; earlier: StartedEntry };
 
 /** A start without a generation; its file is released. */
-export type NotStarted = Exclude<SendOutcome, { kind: "accepted" }>;
+export type NotStarted = Exclude<SendOutcome, { kind: "accepted" }> & SentKey;
+
+/** The Idempotency-Key that was sent. */
+type SentKey = { key: string };
 
 /**
  * Starts a generation, which costs money, or resumes an earlier one. Returns the outcome of the request. Throws only before the request, when nothing
@@ -107,14 +110,14 @@ export async function start(
     const outcome = await sendPaid(service, request, intent, { ...options, signal, balance });
     if (outcome.kind !== "accepted") {
       await release();
-      return outcome;
+      return { ...outcome, key: intent.key };
     }
     if (intent.firstSentAt !== undefined) await dismissEarlier(service, intent);
     // From now on the same command resumes the generation until it is delivered.
     const { id } = outcome.started.generation;
-    const { attempt, at } = intent;
+    const { attempt, at, key } = intent;
     const place = { target, outputPath: target?.outputPath ?? options.outputPath };
-    return { ...outcome, attempt: createAttempt(service, { id, attempt, at, ...place, options, release }) };
+    return { ...outcome, key, attempt: createAttempt(service, { id, attempt, at, ...place, options, release }) };
   } catch (error) {
     await release();
     throw error;

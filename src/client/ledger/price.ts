@@ -1,7 +1,36 @@
 import type { VidgenError } from "../../errors.ts";
 import { isRecord } from "../../protocol/json.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
-import { type Entry, isPaidBy } from "./history.ts";
+import { blocksRestart } from "./attempt.ts";
+import { type Entry, isPaidBy, keyOf } from "./history.ts";
+
+type KeyedEntry = Pick<Entry, "attempt" | "key" | "resend_of" | "base_url">;
+
+/** Names what is charged at most once: a key at a service. */
+export function startOf(entry: KeyedEntry): string {
+  return `${entry.base_url} ${keyOf(entry)}`;
+}
+
+/** Which of the attempts with one key counts: 2 for one with a generation, 1 for one that may have been charged, 0 for any other. */
+export function weightOf({ id, state }: Pick<Entry, "id" | "state">): number {
+  if (id !== undefined) return 2;
+  return blocksRestart(state) ? 1 : 0;
+}
+
+/**
+ * Attempts with the same key at one service are charged at most once. Returns one attempt for each, in the given order: that with a generation,
+ * else one that may have been charged, else the first.
+ */
+export function distinctStarts<Each extends KeyedEntry & Pick<Entry, "id" | "state">>(
+  entries: readonly Each[],
+): Each[] {
+  const starts = new Map<string, Each>();
+  for (const entry of entries) {
+    const known = starts.get(startOf(entry));
+    if (known === undefined || weightOf(entry) > weightOf(known)) starts.set(startOf(entry), entry);
+  }
+  return [...starts.values()];
+}
 
 /** Matches the fields for sound, such as `generate_audio`, which have other names at each provider. */
 const soundField = /audio|sound/i;
@@ -117,7 +146,10 @@ export function listPrices(entries: readonly Entry[], model: string): StatedPric
 /** The credits of an account in the newest reply that stated them. */
 export type Balance = { credits: number; at: string };
 
-export function readBalance(entries: readonly Entry[], account: string): Balance | undefined {
+export function readBalance(
+  entries: readonly Pick<Entry, "account" | "at" | "remaining_credits">[],
+  account: string,
+): Balance | undefined {
   const newest = entries.find((entry) => entry.remaining_credits !== undefined && isPaidBy(account, entry));
   return newest && { credits: newest.remaining_credits ?? 0, at: newest.at };
 }

@@ -34,10 +34,15 @@ export async function* scanEntries(journal: ScannableJournal): AsyncGenerator<En
   for await (const attempts of scanAttempts(journal)) yield attempts.map(foldEntry);
 }
 
+/** The lines of all attempts. */
+export async function readAttempts(journal: ScannableJournal): Promise<AttemptLines[]> {
+  const attempts: AttemptLines[] = [];
+  for await (const part of scanAttempts(journal)) attempts.push(...part);
+  return attempts;
+}
+
 export async function readEntries(journal: ScannableJournal): Promise<Entry[]> {
-  const entries: Entry[] = [];
-  for await (const part of scanEntries(journal)) entries.push(...part);
-  return entries;
+  return (await readAttempts(journal)).map(foldEntry);
 }
 
 /** The newest part of the entries, which is enough for prices, balances and times; empty if the journal cannot be read. Never rejects. */

@@ -8,6 +8,7 @@ import type { WorkOptions } from "../../../src/client/batch/work.ts";
 import type { GenerationEvent } from "../../../src/client/generation/events.ts";
 import { openService } from "../../../src/client/generation/service.ts";
 import { openJournal } from "../../../src/client/ledger/journal.ts";
+import { readAttempts } from "../../../src/client/ledger/search.ts";
 import { type Disk, type FetchInit, systemMachine } from "../../../src/io.ts";
 import { createVirtualClock } from "../../clock.ts";
 import { makeFolder } from "../../folder.ts";
@@ -199,8 +200,10 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
     kill() {
       killed = ++pid;
     },
-    status: () =>
-      readStatus([machine.results], { ...systemMachine, ...service.clock, processes: processesOf(pid + 1) }),
+    async status() {
+      const io = { ...systemMachine, ...service.clock, processes: processesOf(pid + 1) };
+      return readStatus([machine.results], io, await readAttempts(openJournal(machine.journal, io)));
+    },
     lines: () =>
       readFileSync(machine.results, "utf8")
         .split("\n")

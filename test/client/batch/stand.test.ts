@@ -1,4 +1,6 @@
+import { appendFileSync, existsSync, rmSync } from "node:fs";
 import { expect, test } from "vitest";
+import type { Row } from "../../../src/client/batch/row.ts";
 import { createMachine, createService, type Fault, leaveAlone } from "./machine.ts";
 
 // How a row stands that is neither done, nor running, nor new.
@@ -101,4 +103,53 @@ test.each(journals)("an id that another row has is not taken for this one's; %s"
   if (isAlone) machine.rewriteJournal([]);
   service.fault = () => Response.json({ data: { id: "gen-1", status: "processing" } });
   expect((await machine.run(shots)).statuses).toEqual({ 2: "unknown" });
+});
+
+/** Three rows, `b` with the frame of `a`; then `vidgen delete --files` of `a`, as it is recorded in the journal alone. */
+async function deleteFirst({ withFiles = true } = {}) {
+  const service = createService();
+  const machine = createMachine(service);
+  const keepFrame = async () => ({ path: "frame", isNearlyOneColor: false });
+  const shots = (count: number): Row[] => {
+    const [a, b, c] = machine.rows("a", "b", "c") as [Row, Row, Row];
+    return [a, { ...b, from: 0, load: async (frame?: string) => ({ ...b.record, imageUrl: frame }) }, c].slice(
+      0,
+      count,
+    );
+  };
+  await machine.run([shots(1)[0] as Row], { keepFrame });
+  appendFileSync(machine.journal, `${JSON.stringify({ at: service.clock.date(), kind: "removed", id: "gen-1" })}\n`);
+  const file = shots(1)[0]?.outputPath ?? "";
+  if (withFiles) rmSync(file);
+  return { service, machine, shots, keepFrame, file };
+}
+
+test("a row whose video and file were deleted is deleted in the plan and in the status, and counts as done", async () => {
+  const { service, machine, shots } = await deleteFirst();
+  expect(await machine.status()).toMatchObject({ rows: 1, done: 1, deleted: 1, running: 0, missing: 0 });
+  const { batch, end } = await machine.run(shots(1));
+  expect(batch.plan).toMatchObject({ done: 1, deleted: 1, running: 0, to_start: 0 });
+  expect(end).toMatchObject({ failures: [], stopError: undefined });
+  expect(await machine.status()).toMatchObject({ done: 1, deleted: 1, open: [{ id: "gen-1", status: "deleted" }] });
+  expect(service.starts).toBe(1);
+});
+
+test("a row whose file is still there is done, although its video was deleted at the service", async () => {
+  const { machine, shots } = await deleteFirst({ withFiles: false });
+  expect((await machine.run(shots(1))).batch.plan).toMatchObject({ done: 1, deleted: 0, running: 0 });
+  expect(await machine.status()).toMatchObject({ done: 1, deleted: 0, open: [] });
+});
+
+test("a row that begins with the frame of a deleted row is blocked until --redo makes that row again, by the key of the status", async () => {
+  const { service, machine, shots, keepFrame, file } = await deleteFirst();
+  const { batch } = await machine.run(shots(3), { keepFrame });
+  expect(batch.plan).toMatchObject({ done: 1, deleted: 1, blocked: 1, to_start: 1 });
+  const { open } = await machine.status();
+  const rows = open.flatMap(({ row, status }) => (status === "deleted" ? row : []));
+  expect(rows).toHaveLength(1);
+  const redone = await machine.run(shots(3), { keepFrame, redo: { rows, name: "redo-1" } });
+  expect(redone.batch.plan).toMatchObject({ done: 1, deleted: 0, blocked: 0, to_start: 2 });
+  expect(service.generations.map(({ prompt }) => prompt)).toEqual(["a", "c", "a", "b"]);
+  expect(existsSync(file)).toBe(true);
+  expect((await machine.run(shots(3), { keepFrame })).batch.plan).toMatchObject({ done: 3, deleted: 0, to_start: 0 });
 });
