@@ -157,7 +157,9 @@ export async function openBatch(
     checkPreviews(activeAttempts.filter(isOfBatch), path, service);
     const faults = createFaults(rowsName(options.source));
     const redoLines = files.flatMap(({ redos }) => redos);
-    const planOptions = { ...options, faults, redos: readRedos(redoLines), redo: options.redo };
+    const journalNames = journalAttempts.map(([{ attempt }]) => attempt);
+    const redos = readRedos(redoLines, activeAttempts, journalNames);
+    const planOptions = { ...options, faults, redos, redo: options.redo };
     const { rows: uncheckedRows, upToDate } = await planRows(redactedRows, activeAttempts, planOptions, io.disk);
     const attemptsAtOtherRows = activeAttempts.filter(({ row = "" }) => !allKeys.has(row));
     checkChanged(uncheckedRows, attemptsAtOtherRows, { ...options, redact: service.redact });

@@ -47,8 +47,10 @@ export async function planRows(
     const all = byRow.get(row.key) ?? [];
     const currentAttempts = all.filter((each) => !isReplaced(each));
     const state = await decideState(row, currentAttempts, options, disk);
-    if (state.kind === "new") {
-      state.redo = redos.newestOfRow.get(row.key)?.redo;
+    const newestRedo = redos.newestOfRow.get(row.key);
+    if (state.kind === "new" && newestRedo) {
+      state.redo = newestRedo.redo;
+      state.replaces = [...new Set([...newestRedo.replaces, ...all.map(({ attempt }) => attempt)])];
       state.replacedAttempt = findDeciding(all.filter(isReplaced));
     }
     planned.push({ ...row, state });

@@ -93,7 +93,7 @@ export function markRedone(
     const { current, all } = attemptsOf(row);
     const replaces = all.map(({ attempt }) => attempt);
     const redoneRow = { row: row.key, request: row.hash, replaces };
-    row.state = { kind: "new", dismissed: [], redo: name, redoneRow, replacedAttempt: current };
+    row.state = { kind: "new", dismissed: [], redo: name, redoneRow, replaces, replacedAttempt: current };
   }
   return upToDate.filter((row) => !rowsToRedo.has(row));
 

@@ -25,6 +25,8 @@ export type NewState = {
   /** The redo that makes the row again: see `RedoLine`. `redoneRow` is set if the redo begins in this run, which first writes it to the results file. */
   redo?: string | undefined;
   redoneRow?: RedoneRow;
+  /** The names of the earlier attempts at the row, which its redo replaces. */
+  replaces?: readonly string[] | undefined;
   /** The attempt that the redo replaces, and its video if the new video would overwrite it. */
   replacedAttempt?: Entry | undefined;
   keptVideo?: KeptVideo | undefined;

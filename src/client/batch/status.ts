@@ -76,10 +76,11 @@ export async function readStatus(
   const counts: RowCounts = { done: 0, deleted: 0, running: 0, failed: 0, unknown: 0, lost: 0, missing: 0 };
   const openRows: OpenRow[] = [];
   const double_rows: string[] = [];
-  const { replacedAttempts } = readRedos(files.flatMap(({ redos }) => redos));
-  const byRow = groupByRow(
-    entries.filter(({ status, attempt }) => status !== "dismissed" && !replacedAttempts.has(attempt)),
-  );
+  const activeEntries = entries.filter(({ status }) => status !== "dismissed");
+  const journalNames = journalAttempts.map(([{ attempt }]) => attempt);
+  const redoLines = files.flatMap(({ redos }) => redos);
+  const { replacedAttempts } = readRedos(redoLines, activeEntries, journalNames);
+  const byRow = groupByRow(activeEntries.filter(({ attempt }) => !replacedAttempts.has(attempt)));
   for (const [row, attempts] of byRow) {
     const attempt = findDeciding(attempts);
     if (attempt === undefined) continue;

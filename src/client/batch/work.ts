@@ -121,8 +121,8 @@ export function createWork(
     /** Starts a row. Rejects when another process has taken over the results file: then nothing was sent. */
     async start(row: PlannedRow, source: Source | undefined): Promise<RowStart> {
       const { key, line, state, record, outputPath, typed, untyped } = row;
-      const { dismissed = [], redo, keptVideo }: Partial<NewState> = state.kind === "new" ? state : {};
-      const batch = { path: results, row: key, line, rowsFile: rowsFile?.identity, dismissed, redo };
+      const { dismissed = [], redo, replaces, keptVideo }: Partial<NewState> = state.kind === "new" ? state : {};
+      const batch = { path: results, row: key, line, rowsFile: rowsFile?.identity, dismissed, redo, replaces };
       let attempt = "";
       let takeover: { error: unknown } | undefined;
       const onSending = async (name: string) => {

@@ -52,8 +52,9 @@ export type StartedRow = {
   rowsFile?: FileIdentity | undefined;
   /** Earlier attempts at the row that may have been charged and are dismissed. */
   dismissed: Entry[];
-  /** The redo that makes the row again: see `RedoLine`. */
+  /** The redo that makes the row again, and the attempts that it replaces: see `IntentLine`. */
   redo?: string | undefined;
+  replaces?: readonly string[] | undefined;
 };
 
 /** A generation that the service accepted now. */
@@ -308,6 +309,7 @@ function intentLine(
     row: batch?.row,
     line: batch?.line,
     redo: batch?.redo,
+    replaces: batch?.replaces,
     rows_file: batch?.rowsFile,
     mcp: wanted.mcp,
     is_preview: wanted.isPreview,

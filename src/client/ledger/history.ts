@@ -95,8 +95,9 @@ export type IntentLine = Partial<Take> & {
   row?: string | undefined;
   /** The line of the row in its file. */
   line?: number | undefined;
-  /** The redo that makes the row again: see `RedoLine`. */
+  /** The redo that makes the row again: see `RedoLine`; and the names of the earlier attempts at the row, which it replaces. */
   redo?: string | undefined;
+  replaces?: readonly string[] | undefined;
   /** The rows file. */
   rows_file?: FileIdentity | undefined;
   /** Whether an AI agent started the generation, through `vidgen mcp`. */
@@ -235,6 +236,7 @@ function readLine(line: unknown): DatedLine | undefined {
   if (line.kind === "intent") {
     if (!URL.canParse(String(line.base_url))) return undefined;
     line.request = readRecordedRequest(line.request);
+    if (!isNames(line.replaces)) line.replaces = undefined;
   }
   if (line.kind === "batch") {
     if (![line.rows, line.total].every(Number.isSafeInteger)) return undefined;
@@ -251,7 +253,11 @@ function readLine(line: unknown): DatedLine | undefined {
 
 function isRedoneRow(value: unknown): value is RedoneRow {
   if (!isRecord(value) || typeof value.row !== "string" || typeof value.request !== "string") return false;
-  return Array.isArray(value.replaces) && value.replaces.every((attempt) => typeof attempt === "string");
+  return isNames(value.replaces);
+}
+
+function isNames(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((name) => typeof name === "string");
 }
 
 /** A line whose kind or fields this version does not know. Only the fact that it is about an attempt is used. */

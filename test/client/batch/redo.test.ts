@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "no
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Row } from "../../../src/client/batch/row.ts";
-import { createMachine, createService, type Machine, type ServiceOptions } from "./machine.ts";
+import { createMachine, createService, type Machine, type Service, type ServiceOptions } from "./machine.ts";
 
 const keepFrame = async (video: string) => ({ path: readFileSync(video, "latin1"), isNearlyOneColor: false });
 
@@ -176,4 +176,133 @@ test("a redo whose line cannot be read stops the batch", async () => {
   writeFileSync(machine.results, text.replace('"replaces":[', '"replaces":["x",1,'));
   await expect(machine.run(filmOf(machine), redoOf("d"))).rejects.toThrow(/Cannot read line \d+/);
   expect(service.starts).toBe(5);
+});
+
+/** The lines of the journal as they were at some moment; and of the results file. */
+const snapshot = (machine: Machine) => readFileSync(machine.results, "utf8");
+const restore = (machine: Machine, text: string | undefined) =>
+  text === undefined ? rmSync(machine.results) : writeFileSync(machine.results, text);
+
+const unclear = () => new Response("oops", { status: 502 });
+
+test.each([
+  ["is restored as it was before", true],
+  ["is deleted", false],
+])("an unclear redo is known from the journal if the results file %s", async (_, isRestored) => {
+  const { service, machine } = await createFilm();
+  const before = snapshot(machine);
+  service.fault = (prompt, accept) => (prompt === "shot d" ? accept() && unclear() : undefined);
+  await machine.run(filmOf(machine), redoOf("d"));
+  service.fault = undefined;
+  for (const options of [{ keepFrame }, redoOf("d"), again("d"), redoOf("d")]) {
+    restore(machine, isRestored ? before : undefined);
+    const { batch } = await machine.run(filmOf(machine), options);
+    expect(batch.plan).toMatchObject({ done: 3, unknown: 1, to_start: 0 });
+  }
+  expect(madeSince(service)).toEqual(["shot d"]);
+});
+
+test("an unclear redo that --retry-unknown made again replaces the first video, although no results file knows of a redo", async () => {
+  const { service, machine } = await createFilm();
+  const before = snapshot(machine);
+  service.fault = (prompt) => (prompt === "shot d" ? unclear() : undefined);
+  await machine.run(filmOf(machine), redoOf("d"));
+  await machine.run(filmOf(machine), { keepFrame, retryUnknown: true });
+  restore(machine, before);
+  const { batch } = await machine.run(filmOf(machine), { keepFrame });
+  expect(batch.plan).toMatchObject({ done: 3, unknown: 1, to_start: 0 });
+  service.fault = undefined;
+  restore(machine, before);
+  await machine.run(filmOf(machine), { keepFrame, retryUnknown: true });
+  restore(machine, before);
+  const second = await machine.run(filmOf(machine), redoOf("d"));
+  expect(second.batch.upToDate.map(({ key }) => key)).toEqual(["d"]);
+  expect(madeSince(service)).toEqual(["shot d"]);
+});
+
+test.each([
+  ["running", async ({ service }: { service: Service }) => void (await service.clock.sleep(30_000))],
+  ["finished", async ({ service }: { service: Service }) => void (await service.clock.sleep(300_000))],
+])("a %s redo is not paid again, however often the results file goes back", async (_, wait) => {
+  const { service, machine } = await createFilm();
+  const before = snapshot(machine);
+  void machine.run(filmOf(machine), redoOf("d"));
+  await wait({ service });
+  machine.kill();
+  for (const options of [redoOf("d"), { keepFrame }, redoOf("d")]) {
+    restore(machine, before);
+    await machine.run(filmOf(machine), options);
+  }
+  expect(madeSince(service)).toEqual(["shot d"]);
+  expect(await machine.status()).toMatchObject({ done: 4, double_rows: [] });
+});
+
+test("a failed redo whose line is lost leaves the first video, and the next redo is one start", async () => {
+  const { service, machine } = await createFilm();
+  const before = snapshot(machine);
+  service.fault = (prompt) => (prompt === "shot d" ? Response.json({ error: "no" }, { status: 400 }) : undefined);
+  await machine.run(filmOf(machine), redoOf("d"));
+  restore(machine, before);
+  service.fault = undefined;
+  expect((await machine.run(filmOf(machine), { keepFrame })).batch.plan).toMatchObject({ done: 4, to_start: 0 });
+  for (let runs = 0; runs < 2; runs++) await machine.run(filmOf(machine), redoOf("d"));
+  expect(madeSince(service)).toEqual(["shot d"]);
+});
+
+test("a failed redo that is made again carries the redo and its names", async () => {
+  const { service, machine } = await createFilm();
+  const before = snapshot(machine);
+  service.fault = (prompt) => (prompt === "shot d" ? Response.json({ error: "no" }, { status: 400 }) : undefined);
+  await machine.run(filmOf(machine), redoOf("d"));
+  service.fault = undefined;
+  await machine.run(filmOf(machine), { keepFrame, retryFailed: true });
+  const intents = machine.lines().filter(({ kind, row }) => kind === "intent" && row === "d");
+  const [first, failed, last] = intents;
+  expect(failed).toMatchObject({ replaces: [first.attempt] });
+  expect(last).toMatchObject({ redo: failed.redo, replaces: [first.attempt, failed.attempt] });
+  restore(machine, before);
+  expect((await machine.run(filmOf(machine), redoOf("d"))).batch.upToDate).toHaveLength(1);
+  expect(madeSince(service)).toEqual(["shot d"]);
+});
+
+/** Changes the intents of the journal as an older version wrote them: with the redo, and without the names. */
+function withoutNames(machine: Machine) {
+  const lines = readFileSync(machine.journal, "utf8").split("\n").filter(Boolean);
+  machine.rewriteJournal(lines.map((line) => JSON.stringify({ ...JSON.parse(line), replaces: undefined })));
+}
+
+test.each([
+  ["the line of its redo is lost", true],
+  ["the results file is gone", false],
+])("an older version's intent replaces what stands before it in the journal if %s", async (_, isRestored) => {
+  const { service, machine } = await createFilm();
+  const before = snapshot(machine);
+  service.fault = (prompt, accept) => (prompt === "shot d" ? accept() && unclear() : undefined);
+  await machine.run(filmOf(machine), redoOf("d"));
+  service.fault = undefined;
+  withoutNames(machine);
+  restore(machine, isRestored ? before : undefined);
+  for (const options of [{ keepFrame }, redoOf("d")])
+    expect((await machine.run(filmOf(machine), options)).batch.plan).toMatchObject({ unknown: 1, to_start: 0 });
+  // Made again by this version: its names win over the older intent.
+  await machine.run(filmOf(machine), { keepFrame, retryUnknown: true });
+  restore(machine, isRestored ? before : undefined);
+  expect((await machine.run(filmOf(machine), redoOf("d"))).batch.upToDate).toHaveLength(1);
+  expect(madeSince(service)).toEqual(["shot d", "shot d"]);
+});
+
+test("after two redos, with the results file of before both or between them, the row is decided by the second", async () => {
+  const { service, machine } = await createFilm();
+  const first = snapshot(machine);
+  await machine.run(filmOf(machine), redoOf("d"));
+  const between = snapshot(machine);
+  service.fault = (prompt, accept) => (prompt === "shot d" ? accept() && unclear() : undefined);
+  await machine.run(filmOf(machine), again("d"));
+  service.fault = undefined;
+  for (const text of [first, between]) {
+    restore(machine, text);
+    for (const options of [{ keepFrame }, redoOf("d"), again("d")])
+      expect((await machine.run(filmOf(machine), options)).batch.plan).toMatchObject({ unknown: 1, to_start: 0 });
+  }
+  expect(madeSince(service)).toEqual(["shot d", "shot d"]);
 });
