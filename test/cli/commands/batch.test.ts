@@ -66,6 +66,7 @@ test("--dry-run prints the plan with what is known of the cost, sends nothing an
   expect(JSON.parse((await batch("--dry-run", "--json")).stdout)).toEqual({
     rows: 3,
     done: 0,
+    deleted: 0,
     running: 0,
     failed: 0,
     refused: 0,

@@ -306,3 +306,19 @@ test("after two redos, with the results file of before both or between them, the
   }
   expect(madeSince(service)).toEqual(["shot d", "shot d"]);
 });
+
+test("the first attempt of a redo that was killed after its line carries the names of that line", async () => {
+  const { service, machine } = await createFilm();
+  const before = snapshot(machine);
+  const journal = readFileSync(machine.journal, "utf8").split("\n").filter(Boolean);
+  await machine.run(filmOf(machine), redoOf("d"));
+  const line = machine.lines().find(({ kind }) => kind === "redo");
+  restore(machine, `${before}${JSON.stringify(line)}\n`);
+  machine.rewriteJournal(journal);
+  rmSync(join(machine.folder, "d.mp4"));
+  service.fault = (prompt, accept) => (prompt === "shot d" ? accept() && unclear() : undefined);
+  expect((await machine.run(filmOf(machine), { keepFrame })).batch.plan).toMatchObject({ done: 3, to_start: 1 });
+  restore(machine, before);
+  for (const options of [{ keepFrame }, redoOf("d")])
+    expect((await machine.run(filmOf(machine), options)).batch.plan).toMatchObject({ unknown: 1, to_start: 0 });
+});
