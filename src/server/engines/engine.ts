@@ -1,5 +1,5 @@
 import type { Capabilities } from "../store/claims.ts";
-import type { Checkpoint, EngineOrigin, Images, RenderRequest } from "../store/generations.ts";
+import type { Checkpoint, EngineOrigin, FailureKind, Images, RenderRequest } from "../store/generations.ts";
 
 /** Fields of a start that only some real models have. Their servers check the values, and a video can be made without them. */
 export const optionalExtras: readonly string[] = [
@@ -85,15 +85,23 @@ export type Discardable = {
 /** Why a task was not submitted, where waiting is unlikely to help: no server replied, or the server refuses the key. */
 export type NotSubmittedCause = "unreachable" | "auth";
 
+/** What is known about a failure. `isNotSubmitted`: no engine can have accepted the task, so its credits are always refunded. */
+export type FailureFacts = { failure?: FailureKind | undefined; isNotSubmitted?: boolean | undefined };
+
+/** Adds to an error what is known about the failure. */
+export function failed<Thrown extends Error>(error: Thrown, facts: FailureFacts): Thrown & FailureFacts {
+  return Object.assign(error, facts);
+}
+
 /**
- * The outcome of a task. "refused": the model refused the request, or its job failed; `error` is the server's message, and `code` its error code.
+ * The outcome of a task. "refused": the server refused the request, or its job failed; `error` is the server's message, and `code` its error code.
  * Credits are refunded where the create itself was refused (`isNotSubmitted`), and stay spent where the job failed. "not submitted": no server has
  * accepted the task, so another engine may make the video; `cause` is set where waiting is unlikely to help, and `retryAfterMs` where the server says
  * when to retry. "unclear": a server may be making the video, so no engine gets the task again.
  */
 export type RenderOutcome =
   | ({ kind: "made"; hasThumbnail: boolean } & Charged & Discardable)
-  | ({ kind: "refused"; error: string; code?: string | undefined; isNotSubmitted?: boolean } & Charged)
+  | ({ kind: "refused"; error: string; code?: string | undefined } & FailureFacts & Charged)
   | { kind: "not submitted"; reason: string; cause?: NotSubmittedCause | undefined; retryAfterMs?: number | undefined }
   | { kind: "unclear"; reason: string };
 

@@ -1,45 +1,31 @@
+import type { FailureCode } from "../../protocol/schema.ts";
 import { kinds } from "../engines/videos/kinds.ts";
-import type { StoredGeneration } from "../store/generations.ts";
+import type { FailureKind, StoredGeneration } from "../store/generations.ts";
 
-/** What to do about an engine's failure, by a pattern of its error. */
-const hints: readonly [RegExp, string][] = [
-  [
-    /out of memory|outofmemory|\boom\b|not enough (gpu |video )?memory|cannot allocate memory/i,
-    "The prompt is not the cause: choose a lower resolution or a shorter video, or free memory of the GPU.",
-  ],
-  [
-    /no longer knows|may have lost it|restarted|removed from its queue/i,
-    "The prompt is not the cause: once the engine works, the same command starts a new generation.",
-  ],
-  [
-    /missing.node|unknown node|node .{0,80}(does not exist|not found|is not installed)/i,
-    "The prompt is not the cause: install the node in ComfyUI, or choose a workflow without it.",
-  ],
-  [
-    /refused the workflow: it ends in an error there each time/i,
-    "The prompt is not the cause: run the workflow in ComfyUI itself, and read ComfyUI's log.",
-  ],
-  [/cancell?ed|interrupted|deleted/i, "The generation was stopped at the engine: the same command starts a new one."],
-  [
-    /made no progress|has not responded/i,
-    "The prompt is not the cause: check the engine, or allow it more time with --engine-timeout.",
-  ],
-];
+const notThePrompt = "The prompt is not the cause:";
 
-/** Returns what to do about a failed generation; `undefined` if the `error_code` already says that, or if the generation was cancelled here. */
+/** What to do about each kind of failure. Most error codes already say that. */
+const hints: Readonly<Record<FailureKind, string>> & Partial<Record<FailureCode, string>> = {
+  refused: "Try another prompt or model.",
+  image: `${notThePrompt} check the image, and whether the service can fetch it.`,
+  memory: `${notThePrompt} choose a lower resolution or a shorter video, or free memory of the GPU.`,
+  node: `${notThePrompt} install the node in ComfyUI, or choose a workflow without it.`,
+  workflow: `${notThePrompt} run the workflow in ComfyUI itself, and read ComfyUI's log.`,
+  lost: `${notThePrompt} once the engine works, the same command starts a new generation.`,
+  stopped: "The generation was stopped at the engine: the same command starts a new one.",
+  silent: `${notThePrompt} check the engine, or allow it more time with --engine-timeout.`,
+  not_fetched: `${notThePrompt} check the file at the engine.`,
+};
+
+/** Returns what to do about a failed generation; `undefined` if its error says that, if nobody knows, and for a failure that an earlier version stored. */
 export function failureHint({
-  status,
-  error,
   error_code,
+  failure,
   checkpoint,
-}: Pick<StoredGeneration, "status" | "error" | "error_code" | "checkpoint">): string | undefined {
-  if (status !== "failed" || error === null || error === "cancelled") return undefined;
-  if (error_code !== undefined && error_code !== "not_fetched") return undefined;
-  const hint =
-    error_code === "not_fetched"
-      ? "The prompt is not the cause: check the file at the engine."
-      : (hints.find(([pattern]) => pattern.test(error))?.[1] ?? "Try another prompt or model.");
-  return isPaidFor(checkpoint) ? `${hint} Each attempt may be charged.` : hint;
+}: Pick<StoredGeneration, "error_code" | "failure" | "checkpoint">): string | undefined {
+  const kind = error_code ?? failure;
+  const hint = kind && hints[kind];
+  return hint !== undefined && isPaidFor(checkpoint) ? `${hint} Each attempt may be charged.` : hint;
 }
 
 /** Whether a generation may have been charged, because only providers charge, not the owner's GPU or the preview. */

@@ -2,6 +2,7 @@ import type { Clock } from "../../io.ts";
 import { models } from "../../protocol/models.ts";
 import { failureCodes } from "../../protocol/schema.ts";
 import { newDelivery } from "../callbacks/delivery.ts";
+import type { FailureFacts } from "../engines/engine.ts";
 import { readDirectives } from "../engines/preview/directives.ts";
 import { retryForever } from "../retry-forever.ts";
 import type { Delivery } from "../store/deliveries.ts";
@@ -75,21 +76,28 @@ export function endRestored(
   return { end, delivery: newDelivery({ ...generation, ...end }, "", date) };
 }
 
+/**
+ * Whether a generation that was not made gets its credits back: always if no engine can have accepted it, since clients say "nothing was charged"; never
+ * if that is unclear; and otherwise if the service has failed, unless its owner runs `serve --no-refunds`.
+ */
+export function isRefunded(
+  { kind, isNotSubmitted = false }: { kind: RenderResult["kind"] | "cancelled" } & FailureFacts,
+  { hasRefunds }: Pick<EndOptions, "hasRefunds">,
+): boolean {
+  if (kind === "unclear") return false;
+  return isNotSubmitted || (hasRefunds && kind !== "refused");
+}
+
 function endOf(
   result: Exclude<RenderResult, { kind: "not submitted" }>,
-  { hasRefunds }: Pick<EndOptions, "hasRefunds">,
+  options: Pick<EndOptions, "hasRefunds">,
 ): Omit<GenerationEnd, "completed_at"> {
   const { cost = null } = "cost" in result ? result : {};
   if (result.kind === "made") return { status: "completed", error: null, media: result.media, cost };
-  const error_code = errorCodeOf(result);
-  // Clients say "nothing was charged" for what no engine accepted, so it is refunded even with --no-refunds.
-  const wasNotSubmitted =
-    error_code === "not_submitted" ||
-    error_code === "auth" ||
-    (result.kind === "refused" && result.isNotSubmitted === true);
-  const isRefunded = wasNotSubmitted || (hasRefunds && result.kind === "failed");
+  const { failure }: FailureFacts = "failure" in result ? result : {};
   const engine_code = result.kind === "refused" ? result.code : undefined;
-  return { status: "failed", error: result.error, error_code, engine_code, media: null, cost, isRefunded };
+  const why = { error: result.error, error_code: errorCodeOf(result), failure, engine_code };
+  return { status: "failed", ...why, media: null, cost, isRefunded: isRefunded(result, options) };
 }
 
 function errorCodeOf(

@@ -129,5 +129,6 @@ function deniedEnd({ name }: Engine, { reason }: Extract<RenderResult, { kind: "
     kind: "failed",
     error: `${name} refused this generation: ${reason}; nothing was submitted`,
     error_code: "auth",
+    isNotSubmitted: true,
   };
 }

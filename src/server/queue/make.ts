@@ -6,7 +6,15 @@ import { pipeline } from "node:stream/promises";
 import { systemCode, VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
 import type { FailureCode } from "../../protocol/schema.ts";
-import type { Charged, Discardable, Engine, RenderOptions, RenderOutcome, RenderTask } from "../engines/engine.ts";
+import type {
+  Charged,
+  Discardable,
+  Engine,
+  FailureFacts,
+  RenderOptions,
+  RenderOutcome,
+  RenderTask,
+} from "../engines/engine.ts";
 import { readDirectives } from "../engines/preview/directives.ts";
 import { takeSaved } from "../engines/upstream/reply-video.ts";
 import type { MediaStore } from "../media/media-store.ts";
@@ -31,13 +39,14 @@ export type MakeOptions = {
 };
 
 /**
- * The result of a generation. "failed" is a failure of the service: credits are returned unless the owner runs `serve --no-refunds`. "unclear": an
- * engine may be making the video, and charge for it, so credits are not returned, and no engine gets the generation again.
+ * The result of a generation. "failed" is a failure of the service. "unclear": an engine may be making the video, and charge for it, so no engine gets
+ * the generation again.
  */
 export type RenderResult =
   | ({ kind: "made"; media: Media } & Charged & Discardable)
   | Extract<RenderOutcome, { kind: "refused" }>
-  | ({ kind: "failed"; error: string; error_code?: Exclude<FailureCode, "unclear"> | undefined } & Charged)
+  | ({ kind: "failed"; error: string; error_code?: Exclude<FailureCode, "unclear"> | undefined } & FailureFacts &
+      Charged)
   | { kind: "unclear"; error: string; reason: string }
   | Extract<RenderOutcome, { kind: "not submitted" }>;
 
@@ -63,7 +72,7 @@ export async function loadTask(
   // The engine gets the images as files, and needs neither of the two flags.
   const { images: _, lastImage: __, references: ___, isReal: ____, hasDirectives: _____, ...renderRequest } = request;
   const { fail } = readDirectives(request);
-  if (fail !== undefined) return { kind: "refused", error: fail };
+  if (fail !== undefined) return { kind: "refused", error: fail, failure: "refused" };
   const { imageFolder, ...files } = pathsOf(id, options.videos);
   try {
     const sources = engine !== null ? { images: [] } : await retryForever(() => options.store.images(id), options);
@@ -72,7 +81,10 @@ export async function loadTask(
   } catch (error) {
     options.signal.throwIfAborted();
     // An image that cannot be used is the request's fault; a file that cannot be written is the service's.
-    return { kind: systemCode(error) === undefined ? "refused" : "failed", error: reasonOf(error) };
+    const isFault = systemCode(error) === undefined;
+    const isDiskError = "code" in Object(error);
+    const facts = { isNotSubmitted: true, failure: isDiskError ? undefined : ("image" as const) };
+    return { kind: isFault ? "refused" : "failed", error: reasonOf(error), ...facts };
   }
 }
 
@@ -139,7 +151,8 @@ export async function makeVideo(
     return { ...outcome, media };
   } catch (error) {
     signal.throwIfAborted();
-    return { kind: "failed", error: reasonOf(error), error_code: codeOf(error), cost };
+    const { failure, isNotSubmitted }: FailureFacts = Object(error);
+    return { kind: "failed", error: reasonOf(error), error_code: codeOf(error), failure, isNotSubmitted, cost };
   }
 }
 

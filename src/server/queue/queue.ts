@@ -341,7 +341,7 @@ async function failWaiting(state: QueueState): Promise<number> {
     if (!unservable) continue;
     const { needs, startedBefore, error, error_code } = unservable;
     const found = await claim(state, { ...needs, kind: "same", startedBefore }, { limit: maxLoading });
-    for (const claimed of found) begin(state, claimed, { kind: "failed", error, error_code });
+    for (const claimed of found) begin(state, claimed, { kind: "failed", error, error_code, isNotSubmitted: true });
     // Only a few are loaded at once; the next poll ends the others.
     if (found.length > 0) state.checkedAt = Number.NEGATIVE_INFINITY;
   }

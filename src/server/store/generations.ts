@@ -95,6 +95,14 @@ export type StoredCheckpoint = Checkpoint & {
 /** An engine as in the file of `serve --config`, without its key, so that a later process without this engine can ask for the job. */
 export type EngineOrigin = Readonly<Record<string, unknown>>;
 
+/**
+ * What has failed, as the code knows it that saw the failure; `http/failure-hint.ts` says what to do about it. "refused": the model refused the
+ * request. "image": an image cannot be used. "memory": the engine had too little. "node": ComfyUI lacks a node of the workflow. "workflow": ComfyUI
+ * fails on the workflow each time. "lost": the engine no longer has the job. "stopped": somebody stopped the job at the engine. "silent": the engine
+ * made no progress, or did not answer.
+ */
+export type FailureKind = "refused" | "image" | "memory" | "node" | "workflow" | "lost" | "stopped" | "silent";
+
 /** A stored generation: the fields of the interface, with the account and the request. */
 export type StoredGeneration = {
   id: string;
@@ -112,6 +120,8 @@ export type StoredGeneration = {
   cost: number | null;
   /** Why it failed, if the client can do something about that. */
   error_code?: FailureCode | undefined;
+  /** What has failed, if that is known. */
+  failure?: FailureKind | undefined;
   /** The code of the engine's server for the failure, if there is one. */
   engine_code?: string | undefined;
   /** When its account has removed it (ISO 8601). The video is gone, and the record stays, with what was paid. */
@@ -121,7 +131,10 @@ export type StoredGeneration = {
 };
 
 /** The stored result of a generation. */
-export type StoredResult = Pick<StoredGeneration, "error" | "error_code" | "engine_code" | "media" | "cost">;
+export type StoredResult = Pick<
+  StoredGeneration,
+  "error" | "error_code" | "failure" | "engine_code" | "media" | "cost"
+>;
 
 /**
  * A stored video. `file` and `thumbnail`, a PNG of the middle frame or `null`, are names in the media store. `etag` is strong: a hash of the bytes.
@@ -160,7 +173,7 @@ export type StartOutcome =
 /** The fields that change when a generation ends, and whether its credits are returned. */
 export type GenerationEnd = Pick<
   StoredGeneration,
-  "status" | "completed_at" | "error" | "error_code" | "engine_code" | "media" | "cost"
+  "status" | "completed_at" | "error" | "error_code" | "failure" | "engine_code" | "media" | "cost"
 > & {
   isRefunded?: boolean;
 };

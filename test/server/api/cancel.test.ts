@@ -94,13 +94,6 @@ test("several cancel requests for one generation get the same reply, and the cre
   expect((await service.store.deliveries({ limit: 9 })).length).toBe(1);
 });
 
-test("a cancelled generation stays charged with --no-refunds", async () => {
-  const service = await createTestService({ hasRefunds: false });
-  const id = await service.startId();
-  expect(await (await service.cancel(id)).json()).toMatchObject({ status: "failed", credits_returned: 0 });
-  expect(await creditsOf(service)).toBe(990);
-});
-
 test.each([
   { prompt: "a fox", says: "not cancelled: it has completed", status: "completed" },
   { prompt: "a fox [fail:too red]", says: "not cancelled: it has failed: too red", status: "failed" },

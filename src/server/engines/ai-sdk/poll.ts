@@ -2,7 +2,7 @@ import * as z from "zod";
 import { unlessAborted } from "../../../abort.ts";
 import { isRecord } from "../../../protocol/json.ts";
 import { isCompleted, missingMs } from "../upstream/follow.ts";
-import { beginningOf, clean, describeReply, optional, type UpstreamJob } from "../upstream/reply.ts";
+import { beginningOf, clean, describeReply, findFailure, optional, type UpstreamJob } from "../upstream/reply.ts";
 import { notAcceptedStatuses } from "../upstream/submit.ts";
 import { describe, type Upstream } from "../upstream/upstream.ts";
 import { type CallResult, createCall, describeError, isSuccess } from "./call.ts";
@@ -71,7 +71,7 @@ export function createPoll({
     if (!isProblem) return answer.url === undefined ? { ...answer, noFileReason: beginningOfResult(result) } : answer;
     const reason = (result && !isSuccess(result) && describeResult(result)) || answer.problem;
     if (problemSince !== undefined && io.now() - problemSince >= missingMs)
-      return jobWith({ status: "failed", error: reason });
+      return jobWith({ status: "failed", error: reason, failure: failureOf(result, reason) });
     const isMissing = result !== undefined && "status" in result && result.status === 404;
     const isUnreadable = result !== undefined && isSuccess(result) && !answer.isReadable;
     const retryAfterMs = result && "status" in result ? result.retryAfterMs : undefined;
@@ -125,7 +125,12 @@ function findBlockedJob(result: CallResult | undefined, name: string): UpstreamJ
   const reasons = googleResult.raiMediaFilteredReasons ?? [];
   if (reasons.length === 0 && !googleResult.raiMediaFilteredCount) return undefined;
   const words = clean(reasons.join("; ")) || "no reason was given";
-  return jobWith({ status: "failed", error: `the filter of ${name} has blocked this video: ${words}` });
+  const error = `the filter of ${name} has blocked this video: ${words}`;
+  return jobWith({ status: "failed", error, failure: "refused" });
+}
+
+function failureOf(result: CallResult | undefined, reason: string): UpstreamJob["failure"] {
+  return findFailure({ json: result && !isSuccess(result) && "json" in result ? result.json : { error: reason } });
 }
 
 const statusFields = ["status", "state", "task_status"];

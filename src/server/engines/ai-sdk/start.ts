@@ -3,11 +3,12 @@ import * as z from "zod";
 import { unlessAborted } from "../../../abort.ts";
 import { traceHeaders } from "../../observe/trace.ts";
 import { type Images, listImages, type RenderRequest, replaceImages } from "../../store/generations.ts";
-import type { ImageFile, RenderTask } from "../engine.ts";
+import { type FailureFacts, failed, type ImageFile, type RenderTask } from "../engine.ts";
 import { sizeOf } from "../frame-size.ts";
 import {
   classifyReply,
   type NoCredits,
+  prepare,
   type SubmitOptions,
   type SubmitOutcome,
   submitOnce,
@@ -21,7 +22,7 @@ import type { JsonObject, VideoCall, VideoFile } from "./video-model.ts";
 type StartOutcome =
   | { kind: "submitted"; submitted: { job: string } }
   | Exclude<SubmitOutcome, { kind: "submitted" | "refused" }>
-  | { kind: "refused"; error: string; code?: string | undefined; isSent: boolean };
+  | ({ kind: "refused"; error: string; code?: string | undefined; isSent: boolean } & FailureFacts);
 
 const startedSchema = z.object({
   operation: z.json(),
@@ -31,7 +32,7 @@ const startedSchema = z.object({
 /** Starts a task through a package, at most once. Rejects when nothing was sent because the package itself refuses the task, such as without its key. */
 export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions): Promise<StartOutcome> {
   const { name, openModel, fetch, onNote } = sdk;
-  const images = await readFiles(task);
+  const images = await prepare(() => readFiles(task));
   const outcome = await submitOnce<StartOutcome | NoCredits>(
     async (signals) => {
       const call = createCall({ fetch }, signals);
@@ -55,7 +56,8 @@ export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions):
     sdk,
     options,
   );
-  if (outcome.kind === "refused" && !outcome.isSent) throw new Error(`${outcome.error}; nothing was submitted`);
+  if (outcome.kind === "refused" && !outcome.isSent)
+    throw failed(new Error(`${outcome.error}; nothing was submitted`), { isNotSubmitted: true });
   return outcome;
 }
 
@@ -68,12 +70,7 @@ function classify(
   if (!("status" in result)) throw result.error ?? error;
   const classified = classifyReply(result, prompt);
   return classified.kind === "refused"
-    ? {
-        kind: classified.kind,
-        error: `${name} refused the request: ${classified.reason}`,
-        code: classified.code,
-        isSent: true,
-      }
+    ? { ...classified, error: `${name} refused the request: ${classified.reason}`, isSent: true }
     : classified;
 }
 

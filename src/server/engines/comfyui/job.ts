@@ -1,12 +1,25 @@
 import * as z from "zod";
-import { clean, describeReply, optional, type ServerReply, type UpstreamJob } from "../upstream/reply.ts";
+import {
+  clean,
+  describeReply,
+  isOutOfMemory,
+  optional,
+  type ServerReply,
+  type UpstreamJob,
+} from "../upstream/reply.ts";
 import type { PollFailure } from "../upstream/upstream.ts";
 
 const jobSchema = z.object({
   id: z.string(),
   status: z.string(),
   outputs: optional(z.record(z.string(), z.unknown())),
-  execution_error: optional(z.object({ node_type: optional(z.string()), exception_message: optional(z.string()) })),
+  execution_error: optional(
+    z.object({
+      node_type: optional(z.string()),
+      exception_type: optional(z.string()),
+      exception_message: optional(z.string()),
+    }),
+  ),
 });
 
 /** The result of a job: its video, and notes for the owner about how it was chosen. */
@@ -26,7 +39,13 @@ export function readJob(
   if (!job) return { reason: describeReply(reply), isMissing };
   const { id, status, execution_error: error } = job;
   const words = [error?.node_type, error?.exception_message].filter((part) => part !== undefined).join(": ");
-  const common = { id, status, progress: undefined, url: undefined, error: clean(words) || undefined };
+  const hasNoMemory =
+    /(^|\.)(OutOfMemoryError|MemoryError)$/.test(error?.exception_type ?? "") ||
+    isOutOfMemory(error?.exception_message ?? "");
+  const common = {
+    ...{ id, status, progress: undefined, url: undefined, error: clean(words) || undefined },
+    failure: hasNoMemory ? ("memory" as const) : undefined,
+  };
   if (status !== "completed") return common;
   const files = filesIn(job.outputs ?? {});
   const result = chooseVideo(files, titledNodes);

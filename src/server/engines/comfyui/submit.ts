@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
 import * as z from "zod";
-import type { RenderTask } from "../engine.ts";
+import type { FailureFacts, RenderTask } from "../engine.ts";
 import { clean, type ServerReply } from "../upstream/reply.ts";
 import {
   classifyReply,
   type NoCredits,
+  prepare,
   type SubmitOptions,
   type SubmitOutcome,
   type SubmitSignals,
@@ -17,7 +18,7 @@ import { fillWorkflow, imagePlaceholder, type Workflow } from "./workflow.ts";
 
 type WorkflowOutcome =
   | { kind: "submitted"; submitted: { job: string } }
-  | { kind: "refused"; error: string; isNotSubmitted?: boolean }
+  | ({ kind: "refused"; error: string } & FailureFacts)
   | Extract<SubmitOutcome, { kind: "not submitted" | "unclear" }>;
 
 /** The time limit for each step before the submit. */
@@ -33,7 +34,7 @@ export async function submitWorkflow(
   options: Omit<SubmitOptions, "job">,
 ): Promise<WorkflowOutcome> {
   const { name, io } = server;
-  const values = valuesOf(workflow, task);
+  const values = await prepare(() => valuesOf(workflow, task));
   const limit = io.limit(stepMs, options.signal, new Error(`no response within ${stepMs / 1_000} s`));
   try {
     // Only a server that keeps the job's id can be asked for the job after an unclear submit.
@@ -44,7 +45,12 @@ export async function submitWorkflow(
       const file = findUploadedName(reply);
       const classified = classifyReply(reply);
       if (file === undefined && classified.kind === "refused")
-        return { kind: "refused", error: `${name} refused an image: ${classified.reason}`, isNotSubmitted: true };
+        return {
+          kind: "refused",
+          error: `${name} refused an image: ${classified.reason}`,
+          failure: "image",
+          isNotSubmitted: true,
+        };
       // An upload is free, so it can be repeated, whatever its reply means.
       if (file === undefined) return { ...classified, kind: "not submitted" };
       values.set(imagePlaceholder(index), file);
@@ -71,6 +77,7 @@ export async function submitWorkflow(
       return {
         kind: "refused",
         error: `${name} refused the workflow: ComfyUI fails on it each time (HTTP 500)`,
+        failure: "workflow",
         isNotSubmitted: true,
       };
   }
@@ -106,7 +113,11 @@ async function classify(
   if (job === undefined && classified.kind !== "refused") return classified;
   // ComfyUI runs the nodes that have no faults, and they would not make the requested video.
   if (job !== undefined) await server.stop(job, signal).catch(() => {});
-  return { kind: "refused", error: `${server.name} refused the workflow: ${faults ?? classified.reason}` };
+  return {
+    kind: "refused",
+    error: `${server.name} refused the workflow: ${faults ?? classified.reason}`,
+    failure: missingNodeSchema.safeParse(reply.json).success ? "node" : undefined,
+  };
 }
 
 const faultsSchema = z.object({

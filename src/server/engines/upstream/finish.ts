@@ -20,9 +20,9 @@ export async function finish(
     return { kind: "made", hasThumbnail: false };
   }
   const { job } = submitted;
-  const { failure, cost, ...endedJob } = await follow(job, upstream, options);
-  if (failure !== undefined && endedJob.status === "unclear") return { kind: "unclear", reason: failure };
-  if (failure !== undefined) return { kind: "refused", error: failure, code: endedJob.code, cost };
+  const { failedWith, failure, cost, ...endedJob } = await follow(job, upstream, options);
+  if (failedWith !== undefined && endedJob.status === "unclear") return { kind: "unclear", reason: failedWith };
+  if (failedWith !== undefined) return { kind: "refused", error: failedWith, failure, code: endedJob.code, cost };
   if (cost !== undefined) options.reportCharge?.(cost);
   await save({ ...endedJob, job }, file, { upstream, ...options });
   const { discard } = upstream;

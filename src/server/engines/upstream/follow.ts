@@ -1,5 +1,5 @@
 import { unlessAborted } from "../../../abort.ts";
-import type { Engine, RenderOptions } from "../engine.ts";
+import { type Engine, failed, type RenderOptions } from "../engine.ts";
 import { createPatience, type JobObservation, minuteMs } from "./patience.ts";
 import { clean, type UpstreamJob } from "./reply.ts";
 import { backOffMs, describe, minutes, type PollFailure, type Upstream } from "./upstream.ts";
@@ -31,8 +31,8 @@ const statuses = {
   waiting: ["queued", "pending"],
 };
 
-/** A completed job, or a failed job with the server's message. */
-export type EndedJob = UpstreamJob & { failure?: string };
+/** A completed job, or a failed job with `failedWith`, the server's message. */
+export type EndedJob = UpstreamJob & { failedWith?: string };
 
 export type FollowJobOptions = Pick<RenderOptions, "progress" | "signal" | "releaseSlot"> & {
   /** Stops the job at the server, where the server can. */
@@ -58,14 +58,19 @@ export async function follow(
       const { isGivenUp, freesSlot, limitMs } = decide(observationOf(polled));
       if (freesSlot) releaseSlot?.();
       if (isGivenUp && polled.isMissing)
-        throw new Error(
-          `${name} no longer knows this video's job (${polled.reason}); ${upstream.lostReason ?? "it may have been restarted"}`,
+        throw failed(
+          new Error(
+            `${name} no longer knows this video's job (${polled.reason}); ${upstream.lostReason ?? "it may have been restarted"}`,
+          ),
+          { failure: "lost" },
         );
       if (isGivenUp) {
         await stop(id, upstream, { cancel, signal });
-        if (polled.fault !== undefined) throw new Error(`${name}: ${polled.fault} (${polled.reason})`);
+        if (polled.fault !== undefined)
+          throw failed(new Error(`${name}: ${polled.fault} (${polled.reason})`), { failure: "lost" });
         const what = polled.isUnreadable ? "has not given a reply that can be read" : "has not responded";
-        throw new Error(`${name}, which was generating this video, ${what} for ${minutes(limitMs)}: ${polled.reason}`);
+        const error = `${name}, which was generating this video, ${what} for ${minutes(limitMs)}: ${polled.reason}`;
+        throw failed(new Error(error), { failure: "silent" });
       }
       if (!polled.isMissing && ++failures === notifyAfter) upstream.report(describePollFailure(polled, name));
       const backOff = backOffMs(failures, polled.retryAfterMs);
@@ -83,14 +88,15 @@ export async function follow(
     bestPercent = Math.max(bestPercent, percent ?? -1);
     const { isGivenUp, limitMs, quietMs } = decide(observationOf(polled), hasProgress);
     if (isCompleted(polled)) return polled;
-    const failure = error ?? `the model run did not succeed (${status})`;
-    if (statuses.failed.includes(status)) return { ...polled, failure };
+    const failedWith = error ?? `the model run did not succeed (${status})`;
+    if (statuses.failed.includes(status)) return { ...polled, failedWith };
     // A cancelled job is not the request's fault. Rejecting refunds the credits, also when the process that cancelled the job has ended.
-    if (isCancelled(polled)) throw new Error(failure);
+    if (isCancelled(polled)) throw failed(new Error(failedWith), { failure: "stopped" });
     if (percent !== undefined) progress(percent);
     if (isGivenUp) {
       await stop(id, upstream, { cancel, signal });
-      throw new Error(`${name} made no progress with this video for ${minutes(limitMs)} (${clean(status)})`);
+      const error = `${name} made no progress with this video for ${minutes(limitMs)} (${clean(status)})`;
+      throw failed(new Error(error), { failure: "silent" });
     }
     await io.sleep(quietMs > quietJobMs ? quietPollMs : pollMs, signal);
   }

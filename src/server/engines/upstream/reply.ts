@@ -3,6 +3,7 @@ import type { HttpResponse } from "../../../io.ts";
 import { isRecord, parseJson } from "../../../protocol/json.ts";
 import { failureReason } from "../../../protocol/schema.ts";
 import { retryAfterMs } from "../../../protocol/status.ts";
+import type { FailureKind } from "../../store/generations.ts";
 
 /** A job as a server of `/v1/videos` reports it. Unknown statuses count as running. */
 export type UpstreamJob = {
@@ -15,6 +16,8 @@ export type UpstreamJob = {
   /** Whether the server says that the video is not an .mp4. */
   isNotMp4?: boolean | undefined;
   error: string | undefined;
+  /** What has failed, if the reply shows that. */
+  failure?: FailureKind | undefined;
   /** The server's code for the error. */
   code?: string | undefined;
   /** What the provider has charged, in USD. */
@@ -91,7 +94,8 @@ const jobSchema = z.object({
 const endCodeSchema = z.object({ code: z.enum(["cancelled", "unclear"]) });
 
 /** Finds a job in a reply of any status, because some servers answer the status of a failed job with HTTP 4xx or 5xx. */
-export function findJob({ json }: ServerReply): UpstreamJob | undefined {
+export function findJob(reply: ServerReply): UpstreamJob | undefined {
+  const { json } = reply;
   const parsed = jobSchema.safeParse(json);
   if (!parsed.success || (parsed.data.id === undefined && parsed.data.object !== "video")) return undefined;
   const { id, status, progress, url, error, completed_at: completedAt, expires_at: expiresAt, usage } = parsed.data;
@@ -105,8 +109,25 @@ export function findJob({ json }: ServerReply): UpstreamJob | undefined {
     completedAt,
     expiresAt,
     cost: usage?.cost,
+    failure: findFailure(reply),
     code: findCode(error),
   };
+}
+
+/** How PyTorch begins its message when the GPU, or the machine, has too little memory. */
+const outOfMemoryWords =
+  /^((torch\.)?(cuda\.)?OutOfMemoryError\b|(CUDA|HIP|MPS)( error:| backend)? out of memory\b|\[enforce fail at \S+ [^:]*DefaultCPUAllocator: can't allocate memory)/i;
+
+/** Whether an error that begins with these words says that the engine has too little memory. A refusal may quote such words, but not begin with them. */
+export function isOutOfMemory(words: string): boolean {
+  return outOfMemoryWords.test(words);
+}
+
+/** Returns what a reply about a failed job, or a refused create, says has failed. */
+export function findFailure({ json }: Pick<ServerReply, "json">): FailureKind | undefined {
+  const error = isRecord(json) && isRecord(json.error) ? json.error : json;
+  if (isOutOfMemory(findMessage(isRecord(json) ? (json.error ?? json) : json) ?? "")) return "memory";
+  return isAboutRequest({ json: error }) ? "refused" : undefined;
 }
 
 const codeSchema = z.object({ code: z.union([z.string(), z.int()]).transform(String) });
@@ -186,7 +207,7 @@ const accountWords =
   /\b(account|organi[sz]ation|team|user|key)\b[^.]{0,40}\b(suspended|disabled|banned|blocked|locked)\b/i;
 
 /** Whether a refusal is about the content of one request, and not about the account or its key. */
-export function isAboutRequest({ json }: ServerReply): boolean {
+export function isAboutRequest({ json }: Pick<ServerReply, "json">): boolean {
   const error = isRecord(json) && isRecord(json.error) ? json.error : json;
   if (!isRecord(error)) return false;
   const parts = [error, error.metadata].filter(isRecord);

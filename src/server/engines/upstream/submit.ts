@@ -3,9 +3,17 @@ import { RequestError } from "../../../io.ts";
 import { lacksCredits } from "../../../protocol/credits.ts";
 import { isRefusal } from "../../../protocol/status.ts";
 import type { Checkpoint } from "../../store/generations.ts";
-import type { RenderOptions, RenderOutcome } from "../engine.ts";
+import { type FailureFacts, failed, type RenderOptions, type RenderOutcome } from "../engine.ts";
 import { missingMs, missingWaitMs, pollOnce } from "./follow.ts";
-import { beginningOf, describeReply, errorCodeOf, isAboutRequest, refusesKey, type ServerReply } from "./reply.ts";
+import {
+  beginningOf,
+  describeReply,
+  errorCodeOf,
+  findFailure,
+  isAboutRequest,
+  refusesKey,
+  type ServerReply,
+} from "./reply.ts";
 import { backOffMs, createAbsence, describe, minutes, type Upstream } from "./upstream.ts";
 
 /** The result of a create: a job's id, or the address of a finished video, or the path of its file on this machine. */
@@ -47,9 +55,8 @@ export async function submitOnce<Result extends SubmitVerdict>(
   const outcome: Result | Unanswered = await sendWithGrace(send, upstream, options).catch(toUnanswered);
   if (outcome.kind === "no credits") {
     await checkpoint(null);
-    // This error refunds the credits of the local account.
     const message = `${upstream.name} has no credits left for this video: ${outcome.reason}; nothing was submitted`;
-    throw new VidgenError("credits", message);
+    throw failed(new VidgenError("credits", message), { isNotSubmitted: true });
   }
   // The checkpoint already records that the create is unclear.
   if (outcome.kind === "unclear") signal.throwIfAborted();
@@ -58,6 +65,15 @@ export async function submitOnce<Result extends SubmitVerdict>(
   if (outcome.kind === "not submitted" || outcome.kind === "refused") await checkpoint(null);
   if (outcome.kind === "submitted") await checkpoint(checkpointOf(outcome.submitted));
   return (outcome.kind === "refused" ? { ...outcome, isNotSubmitted: true } : outcome) as Exclude<Result, NoCredits>;
+}
+
+/** Prepares a create. If that fails, nothing was submitted. */
+export async function prepare<Prepared>(work: () => Prepared | Promise<Prepared>): Promise<Prepared> {
+  try {
+    return await work();
+  } catch (error) {
+    throw failed(error instanceof Error ? error : new Error(String(error)), { isNotSubmitted: true });
+  }
 }
 
 function checkpointOf(submitted: Submitted): Checkpoint {
@@ -180,7 +196,7 @@ export function classifyReply(
   | NotSubmitted
   | NoCredits
   | { kind: "unclear"; reason: string }
-  | { kind: "refused"; reason: string; code?: string | undefined } {
+  | ({ kind: "refused"; reason: string; code?: string | undefined } & FailureFacts) {
   const { status, retryAfterMs } = reply;
   const reason = describeReply(reply);
   if (status >= 200 && status < 300)
@@ -188,7 +204,8 @@ export function classifyReply(
   if (status >= 400 && status < 500 && lacksCredits({ ...reply, retryAfter: retryAfterMs, prompt }))
     return { kind: "no credits", reason };
   if (isProxyRefusal(reply)) return refusedByProxy(reply, reason);
-  const refusal = { kind: "refused" as const, reason, code: errorCodeOf(reply) };
+  const failure = findFailure(reply) ?? "refused";
+  const refusal = { kind: "refused" as const, reason, failure, code: errorCodeOf(reply) };
   if (status === 403 && isAboutRequest(reply)) return refusal;
   if (isNotAccepted(reply) || refusesKey(reply))
     return { kind: "not submitted", reason, cause: refusesKey(reply) ? "auth" : undefined, retryAfterMs };

@@ -1,12 +1,13 @@
 import { traceHeaders } from "../../observe/trace.ts";
 import { listImages } from "../../store/generations.ts";
-import { optionalExtras, type RenderTask } from "../engine.ts";
+import { type FailureFacts, optionalExtras, type RenderTask } from "../engine.ts";
 import { frameSize, needsFamily } from "../frame-size.ts";
 import { findCreatedId, findFinishedVideo, findJob, readComplaints, type ServerReply } from "../upstream/reply.ts";
 import { peek, saveReply } from "../upstream/reply-video.ts";
 import {
   classifyReply,
   type NoCredits,
+  prepare,
   type SubmitOptions,
   type SubmitOutcome,
   submitOnce,
@@ -36,7 +37,7 @@ export async function submitVideo(task: RenderTask, server: Server, options: Sub
 /** `fields` are those without which a refused create may be sent again. */
 type CreateOutcome =
   | Exclude<SubmitOutcome, { kind: "refused" }>
-  | { kind: "refused"; error: string; reason: string; code: string | undefined; fields: string[] };
+  | ({ kind: "refused"; error: string; reason: string; code?: string | undefined; fields: string[] } & FailureFacts);
 
 async function tryOnce(
   task: RenderTask,
@@ -53,9 +54,11 @@ async function tryOnce(
   const ignoredFields = droppedFields.length === 0 ? ignoredFieldsOf(kind, task) : [];
   if (ignoredFields.length > 0) server.noteOnce(`${server.url}: ${kind.title} ignores ${ignoredFields.join(", ")}.`);
   const servedModel = await findServedModel(task, kind, server, options.signal);
-  const body = kind.createBody(task, server.upstreamModel, { droppedFields, servedModel });
-  const { headers, ...encoded } = await encodeBody(body);
-  const encodedBody = { ...encoded, headers: { ...headers, ...traceHeaders(task.request) } };
+  const { body, encoded } = await prepare(async () => {
+    const body = kind.createBody(task, server.upstreamModel, { droppedFields, servedModel });
+    return { body, encoded: await encodeBody(body) };
+  });
+  const encodedBody = { ...encoded, headers: { ...encoded.headers, ...traceHeaders(task.request) } };
   const replaceableFields = body.imageField && body.hasOtherImageField ? [body.imageField.name] : [];
   return submitOnce(
     async (signals) => {
@@ -108,14 +111,12 @@ function classify(
   if (job !== undefined) return { kind: "submitted", submitted: { job } };
   const classified = classifyReply(reply, String(body.fields.prompt ?? ""));
   if (classified.kind !== "refused") return classified;
-  const { kind, reason, code } = classified;
   const tooOldReason = findTooOldReason(reply, body);
+  const { reason } = classified;
   const why = tooOldReason === undefined ? reason : `${tooOldReason} (${reason})`;
   return {
-    kind,
+    ...classified,
     error: `${url} refused the request: ${why}`,
-    reason,
-    code,
     fields: findUnknownFields(reply, sentFields),
   };
 }

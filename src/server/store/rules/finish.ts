@@ -28,12 +28,12 @@ function* endIf(
   context: Context,
 ): Rule<boolean> {
   const account = yield* lockOwner(id);
-  const { status, completed_at, error, error_code, engine_code, media, cost, isRefunded } = end;
+  const { status, completed_at, error, error_code, failure, engine_code, media, cost, isRefunded } = end;
   // Once a generation has ended, `state` equals `status`. Until then, `status` is processing, and `state` is queued or running.
   const [ended] = yield* sql(
     `UPDATE generations SET status = ?, state = ?, completed_at = ?, result = ?
      WHERE id = ? AND status = 'processing' AND ${condition} RETURNING number`,
-    ...[status, status, completed_at, toJson({ error, error_code, engine_code, media, cost }), id, value],
+    ...[status, status, completed_at, toJson({ error, error_code, failure, engine_code, media, cost }), id, value],
   );
   if (!ended) return false;
   const number = Number(ended.number);
