@@ -10,3 +10,20 @@ export function parseJson(text: string): unknown {
     return undefined;
   }
 }
+
+/**
+ * Like `parseJson`, for replies: where a text is not JSON, the words NaN, Infinity and -Infinity outside of strings are null. Python writes them for
+ * numbers that JSON does not have.
+ */
+export function parseReplyJson(text: string): unknown {
+  const json = parseJson(text);
+  return json === undefined && /NaN|Infinity/.test(text) ? parseJson(withoutNumberWords(text)) : json;
+}
+
+function withoutNumberWords(text: string): string {
+  let isInString = false;
+  return text.replace(/\\.|"|-?\b(?:NaN|Infinity)\b/gs, (token) => {
+    if (token === '"') isInString = !isInString;
+    return isInString || token.startsWith("\\") || token === '"' ? token : "null";
+  });
+}

@@ -102,13 +102,18 @@ export function normalizeGeneration(generation: WireGeneration, baseUrl: string)
   return { ...generation, video_url, status: state ?? generation.status };
 }
 
+/** The state of a failed generation in a reply that begins with other text, which may be somebody else's: it counts after three equal polls. */
+export const doubtfulFailure = "failed, in a reply after other text";
+
 /**
  * Other services' words for the end of a generation, in lower case. They are not in the interface, and may come too early, so a word counts
  * only after three polls have returned it.
  */
 const foreignStates: ReadonlyMap<string, "completed" | "failed"> = new Map([
   ...["done", "complete", "finished", "ready", "succeed"].map((word) => [word, "completed"] as const),
-  ...["fail", "failure", "error", "expired", "cancelled", "canceled", "nsfw"].map((word) => [word, "failed"] as const),
+  ...["fail", "failure", "error", "expired", "cancelled", "canceled", "nsfw", doubtfulFailure].map(
+    (word) => [word, "failed"] as const,
+  ),
 ]);
 
 /** The meaning of another service's word for a state; `undefined` if the generation may be running. */

@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import type { Generated } from "./oracle.ts";
 import type { Random } from "./random.ts";
+import { phpNotice } from "./start-faults.ts";
 import { chunk, head, reply, send } from "./wire.ts";
 
 export type PollScene = { socket: Socket; generated: Generated; videoUrl: string; random: Random };
@@ -17,6 +18,10 @@ export const stillRunning: PollFault = ({ socket, generated }) =>
 
 export const finePoll: PollFault = ({ socket, generated, videoUrl }) =>
   reply(socket, 200, statusBody(generated, "completed", videoUrl));
+
+/** A fine reply that begins with other text, and has a number that JSON does not have. */
+export const wordyPoll: PollFault = ({ socket, generated, videoUrl }) =>
+  reply(socket, 200, phpNotice + statusBody(generated, "completed", videoUrl).replace("{", '{"psnr":[Infinity,NaN],'));
 
 function answers(status: number, body: string, headers: Record<string, string> = {}): PollFault {
   return ({ socket }) => reply(socket, status, body, headers);

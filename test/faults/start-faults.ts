@@ -93,8 +93,20 @@ export const rarelyLostStarts: Record<string, StartFault> = {
   },
 };
 
+/** What PHP writes before a reply that is otherwise fine. */
+export const phpNotice =
+  '<br />\n<b>Warning</b>:  Undefined array key "seed" in <b>/srv/api.php</b> on line <b>{12}</b><br />\n';
+
 /** The generation is charged, and its id arrives in spite of it all. */
 export const oddStarts: Record<string, StartFault> = {
+  "a notice of PHP before the JSON": {
+    executes: true,
+    act: ({ socket, generated }) => reply(socket, 200, phpNotice + startBody(generated)),
+  },
+  "JSON as the text of a JSON string": {
+    executes: true,
+    act: ({ socket, generated }) => reply(socket, 200, JSON.stringify(startBody(generated))),
+  },
   "200 cut after the id": {
     executes: true,
     act: (scene) => cutAt(scene, false, (end, length) => scene.random.between(end, length)),

@@ -2,11 +2,19 @@ import { doctorHint, VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
 import { lacksCredits } from "../../protocol/credits.ts";
 import { isRecord } from "../../protocol/json.ts";
-import { errorText, normalizeGeneration, readGeneration, saysNo, type WireGeneration } from "../../protocol/schema.ts";
+import {
+  doubtfulFailure,
+  errorText,
+  normalizeGeneration,
+  readGeneration,
+  saysNo,
+  type WireGeneration,
+} from "../../protocol/schema.ts";
 import type { Api } from "../http/api.ts";
 import { askOnce, asNoAnswer, type NoAnswer, retryUntilAnswered } from "../http/ask.ts";
 import { errorCode, isFromGateway, type Reply, refusal } from "../http/reply.ts";
 import type { RetryIo } from "../http/retry.ts";
+import { unwrapPoll } from "../http/salvage.ts";
 
 /** The result of one poll; `refused` is an error that the service answered. */
 export type PollResult =
@@ -79,6 +87,11 @@ function readPoll(reply: Reply, { id, baseUrl }: { id: string; baseUrl: string }
   if (status === 404 || isFromGateway(reply)) return asNoAnswer(reply, clock);
   const generation = status < 300 && reply.cut === undefined ? readGeneration(reply.json, id) : undefined;
   if (generation) return { kind: "generation", generation: normalizeGeneration(generation, baseUrl) };
+  const unwrapped = status < 300 ? readGeneration(unwrapPoll(reply, id)?.json, id) : undefined;
+  if (unwrapped) {
+    const { status, ...fields } = normalizeGeneration(unwrapped, baseUrl);
+    return { kind: "generation", generation: { ...fields, status: status === "failed" ? doubtfulFailure : status } };
+  }
   const isReasonedNo = saysNo(reply.json) && errorText(reply.json) !== undefined;
   // A poll is free, and a paid generation continues without credits, so an answer about credits counts as an outage.
   if ((status >= 300 || isReasonedNo) && lacksCredits(reply)) return asNoAnswer(reply, clock);

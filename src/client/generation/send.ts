@@ -7,7 +7,7 @@ import { isNotNow, isRefusal, isTransient, retryAfterMs } from "../../protocol/s
 import type { Label } from "../http/api.ts";
 import { describeFailure, describeReply, describeValues, type Reply, refusal } from "../http/reply.ts";
 import { backoffMs, isFinalConnectFailure } from "../http/retry.ts";
-import { readStartReply } from "../http/salvage.ts";
+import { readStartReply, unwrapStart } from "../http/salvage.ts";
 import { type JournalLine, keyOf } from "../ledger/history.ts";
 import { withdraw } from "../ledger/withdraw.ts";
 import { failedError } from "./follow.ts";
@@ -363,7 +363,7 @@ async function post(
       onUpload,
       label: options.label,
     };
-    const reply = await api.start(request, key, startOptions);
+    const reply = unwrapStart(await api.start(request, key, startOptions), request);
     return classify({ ...reply, prompt: request.prompt }, attempt, io.date());
   } catch (error) {
     if (isStale) return stopped(error instanceof RequestError ? error.cause : error);

@@ -1,7 +1,7 @@
 import { systemCode, VidgenError } from "../../errors.ts";
 import type { HttpResponse } from "../../io.ts";
 import { lacksCredits } from "../../protocol/credits.ts";
-import { isRecord, parseJson } from "../../protocol/json.ts";
+import { isRecord, parseReplyJson } from "../../protocol/json.ts";
 import { errorText } from "../../protocol/schema.ts";
 import { maxReplyBytes } from "./raw-reply.ts";
 
@@ -36,10 +36,17 @@ const reportedHeaders = [
 
 export async function readReply(response: HttpResponse): Promise<Reply> {
   const { status, headers } = response;
-  const { text, cut } = await readBodyText(response);
+  const { text: body, cut } = await readBodyText(response);
   const reported = reportedHeaders.map((name) => [name, headers.get(name)]).filter(([, value]) => value !== null);
   const retryAfter = headers.get("Retry-After");
-  return { status, retryAfter, headers: Object.fromEntries(reported), text, json: parseJson(text), cut };
+  return { status, retryAfter, headers: Object.fromEntries(reported), ...parseBody(body), cut };
+}
+
+/** The JSON of a body. Where that is a text which holds an object of JSON, that object is the reply. */
+function parseBody(text: string): Pick<Reply, "text" | "json"> {
+  const json = parseReplyJson(text);
+  const inner = typeof json === "string" ? parseReplyJson(json) : undefined;
+  return typeof json === "string" && isRecord(inner) ? { text: json, json: inner } : { text, json };
 }
 
 /** Reads up to 1 MiB of a body. If it is cut off or longer, `cut` is the error, and `text` has the received part. */

@@ -1,6 +1,7 @@
 import { isUsableId } from "../../protocol/id.ts";
-import { isRecord, parseJson } from "../../protocol/json.ts";
-import { type AcceptedStart, asGeneration } from "../../protocol/schema.ts";
+import { isRecord, parseJson, parseReplyJson } from "../../protocol/json.ts";
+import { type AcceptedStart, asGeneration, readGeneration, type StartRequest } from "../../protocol/schema.ts";
+import type { Reply } from "./reply.ts";
 
 /** The readable part of a start reply, which may be cut off. `saysNo` is set for `"success": false`. */
 export type StartReply = { started: AcceptedStart | undefined; saysNo: boolean };
@@ -13,7 +14,7 @@ export function readStartReply(text: string): StartReply {
   const { id, success, remaining_credits, credits_charged } = scanStartReply(text);
   const saysNo = success === "false";
   if (id === undefined || !isUsableId(id)) return { started: undefined, saysNo };
-  const json = parseJson(text);
+  const json = parseReplyJson(text);
   const data = isRecord(json) && isRecord(json.data) ? json.data : {};
   const status = typeof data.status === "string" ? data.status : "processing";
   // If the other fields cannot be read, only the id and the status are used.
@@ -81,4 +82,69 @@ function isNumber(token: string): boolean {
 /** The value of a JSON string; "" if it is not valid JSON. Other words are unchanged. */
 function readWord(token: string): string {
   return token.startsWith('"') ? String(parseJson(token) ?? "") : token;
+}
+
+/**
+ * The reply to a start, also where its JSON follows other text, such as a notice of PHP. An id that occurs in the request is not used, because the text
+ * may be an echo of it.
+ */
+export function unwrapStart(reply: Reply, request: StartRequest): Reply {
+  if (readStartReply(reply.text).started) return reply;
+  const body = JSON.stringify(request);
+  const isEcho = (id: string) => body.includes(id) || textsIn(request).some((text) => text.includes(id));
+  const unwrapped = unwrap(reply, (text) => readStartReply(text).started !== undefined);
+  const id = unwrapped && readStartReply(unwrapped.text).started?.generation.id;
+  return unwrapped === undefined || id === undefined || isEcho(id) ? reply : unwrapped;
+}
+
+/** The reply to a poll, if it follows other text and names the asked id and a status. */
+export function unwrapPoll(reply: Reply, askedId: string): Reply | undefined {
+  const isAbout = (json: unknown) =>
+    isRecord(json) && json.id !== undefined && readGeneration(json, askedId) !== undefined;
+  return unwrap(reply, (_, json) => isAbout(json) || (isRecord(json) && isAbout(json.data)));
+}
+
+function textsIn(value: unknown): string[] {
+  if (typeof value !== "object" || value === null) return [String(value)];
+  return Object.entries(value).flatMap(([name, inner]) => [name, ...textsIn(inner)]);
+}
+
+type HasShape = (text: string, json: unknown) => boolean;
+
+/** The longest text, and the largest number of places where a document may begin, that is searched before a reply. */
+const maxLeadingText = 64_000;
+const maxDocuments = 1_000;
+
+function unwrap(reply: Reply, hasShape: HasShape): Reply | undefined {
+  if (reply.cut !== undefined || reply.json !== undefined) return undefined;
+  const text = findTail(reply.text, hasShape);
+  return text === undefined ? undefined : { ...reply, text, json: parseReplyJson(text) };
+}
+
+/** The one document of this shape in a text that is not a page: it must reach to the end of the text. */
+function findTail(text: string, hasShape: HasShape): string | undefined {
+  if (!text.trimEnd().endsWith("}")) return undefined;
+  const brackets = text.slice(0, maxLeadingText).matchAll(/\{/g);
+  const begins = Array.from(brackets, ({ index }) => index).slice(0, maxDocuments);
+  const isShape = (document: string) => {
+    const json = parseReplyJson(document);
+    return json !== undefined && hasShape(document, json);
+  };
+  const begin = begins.find((index) => isShape(text.slice(index)));
+  if (begin === undefined) return undefined;
+  const before = text.slice(0, begin);
+  const [firstTag = ""] = /<[!a-z][^>]*/i.exec(before.replace(/<!--.*?-->|<\?.*?\?>/gs, "")) ?? [];
+  const isPage = /^<(?:!doctype|html)\b/i.test(firstTag);
+  const hasOther = begins.some((index) => index < begin && isShape(documentAt(before, index)));
+  return isPage || hasOther ? undefined : text.slice(begin);
+}
+
+/** The document that begins here: as far as the bracket that closes it. */
+function documentAt(text: string, begin: number): string {
+  let depth = 0;
+  for (const { 0: token, index } of text.slice(begin).matchAll(tokens)) {
+    if (token === "{" || token === "[") depth++;
+    if ((token === "}" || token === "]") && --depth === 0) return text.slice(begin, begin + index + 1);
+  }
+  return "";
 }

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { failedError, follow, localPace, readVideoUrl, remotePace } from "../../../src/client/generation/follow.ts";
 import type { Api } from "../../../src/client/http/api.ts";
+import { readReply } from "../../../src/client/http/reply.ts";
 import type { WireGeneration } from "../../../src/protocol/schema.ts";
 import { createVirtualClock } from "../../clock.ts";
 
@@ -185,6 +186,19 @@ test.each(["fail", "FAILURE", "expired", "cancelled", "nsfw"])("%s, three times,
   const { followed, polls } = followAnswers([{ ...started, status: word, fail_reason: "no room" }]);
   await expect(followed).rejects.toMatchObject({ code: "failed", message: "The generation failed: no room" });
   expect(polls()).toBe(3);
+});
+
+test("a failure in a reply after other text counts once three polls have said the same", async () => {
+  const failed = 'Notice: {"id":"1b4e28ba","status":"failed","error":"the model broke"}';
+  const texts = [failed, failed, '{"id":"1b4e28ba","status":"processing"}', failed, failed, failed];
+  let polls = 0;
+  const status = async () => readReply(new Response(texts[polls++]));
+  const api = { baseUrl: "https://api.video.example", status } as unknown as Api;
+  const { signal } = new AbortController();
+  const how = { timeoutMs: 900_000, intervalMs: () => 5_000, isNew: false, isKnown: true, signal, onNote() {} };
+  const following = follow(api, "1b4e28ba", how, { ...createVirtualClock(), random: () => 0.5 });
+  await expect(following).rejects.toMatchObject({ code: "failed", message: "The generation failed: the model broke" });
+  expect(polls).toBe(6);
 });
 
 test("a status that the service takes back is no end, and any other status means running", async () => {

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { vidgen } from "../../faults/client.ts";
+import { wordyPoll } from "../../faults/poll-faults.ts";
 import { createRandom } from "../../faults/random.ts";
 import { createService } from "../../faults/server.ts";
 import { oddStarts } from "../../faults/start-faults.ts";
@@ -26,3 +27,17 @@ test.each(Object.entries(oddStarts))("%s: the id is read, and nothing is sent ag
     }
   }),
 );
+
+test("a finished video is saved although each poll has a notice of PHP before its JSON, and NaN in it", () =>
+  inFolder(async (folder) => {
+    const service = await createService(createRandom("polls"));
+    try {
+      service.plan("a fox", { polls: Array(100).fill(wordyPoll) });
+      const env = { VIDGEN_HOME: join(folder, "home"), VIDGEN_BASE_URL: service.baseUrl, VIDGEN_API_KEY: "key" };
+      const file = join(folder, "fox.mp4");
+      const argv = ["generate", "a fox", "-o", file, "--timeout", "10s"];
+      expect(await vidgen(argv, env)).toMatchObject({ code: 0, stdout: `${file}\n` });
+    } finally {
+      await service.close();
+    }
+  }));

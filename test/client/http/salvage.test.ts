@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { readStartReply } from "../../../src/client/http/salvage.ts";
+import { readReply } from "../../../src/client/http/reply.ts";
+import { readStartReply, unwrapPoll, unwrapStart } from "../../../src/client/http/salvage.ts";
 
 const id = "0b9c6a52-1f6e-4a35-9c0e-3a6f0f2a7d11";
 const readId = (text: string) => readStartReply(text).started?.generation.id;
@@ -84,4 +85,79 @@ test.each([
   ["cut", '{"data":{"id":"a"},"credits_charged":1', undefined],
 ])("what a start was charged: %s", (_, text, charged) => {
   expect(readStartReply(text).started?.credits_charged).toBe(charged);
+});
+
+const asReply = (text: string) => readReply(new Response(text));
+const started = `{"success":true,"data":{"id":"${id}","status":"processing"}}`;
+const request = { prompt: "a fox", model: "veo-3.1" };
+
+test.each([
+  ["a notice of PHP", `<br />\n<b>Notice</b>: Undefined index: "seed" in /a.php {main} on line 12<br />\n${started}`],
+  ["plain text", `DEBUG {'a': 1}, {"b": 2}: ${started}\n`],
+  ["another document", `{"request":{"prompt":"a fox"}} ${started}`],
+  ["a comment and an element", `<!-- <html> --><pre>${started}`],
+  ["a page inside of the reply", `note: ${started.replace("}}", ',"prompt":"<html>"}}')}`],
+  ["NaN in the reply", `note: ${started.replace("}}", ',"psnr":[NaN,-Infinity,"NaN"]}}')}`],
+])("%s before the reply to a start hides no id", async (_, text) => {
+  const reply = unwrapStart(await asReply(text), request);
+  expect(readStartReply(reply.text).started?.generation.id).toBe(id);
+  expect(reply.json).toMatchObject({ success: true, data: { id } });
+});
+
+test("a reply that is the text of a JSON string is read once more, once", async () => {
+  const once = JSON.stringify(started);
+  expect(readStartReply((await asReply(once)).text).started?.generation.id).toBe(id);
+  expect(readStartReply((await asReply(JSON.stringify(once))).text).started).toBeUndefined();
+});
+
+test.each([
+  ["a page", `<!DOCTYPE html><body>${started}`],
+  ["a page after white space and a comment", ` <!-- x --><HTML lang="en">${started}`],
+  ["text after it", `note: ${started} end`],
+  ["a reply that is cut off", `note: ${started.slice(0, -1)}`],
+  ["an id outside of data", `note: {"id":"${id}","status":"processing"}`],
+  ["the reply to another start", `{"data":{"id":"other"}} ${started}`],
+  ["such a reply in another document", `note: {"x":[{"data":{"id":"other"}}] ${started}`],
+  ["nothing but brackets", "{".repeat(100_000)],
+])("nothing is taken from %s", async (_, text) => {
+  const reply = await asReply(text);
+  expect(unwrapStart(reply, request)).toBe(reply);
+});
+
+test.each([
+  ["the prompt", { ...request, prompt: `a fox ${id}` }],
+  ["a text in a field", { ...request, tags: [{ [id]: 1 }] }],
+  ["JSON in a field", { ...request, meta: JSON.stringify({ data: { id } }) }],
+])("an id that occurs in %s is an echo", async (_, echoed) => {
+  const reply = await asReply(`note: ${started}`);
+  expect(unwrapStart(reply, echoed)).toBe(reply);
+});
+
+test("an escaped id in the request is an echo", async () => {
+  const reply = await asReply('note: {"data":{"id":"a/\\"b"}}');
+  expect(readStartReply(unwrapStart(reply, request).text).started?.generation.id).toBe('a/"b');
+  expect(unwrapStart(reply, { ...request, prompt: 'say a/"b' })).toBe(reply);
+});
+
+test.each([
+  [`note: {"id":"${id}","status":"completed","video_url":"https://media.example/a.mp4"}`, "completed"],
+  [`note: {"success":true,"data":{"id":"${id}","status":"processing"}}`, "processing"],
+  ['note: {"status":"completed"}', undefined],
+  ['note: {"id":"another","status":"completed"}', undefined],
+  [`note: {"id":"${id}"}`, undefined],
+  [`<html>{"id":"${id}","status":"completed"}`, undefined],
+  [`{"id":"${id}","status":"failed"} {"id":"${id}","status":"completed"}`, undefined],
+])("the reply to a poll, %s, is read as %s", async (text, status) => {
+  const json = unwrapPoll(await asReply(text), id)?.json as { status?: string; data?: object } | undefined;
+  expect((json?.data ?? json ?? {}) as { status?: string }).toEqual(
+    status === undefined ? {} : expect.objectContaining({ id, status }),
+  );
+});
+
+test.each([
+  ['{"a":[NaN,Infinity,-Infinity],"b":"NaN \\" -Infinity"}', { a: [null, null, null], b: 'NaN " -Infinity' }],
+  ['{"a":NaNs}', undefined],
+  ["NaN", null],
+])("the JSON of Python, %s, is read", async (text, json) => {
+  expect((await asReply(text)).json).toEqual(json);
 });

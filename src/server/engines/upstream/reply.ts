@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { HttpResponse } from "../../../io.ts";
-import { isRecord, parseJson } from "../../../protocol/json.ts";
+import { isRecord, parseJson, parseReplyJson } from "../../../protocol/json.ts";
 import { failureReason } from "../../../protocol/schema.ts";
 import { retryAfterMs } from "../../../protocol/status.ts";
 import type { FailureKind } from "../../store/generations.ts";
@@ -66,7 +66,7 @@ export async function readReply(
     .replace(/^\uFEFF/, "");
   // A shorter text is not a real key, and may be part of ordinary words.
   const text = secret === undefined || secret.length < 8 ? whole : whole.replaceAll(secret, "[key]");
-  return { status, text, json: parseJson(text), ...(waitMs !== undefined && { retryAfterMs: waitMs }) };
+  return { status, text, json: parseReplyJson(text), ...(waitMs !== undefined && { retryAfterMs: waitMs }) };
 }
 
 /** A value that does not match the schema counts as missing. */

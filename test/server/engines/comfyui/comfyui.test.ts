@@ -234,6 +234,18 @@ describe("the output of a workflow", () => {
     expect(asked).toBe(expected);
   });
 
+  test("is fetched although a node shows numbers that JSON does not have, as ComfyUI writes for its `ui`", async () => {
+    const { make } = await start({
+      outputs: ({ id }) => ({ "3": { psnr: ["inf", "NaN in a text"] }, "9": { images: [file(`${id}.mp4`)] } }),
+      async fault({ route, serve }) {
+        if (!route.startsWith("GET /api/jobs/")) return undefined;
+        const reply = await serve();
+        return new Response((await reply.text()).replace('"inf"', "Infinity, -Infinity, NaN"), reply);
+      },
+    });
+    expect(await make()).toMatchObject({ outcome: "made" });
+  });
+
   test("is the .mp4 rather than another kind, unless the node of the other has the title", async () => {
     const other = { class_type: "SaveWEBM", inputs: { filename_prefix: "x" } };
     const names: string[] = [];
