@@ -2,7 +2,7 @@ import * as z from "zod";
 import { isUuid } from "../../protocol/id.ts";
 import { parse } from "../http/input.ts";
 import { type Handler, refuse } from "../http/message.ts";
-import { type MediaStore, removeMedia } from "../media/media-store.ts";
+import type { MediaStore } from "../media/media-store.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
@@ -19,6 +19,7 @@ import {
   schemaRef,
 } from "./openapi/operation.ts";
 import { findOwnGeneration, notFound, ownersAccount, ownId } from "./own-generation.ts";
+import { acknowledgement, removeGeneration } from "./remove.ts";
 import { type StartRoutes, startCommon } from "./start.ts";
 import {
   createFormSchema,
@@ -103,16 +104,6 @@ export type VideoOptions = CancelOptions & {
   /** The handler of the media address. */
   media: Handler;
 };
-
-/** Deletes the video and the thumbnail of an ended generation, and marks the generation as removed. The ledger keeps its price. */
-export async function removeGeneration(
-  { id, media }: Pick<StoredGeneration, "id" | "media">,
-  { store, videos, clock }: Pick<VideoOptions, "store" | "videos" | "clock">,
-): Promise<void> {
-  // Removes the file first, because a file that is left after the removal would stay forever.
-  await removeMedia(videos, media);
-  await store.remove(id, clock.date().toISOString());
-}
 
 /**
  * Creates the routes of OpenAI's Videos API, as servers of real models offer it. They are about the same generations as /api/generate, so that a client
@@ -219,18 +210,20 @@ export function createVideos(options: VideoOptions, startBy: StartRoutes): Paths
       DELETE: {
         operationId: "deleteVideo",
         summary: "Cancels a running video and returns its credits, or removes a video that has ended",
-        description: "Its files are deleted, and its id is answered with 404 from then on.",
-        parameters: [...parameters("path", ownId), ...ownersAccount],
+        description:
+          "Its files are deleted, and its id is answered with 404 from then on. If it is unclear whether it was charged, it stays until `acknowledged=unclear` is sent; the ledger keeps what was paid.",
+        parameters: [...parameters("path", ownId), ...ownersAccount, ...parameters("query", acknowledgement.shape)],
         responses: {
           200: reply("It is removed", removedSchema, { id: example.id, object: "video.deleted", deleted: true }),
           ...notFound,
           ...refusal(409, "not_cancellable", "not cancelled: it is being submitted to fake; the generation continues"),
         },
         async handle(c) {
+          const { acknowledged } = parse(acknowledgement, { acknowledged: c.req.query("acknowledged") });
           const found = await findOwnGeneration(c, store);
           const isRunning = found.status === "processing";
           const ended = isRunning ? await cancelGeneration(() => findOwnGeneration(c, store), options) : found;
-          await removeGeneration(ended, options);
+          await removeGeneration(ended, { ...options, isAcknowledged: acknowledged === "unclear" });
           return c.json({ id: ended.id, object: "video.deleted", deleted: true });
         },
       },

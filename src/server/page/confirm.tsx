@@ -1,7 +1,7 @@
 import { HTTPException } from "hono/http-exception";
 import { localAccount } from "../announcement.ts";
 import { cancelGeneration, findCancelFault, findLost } from "../api/cancel.ts";
-import { removeGeneration } from "../api/videos.ts";
+import { findRemovalFault, removeGeneration } from "../api/remove.ts";
 import { readBody } from "../http/message.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import { countText, shortText } from "./formatting.ts";
@@ -21,19 +21,20 @@ const maxBytes = 50_000;
 export function addCancelAndDelete({ app, options, send, fromPage }: PageParts): void {
   for (const action of ["cancel", "delete"] as const) {
     app.post(`/${action}/confirm`, ...fromPage, async (c) => {
-      const requested = await readRequested(c, options);
+      const { requested, isAcknowledged } = await readRequested(c, options);
       if (requested.length === 0) return send(c, <NoGeneration />, 404);
-      const { allowed, faults } = separateFaults(action, requested, options);
+      const { allowed, faults } = separateFaults(action, requested, { ...options, isAcknowledged });
       const lost = action === "delete" ? [] : allowed.filter((each) => findLost(each, options) !== undefined);
-      const shown = { action, allowed, faults, isRefunded: options.hasRefunds, lost: lost.length };
+      const shown = { action, allowed, faults, isAcknowledged, isRefunded: options.hasRefunds, lost: lost.length };
       return send(c, <Question {...shown} visitor={c.var.account} />);
     });
 
     app.post(`/${action}`, ...fromPage, async (c) => {
       c.set("isRoutine", false);
-      const requested = await readRequested(c, options);
-      const { allowed, faults } = separateFaults(action, requested, options);
-      const failed = await Promise.all(allowed.map((generation) => perform(action, generation, options)));
+      const { requested, isAcknowledged } = await readRequested(c, options);
+      const acting = { ...options, isAcknowledged };
+      const { allowed, faults } = separateFaults(action, requested, acting);
+      const failed = await Promise.all(allowed.map((generation) => perform(action, generation, acting)));
       const done = allowed.filter((_, index) => failed[index] === undefined);
       const all = [...faults, ...failed.filter((fault) => fault !== undefined)];
       return send(c, <ActionResult action={action} done={done} faults={all} />);
@@ -41,16 +42,22 @@ export function addCancelAndDelete({ app, options, send, fromPage }: PageParts):
   }
 }
 
-/** The generations that the form names and that this visitor may see. */
-async function readRequested(c: PageContext, { store }: Pick<PageOptions, "store">): Promise<StoredGeneration[]> {
+/** The generations that the form names and that this visitor may see. An unclear one is deleted only by a form of its own. */
+async function readRequested(c: PageContext, { store }: Pick<PageOptions, "store">) {
   const body = await readBody(c, { maxBytes, types: ["application/x-www-form-urlencoded"] });
-  const ids = new Set(new URLSearchParams(Buffer.from(body).toString()).getAll("id"));
+  const form = new URLSearchParams(Buffer.from(body).toString());
+  const ids = new Set(form.getAll("id"));
   const found = await Promise.all([...ids].slice(0, maxChanged).map((id) => findVisible(c, store, id)));
-  return found.filter((generation) => generation !== undefined);
+  return {
+    requested: found.filter((generation) => generation !== undefined),
+    isAcknowledged: ids.size === 1 && form.get("acknowledged") === "unclear",
+  };
 }
 
+type ActionOptions = PageOptions & { isAcknowledged: boolean };
+
 /** Returns the generations that can be cancelled or deleted, and for each of the others the reason why not. */
-function separateFaults(action: Action, requested: readonly StoredGeneration[], options: PageOptions) {
+function separateFaults(action: Action, requested: readonly StoredGeneration[], options: ActionOptions) {
   const faults = requested.map((generation) => findFault(action, generation, options));
   return {
     allowed: requested.filter((_, index) => faults[index] === undefined),
@@ -58,20 +65,18 @@ function separateFaults(action: Action, requested: readonly StoredGeneration[], 
   };
 }
 
-function findFault(action: Action, generation: StoredGeneration, options: PageOptions): string | undefined {
-  const { status, error_code, removed_at } = generation;
+function findFault(action: Action, generation: StoredGeneration, options: ActionOptions): string | undefined {
+  if (action === "delete") return findRemovalFault(generation, options);
+  const { status, removed_at } = generation;
   if (removed_at !== undefined) return "already deleted";
-  const isRunning = status === "processing";
-  if (action === "cancel") return isRunning ? findCancelFault(generation, options) : `already ${status}`;
-  if (isRunning) return "not ended yet; cancel it first";
-  return error_code === "unclear" ? "it is unclear whether it was charged, so it stays on record" : undefined;
+  return status === "processing" ? findCancelFault(generation, options) : `already ${status}`;
 }
 
 /** Cancels or deletes a generation. Resolves with the reason if it could not. */
 async function perform(
   action: Action,
   generation: StoredGeneration,
-  options: PageOptions,
+  options: ActionOptions,
 ): Promise<string | undefined> {
   const { store, reportProblem } = options;
   const { id } = generation;
@@ -100,23 +105,31 @@ type CancelOrDeleteProps = {
 /** The button that cancels an unfinished generation or deletes another one, or why it cannot be cancelled. */
 export function CancelOrDelete({ generation, cancelFault }: CancelOrDeleteProps) {
   const { id, status, error_code, removed_at } = generation;
-  if (removed_at !== undefined || error_code === "unclear") return null;
+  if (removed_at !== undefined) return null;
   if (cancelFault !== undefined) return <span class="hint">It cannot be cancelled: {cancelFault}.</span>;
   const action = status === "processing" ? "cancel" : "delete";
+  const isUnclear = error_code === "unclear";
   return (
     <form method="post">
       <input type="hidden" name="id" value={id} />
+      {isUnclear ? <Acknowledgement /> : null}
       <button type="submit" formaction={`/${action}/confirm`} data-ask {...shortcutAttributes("end")}>
-        {actionWords[action].verb}…
+        {isUnclear ? "I have checked the charge: delete" : actionWords[action].verb}…
       </button>
     </form>
   );
+}
+
+function Acknowledgement() {
+  return <input type="hidden" name="acknowledged" value="unclear" />;
 }
 
 type QuestionProps = {
   action: Action;
   allowed: readonly StoredGeneration[];
   faults: readonly string[];
+  /** Whether the visitor knows that the generation may have been charged. */
+  isAcknowledged: boolean;
   /** Whether the service returns the credits of cancelled generations. */
   isRefunded: boolean;
   /** The number of generations whose credits it does not return, because their engine is gone and may have generated a video. */
@@ -125,7 +138,7 @@ type QuestionProps = {
 };
 
 /** Asks for a confirmation, with the number of generations and their owners. */
-function Question({ action, allowed, faults, isRefunded, lost, visitor }: QuestionProps) {
+function Question({ action, allowed, faults, isAcknowledged, isRefunded, lost, visitor }: QuestionProps) {
   const { verb, keep } = actionWords[action];
   const [first] = allowed;
   if (first === undefined) return <Result title={`Nothing to ${action}`} done={[]} faults={faults} />;
@@ -140,11 +153,13 @@ function Question({ action, allowed, faults, isRefunded, lost, visitor }: Questi
           </p>
         )}
         <p>{action === "cancel" ? cancelText({ isRefunded, lost }) : deleteText}</p>
+        {isAcknowledged ? <p>{unclearText}</p> : null}
         <Faults faults={faults} />
         <form action={`/${action}`} method="post" data-ask>
           {allowed.map(({ id }) => (
             <input type="hidden" name="id" value={id} />
           ))}
+          {isAcknowledged ? <Acknowledgement /> : null}
           <button type="submit" formmethod="dialog" class="with-script" autofocus>
             {keep}
           </button>{" "}
@@ -162,6 +177,9 @@ function Question({ action, allowed, faults, isRefunded, lost, visitor }: Questi
 
 const deleteText =
   "The video and its thumbnail are deleted permanently. The record of what was paid is kept, and so are files that were saved elsewhere.";
+
+const unclearText =
+  "Its engine's provider may have charged for it. Once it is deleted, nobody can read that here, and the same command starts a new generation, which is paid.";
 
 function cancelText({ isRefunded, lost }: Pick<QuestionProps, "isRefunded" | "lost">): string {
   const refund = isRefunded ? "Credits are returned." : "Credits are not returned.";

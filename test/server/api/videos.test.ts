@@ -796,3 +796,42 @@ test("after a reload, the default model and the messages are those of the engine
   const { message } = await readError(await post(service, fox));
   expect(message).toMatch(/^model must be one of veo-3\.1;/);
 });
+
+test("an unclear generation is removed only once that is acknowledged, and the ledger stays", async () => {
+  const service = await createTestService({ render: async () => ({ kind: "unclear", reason: "HTTP 502" }) });
+  const { id } = await create(service);
+  await service.rest();
+  const refused = await remove(service, id);
+  expect([refused.status, await readError(refused)]).toEqual([
+    409,
+    {
+      code: "unclear",
+      message: expect.stringMatching(/^not removed: it is unclear whether it was charged.*acknowledged=unclear/),
+    },
+  ]);
+  expect(await show(service, id)).toMatchObject({ status: "failed", error: { code: "unclear" } });
+  expect((await ask(service, `/v1/videos/${id}?acknowledged=yes`, { method: "DELETE" })).status).toBe(400);
+  const ledger = await service.store.ledger({ limit: 9 });
+  expect((await ask(service, `/v1/videos/${id}?acknowledged=unclear`, { method: "DELETE" })).status).toBe(200);
+  expect((await ask(service, `/v1/videos/${id}`)).status).toBe(404);
+  expect(await service.store.ledger({ limit: 9 })).toEqual(ledger);
+});
+
+test("a removal whose cancel ends as unclear leaves the generation on record", async () => {
+  const engine = fakeEngine({
+    name: "http://gpu-1:8091",
+    isSimulation: false,
+    async render(_, { checkpoint, signal }) {
+      await checkpoint({ state: "submitted", job: "1" });
+      return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    },
+  });
+  const service = await createTestService({ engines: [engine] });
+  const { id } = await create(service);
+  await expect.poll(async () => (await service.store.generation(id))?.checkpoint?.state).toBe("submitted");
+  // Nobody uses its engine any more.
+  service.queue.missingEngines = () => ["http://gpu-1:8091"];
+  expect((await remove(service, id)).status).toBe(409);
+  expect(await service.store.generation(id)).toMatchObject({ status: "failed", error_code: "unclear" });
+  expect((await show(service, id)).id).toBe(id);
+});

@@ -19,8 +19,13 @@ async function openWithGuest(engine: Partial<Engine> = {}) {
     body: new URLSearchParams({ key: guestKey }),
   });
   const guest = cookieOf(signIn);
-  const post = async (path: string, ids: readonly string[], { Cookie = owner, Origin = page.url } = {}) => {
+  const post = async (
+    path: string,
+    ids: readonly string[],
+    { Cookie = owner, Origin = page.url, acknowledged = "" } = {},
+  ) => {
     const body = new URLSearchParams(ids.map((id): [string, string] => ["id", id]));
+    if (acknowledged !== "") body.set("acknowledged", acknowledged);
     const reply = await fetch(page.url + path, { method: "POST", headers: { Cookie, Origin }, body });
     return { status: reply.status, html: (await reply.text()).replaceAll(/<!--.*?-->/g, "") };
   };
@@ -75,7 +80,15 @@ test("Delete leaves alone what still runs, and what may have been charged", asyn
   await expect.poll(async () => (await unclear.store.generation(data.id))?.error_code).toBe("unclear");
   expect((await unclear.post("/delete", [data.id])).html).toContain("it stays on record");
   expect((await unclear.store.generation(data.id))?.removed_at).toBeUndefined();
-  expect(await unclear.show(data.id)).not.toContain("/delete/confirm");
+  const shown = await unclear.show(data.id);
+  expect(shown).toContain("I have checked the charge: delete");
+  expect(shown).toContain('name="acknowledged" value="unclear"');
+  const question = await unclear.post("/delete/confirm", [data.id], { acknowledged: "unclear" });
+  expect(question.html).toContain("may have charged for it");
+  expect(question.html).toContain('name="acknowledged" value="unclear"');
+  expect((await unclear.post("/delete", [data.id], { acknowledged: "unclear" })).html).toContain(
+    "Deleted 1 generation",
+  );
 });
 
 test("Cancel ends what waits or runs, and returns its credits", async () => {
