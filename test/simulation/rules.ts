@@ -852,8 +852,17 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   }
 
   /** A batch that ends well has the video of each row. */
-  function checkBatch({ process }: Run, { rows: typed, shard }: Command & { type: "batch" }): void {
+  function checkBatch({ process, journal }: Run, { rows: typed, shard }: Command & { type: "batch" }): void {
     if (shard !== undefined) return;
+    const isOpen = ({ key, posts, isRefused, dismissedAt, forgottenAt }: Attempt) =>
+      posts.length > 0 &&
+      !isRefused &&
+      (dismissedAt ?? forgottenAt) === undefined &&
+      !attempts.some((other) => other.key === key && other.id !== undefined && other.isIdWritten);
+    const isOfRow = ({ kind, run, row = "" }: Attempt) =>
+      kind === "batch" && run.journal === journal && rowsOf(typed).some(({ id }) => id === row);
+    const open = attempts.find((each) => isOfRow(each) && isOpen(each));
+    if (open) throw new Broken(4, `${process.name} ends with 0, and nobody knows what ${nameOf(open)} has cost`);
     // Somebody who types another batch may shorten the file first.
     const since = [...runs.values()].filter((each) => each.process.startedAt >= process.startedAt);
     const rows = Math.min(typed, ...since.flatMap((each) => (each.command.type === "batch" ? each.command.rows : [])));
