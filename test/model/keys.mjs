@@ -15,15 +15,10 @@ export const rules = {
   waitsForAnswer: true,
   /** A line that waited for an unknown attempt takes its generation, whatever table 2 says. */
   looksAgain: true,
-  /** An unsure lease is watched until it is alive or dead. */
-  watches: true,
   /** Several open attempts with one key, none of them with a generation, are one unknown attempt, alive while one of them is; else the newest decides. */
   keyIsOne: true,
-  /** After a resend, "refused" and "unsent" leave open what happened to the first request. */
-  resendStaysUnknown: true,
   /** `--dismiss` and `--forget` refuse while a live process has the attempt, whatever its state. */
   dismissalLooksAtLease: true,
-  dismissesWholeKey: true,
   forgetsWholeKey: true,
   /** The intent of a resend says when its key was first sent. */
   recordsFirstSend: true,
@@ -58,6 +53,8 @@ const base = {
   hours: 0,
   machines: [0, 0],
   keepsKeys: true,
+  /** For how many hours the service remembers a key. */
+  lifetime: 1,
   sends: 2,
 };
 export const scenes = {
@@ -74,7 +71,16 @@ export const scenes = {
   namedDismissed: { ...base, commands: [named, dismiss], suspensions: 0 },
   namedElsewhere: { ...base, commands: [named], machines: [0, 1] },
   notKept: { ...base, commands: [same, dismiss], keepsKeys: false },
-  forgotten: { ...base, commands: [same, forget], hours: 1, suspensions: 0, typed: 4 },
+  forgotten: {
+    ...base,
+    commands: [same, forget],
+    hours: 2,
+    lifetime: 2,
+    suspensions: 0,
+    typed: 4,
+    machines: [0],
+    sends: 1,
+  },
   forgottenElsewhere: { ...base, commands: [same, forget], machines: [0, 1] },
   namedForgotten: { ...base, commands: [named, forget], hours: 1, suspensions: 0, typed: 4 },
   old: { ...base, hours: 1, kills: 2, suspensions: 0 },
@@ -122,10 +128,10 @@ function firstSend(attempts, key, { recordsFirstSend, comparesEveryAccount }) {
   return { time, accounts: counting.map(({ account }) => account) };
 }
 
-function mayBeSentAgain({ attempts, time }, key, account, use) {
+function mayBeSentAgain({ attempts, time }, key, account, { use, lifetime }) {
   const first = firstSend(attempts, key, use);
   return (
-    (!use.comparesAge || first.time === time) &&
+    (!use.comparesAge || time - first.time < lifetime) &&
     (!use.comparesAccount || first.accounts.every((each) => each === account))
   );
 }
@@ -136,8 +142,6 @@ const waitingCell = /^(watch|wait)/;
 function decideForKey(members, mode, use) {
   const cellOf = ({ attempt, lease }) => {
     if (mode === "named" && attempt.isDismissed && isOpen(attempt)) return "send";
-    if (!use.watches && lease === "unsure" && isOpen(attempt))
-      return mode === "again" ? "pass" : table2[`${attempt.state}|dead|${mode}`];
     if (!use.waitsForAnswer && attempt.state === "unknown") return table2[`unknown|dead|${mode}`];
     return table2[`${attempt.state}|${lease}|${mode}`];
   };
@@ -154,7 +158,7 @@ function decideForKey(members, mode, use) {
 }
 
 /** What a line does about the earlier attempts, with these views of their leases. */
-function choose({ attempts, time }, { keepsKeys, use }, process, leases) {
+function choose({ attempts, time }, { keepsKeys, lifetime, use }, process, leases) {
   const { mode, account } = process.command;
   const seen = attempts.flatMap((attempt, index) => {
     const isCandidate = mode === "named" ? attempt.key === "named" : attempt.key !== "named" && !attempt.isDismissed;
@@ -183,7 +187,7 @@ function choose({ attempts, time }, { keepsKeys, use }, process, leases) {
   if (first === undefined) return { kind: "new", key: mode === "named" ? "named" : undefined, dismissed };
   if (first.kind === "wait") return first;
   const isOnly = stops.every(({ key, canResend }) => key === first.key && canResend);
-  const isKept = keepsKeys && mayBeSentAgain({ attempts, time }, first.key, account, use);
+  const isKept = keepsKeys && mayBeSentAgain({ attempts, time }, first.key, account, { use, lifetime });
   return isOnly && isKept ? { kind: "new", key: first.key, isResend: true, dismissed } : first;
 }
 
@@ -265,7 +269,7 @@ export function steps(state, scene) {
     );
   });
   if (state.hours > 0 && attempts.length > 0)
-    add("hours pass, and the service forgets its keys", (next) => {
+    add("an hour passes", (next) => {
       next.hours--;
       next.time++;
     });
@@ -281,7 +285,7 @@ export function steps(state, scene) {
     const write = (next, event) => {
       const written = next.attempts[process.attempt];
       const isResend = process.isResend || process.sends > 1;
-      const kept = use.resendStaysUnknown && isResend && (event === "refused" || event === "unsent");
+      const kept = isResend && (event === "refused" || event === "unsent");
       written.state = table1[written.state][kept ? "unknown" : event];
     };
     const leasesOf = () => combinations(attempts.map(({ owner }) => views(state, scene, slot, owner)));
@@ -359,7 +363,7 @@ export function steps(state, scene) {
       }
       case "ask": {
         go("asks the service: no answer", end);
-        if (mayBeSentAgain(state, attempt.key, process.command.account, use))
+        if (mayBeSentAgain(state, attempt.key, process.command.account, scene))
           go("asks the service: it remembers the key", (next, _, self) => {
             self.askedAt = next.time;
             self.at = use.confirmsLast ? "confirm" : "send";
@@ -398,7 +402,7 @@ export function steps(state, scene) {
           });
         const { account } = process.command;
         const known = state.charges.find(
-          (each) => each.key === attempt.key && each.account === account && each.time === state.time,
+          (each) => each.key === attempt.key && each.account === account && state.time - each.time < scene.lifetime,
         );
         const isKnown = scene.keepsKeys && known;
         const accept = (next, violations) =>
@@ -445,7 +449,7 @@ export function steps(state, scene) {
         ))
           for (const leases of leasesOf()) {
             const all = attempts.flatMap((each, index) => (each.key === key && !each.isForgotten ? [index] : []));
-            const whole = isForget ? use.forgetsWholeKey : use.dismissesWholeKey;
+            const whole = !isForget || use.forgetsWholeKey;
             const named = whole ? [all] : all.map((index) => [index]);
             for (const indexes of named) {
               const looked = use.dismissalLooksAtLease
@@ -466,7 +470,7 @@ export function steps(state, scene) {
               );
               if (open.length === 0) continue;
               go(
-                `${process.at}s ${open.map((index) => `attempt ${index} (${attempts[index].state} ${leases[index]})`).join(" and ")}`,
+                `${isForget ? "forgets" : "dismisses"} ${open.map((index) => `attempt ${index} (${attempts[index].state} ${leases[index]})`).join(" and ")}`,
                 (next, violations) => {
                   for (const index of open) next.attempts[index][isForget ? "isForgotten" : "isDismissed"] = true;
                   const isWhole = all.every((index) => open.includes(index));
