@@ -14,7 +14,7 @@ import type { Output } from "./terminal/output.ts";
 import { earlierDocument } from "./terminal/result.ts";
 
 type DryRunOptions = Pick<StartFlags, "local" | "engine" | "baseUrl"> &
-  Pick<ChooseOptions, "typed" | "untyped"> & {
+  Pick<ChooseOptions, "line"> & {
     /** The service of the repeated generation, used if no flag names one. */
     parentUrl: string | undefined;
     outputPath: string | undefined;

@@ -2,6 +2,8 @@ import { type Attempt, close, handOverId } from "../client/generation/attempt.ts
 import { countsCredits } from "../client/generation/cost.ts";
 import { type PaidStartOptions, type StartedAttempt, start as startGeneration } from "../client/generation/start.ts";
 import { chargedOf } from "../client/ledger/price.ts";
+import { isSameService } from "../client/ledger/same-service.ts";
+import { findById } from "../client/ledger/search.ts";
 import { formatAge, formatCost } from "../connect/format.ts";
 import { explainLocalCredits } from "../connect/local.ts";
 import type { Session } from "../connect/session.ts";
@@ -56,8 +58,8 @@ export async function start(prepared: PreparedStart, context: StartContext): Pro
   };
   const started = await startGeneration(session.service, request, { ...startOptions, onSending })
     .finally(() => stopShowing())
-    .catch((error) => {
-      throw unsentError(error, prepared, context);
+    .catch(async (error) => {
+      throw await unsentError(error, prepared, context);
     });
   if (started.kind === "accepted" || started.kind === "resumed") {
     defer(() => close(started.attempt));
@@ -75,16 +77,23 @@ export async function start(prepared: PreparedStart, context: StartContext): Pro
   );
 }
 
-/** The error of a start that has sent no request. If it was about to resume a generation, adds its id and the command to resume it. */
-function unsentError(
+/**
+ * The error of a start that has sent no request. If it names an earlier generation, adds its id and the command that takes its video, at the service that
+ * has it.
+ */
+export async function unsentError(
   thrown: unknown,
-  { startOptions }: PreparedStart,
+  { startOptions, session }: Pick<PreparedStart, "startOptions" | "session">,
   { io, reporter, options }: StartContext,
-): unknown {
+): Promise<unknown> {
   const error = asVidgenError(thrown);
   const { id, code } = error;
   if (id === undefined) return error;
-  const resume = { ...options, outputPath: startOptions.outputPath };
+  const { name, journal } = session.service;
+  const [entry] = await findById(journal, id).catch(() => []);
+  const isElsewhere = entry !== undefined && !isSameService(entry.base_url, name);
+  const service = isElsewhere ? { baseUrl: entry.base_url } : {};
+  const resume = { ...options, ...service, outputPath: startOptions.outputPath };
   // The hints of these errors already say what to do.
   if (code === "unknown" || code === "not_found" || code === "usage") return withResume(error, id, resume, io);
   return reporter.stopped(id, withResumeHint(error, id, resume, io));

@@ -1,4 +1,6 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import { findRealPath } from "../client/ledger/identity.ts";
+import type { ProjectPlace } from "../client/ledger/line.ts";
 import { findMentions, nameReferences, type References, referenceName } from "../client/request/references.ts";
 import {
   findPreset,
@@ -26,7 +28,7 @@ export type ProjectInput = {
   style: string | undefined;
   output: string | undefined;
   references: References;
-  /** The fields of the request, or "output", that these values change: see `IntentLine.untyped`. */
+  /** For the rows of a batch: the fields of the request, or "output", that these values change (see `IntentLine.untyped`). */
   untyped: readonly string[];
   project: Project | undefined;
 };
@@ -151,6 +153,17 @@ export async function findNamedReferences(
     else if (!(await isFile(image, io))) throw unknownReference(name, project);
   }
   return [...typed, ...findMentions(prompt ?? "", references)];
+}
+
+/** The project of a line: the path of the vidgen.json, without links, if it gave values or references, or else the working folder. */
+export async function findProjectPlace(
+  { untyped, project }: ProjectInput,
+  namedReferences: readonly string[],
+  { cwd, disk }: Pick<Io, "cwd" | "disk">,
+): Promise<ProjectPlace> {
+  const gaveValues = untyped.length > 0 || namedReferences.length > 0;
+  if (project && gaveValues) return { project: await findRealPath(project.file, disk) };
+  return { folder: await findRealPath(cwd ?? "", disk) };
 }
 
 function unknownReference(name: string, project: Project | undefined) {

@@ -17,14 +17,6 @@ function stdinFieldsOf(command: CommandUnknownOpts): ImageName[] {
   return imageFields.flatMap(({ name }) => (images[name] ?? []).filter((image) => image === stdinWord).map(() => name));
 }
 
-/**
- * The fields of the request that an image from stdin sets: see `IntentLine.untyped`. Many programs write the time into each image, so its bytes
- * differ when the same line is typed again.
- */
-export function listStdinFields(command: CommandUnknownOpts): string[] {
-  return stdinFieldsOf(command).flatMap((name) => (name === "imageUrl" ? [name, "imageUrls"] : name));
-}
-
 /** Throws `usage` if stdin should give the prompt too, which is `undefined` if it is not typed, or if nothing is piped in. */
 export function checkStdin(
   prompt: string | undefined,

@@ -13,7 +13,7 @@ import type { Io } from "../io.ts";
 import type { StartRequest } from "../protocol/schema.ts";
 import { commandLine, shellOf } from "../shell.ts";
 import type { Context } from "./context.ts";
-import { type FollowedStart, printId, type StartContext, start } from "./making.ts";
+import { type FollowedStart, printId, type StartContext, start, unsentError } from "./making.ts";
 import { endAll, failedOutcome, followOne, type Outcome } from "./several.ts";
 import type { Output } from "./terminal/output.ts";
 import { askToStart, canAsk } from "./terminal/prompts.ts";
@@ -49,7 +49,9 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
   const throwUnsent = (error: unknown) => {
     throw beforePaying(error);
   };
-  const run = await openTakes(session.service, requests, startOptions).catch(throwUnsent);
+  const run = await openTakes(session.service, requests, startOptions).catch(async (error) =>
+    throwUnsent(await unsentError(error, takes, context)),
+  );
   const hasModels = requests.some(({ model }) => model !== requests[0]?.model);
   defer(run.release);
   const newRequests = requests.filter((_, index) => run.positions[index]?.attempt === undefined);

@@ -4,8 +4,9 @@ import { hashFile } from "../client/ledger/content.ts";
 import type { Entry } from "../client/ledger/history.ts";
 import { type RecordedOutput, recordOutput } from "../client/ledger/identity.ts";
 import type { Journal } from "../client/ledger/journal.ts";
+import { type CommandLine, isSameLine } from "../client/ledger/line.ts";
 import { type Earlier, findResumable, isSameOutput } from "../client/ledger/policy.ts";
-import { findByTypedLine } from "../client/ledger/search.ts";
+import { findByCommand } from "../client/ledger/search.ts";
 import { localBaseUrl } from "../connect/local.ts";
 import type { Io } from "../io.ts";
 import { fields, wireValue } from "../protocol/fields.ts";
@@ -27,14 +28,13 @@ export type TypedWords = {
   count: number;
   /** The origin of the service, or "local"; `undefined` for the service of the repeated generation. */
   service: string | undefined;
+  /** The value of VIDGEN_MODEL if it gives the model: then it is a part of the command. */
+  variableModel?: string | undefined;
 };
 
 /** A command line that starts generations. */
 export type TypedLine = {
-  /** Recorded in the intent line of the journal. */
-  hash: string;
-  /** The fields of the request, or "output", that it does not determine: see `IntentLine`. */
-  untyped: readonly string[];
+  line: CommandLine;
   earlier: Earlier;
   /** The output path by flag, setting or default; the local service has another default. */
   outputAt(service: { isLocal: boolean }): Promise<string | undefined>;
@@ -91,17 +91,17 @@ async function contentName(word: string | undefined, { disk, signal, ...io }: Io
  * this would be another request, which would be paid for again.
  */
 export async function findOwnAttempt(
-  { hash, untyped, earlier, outputAt }: TypedLine,
+  { line, earlier, outputAt }: TypedLine,
   journal: Pick<Journal, "scan">,
   { io, output }: Pick<Context, "io" | "output">,
 ): Promise<Entry | undefined> {
-  const entries = await findByTypedLine(journal, hash);
+  const hashes = [line.hash, line.olderHash ?? []].flat();
+  const entries = (await findByCommand(journal, { hashes })).filter((entry) => isSameLine(entry, line));
   if (entries.length === 0) return undefined;
   const recordedAt = async (isLocal: boolean): Promise<RecordedOutput> =>
     recordOutput(await outputAt({ isLocal }), output.redact, io.disk);
   const [local, other] = [await recordedAt(true), await recordedAt(false)];
   const isOutputOf = (entry: Entry) =>
-    [...untyped, ...(entry.untyped ?? [])].includes("output") ||
-    isSameOutput(entry, entry.base_url === localBaseUrl ? local : other);
+    !(line.isPlaceTyped || entry.place_typed) || isSameOutput(entry, entry.base_url === localBaseUrl ? local : other);
   return findResumable(entries, { earlier, now: io.date(), isOutputOf });
 }

@@ -19,5 +19,5 @@ async function findUnsavedEntries(io: Io): Promise<Entry[]> {
   const { journalIn, storageFolder } = await import("../connect/storage.ts");
   const { openJournal } = await import("../client/ledger/journal.ts");
   const { findUnsaved } = await import("../client/ledger/attempts.ts");
-  return findUnsaved(openJournal(journalIn(storageFolder("state", io)), io), io);
+  return findUnsaved(openJournal(journalIn(storageFolder("state", io)), io));
 }

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import * as z from "zod/mini";
@@ -349,6 +349,146 @@ describe("a changed vidgen.json", () => {
     expect(await world.vidgen("generate", "a fox", "-d", "4")).toMatchObject({ code: 0 });
     expect(await world.vidgen("generate", "a fox", "-m", "sora-2")).toMatchObject({ code: 0 });
     expect(paid(world)).toBe(5);
+  });
+});
+
+describe("a saved setting that changes", () => {
+  const set = (world: World, name: string, value: string) =>
+    world.vidgen("config", "set", name, name === "output" ? join(world.folder, value) : value);
+
+  test.each([
+    ["model", "veo-3.1", "ray-3"],
+    ["output", "clips/", "videos/"],
+  ])("does not pay again by accident: %s", async (name, first, second) => {
+    const world = await createWorld();
+    await set(world, name, first);
+    await kill(world, isPoll, "generate", "a fox");
+    await set(world, name, second);
+    const refused = await world.vidgen("generate", "a fox");
+    expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining(`with another ${name} (from`) });
+    expect(refused.stderr).toMatch(/vidgen wait [0-9a-f-]{36}/);
+    // What the line says itself is another video.
+    const flag = name === "model" ? ["-m", "sora-2"] : ["-o", join(world.folder, "fox.mp4")];
+    expect(await world.vidgen("generate", "a fox", ...flag)).toMatchObject({ code: 0 });
+    await set(world, name, first);
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    expect(paid(world)).toBe(2);
+  });
+
+  test("is not compared where VIDGEN_MODEL or VIDGEN_OUTPUT says it, nor the output where nothing is saved", async () => {
+    const world = await createWorld();
+    await set(world, "output", "clips/");
+    for (const model of ["veo-3.1", "ray-3"]) {
+      world.env.VIDGEN_MODEL = model;
+      await kill(world, isPoll, "generate", "a fox");
+    }
+    expect(paid(world)).toBe(2);
+    expect(await world.vidgen("generate", "a fox", "--no-wait")).toMatchObject({ code: 0 });
+    world.env.VIDGEN_OUTPUT = `${world.folder}/others/`;
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    expect(paid(world)).toBe(4);
+    // Each model continues its own.
+    delete world.env.VIDGEN_OUTPUT;
+    for (const model of ["veo-3.1", "ray-3"]) {
+      world.env.VIDGEN_MODEL = model;
+      expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    }
+    expect(paid(world)).toBe(4);
+  });
+});
+
+describe("two projects, each with its vidgen.json, and one line", () => {
+  const line = ["generate", "a fox"];
+
+  async function createProjects(first: object, second: object) {
+    const world = await createWorld();
+    const folders = ["p1", "p2"].map((name) => join(world.folder, name));
+    const enter = (folder: string) => Object.assign(world.io, { cwd: folder });
+    for (const [index, project] of [first, second].entries()) {
+      const folder = folders[index] ?? "";
+      mkdirSync(join(folder, "sub"), { recursive: true });
+      write(world, project, folder);
+    }
+    const [p1 = "", p2 = ""] = folders;
+    return { world, p1, p2, enter };
+  }
+
+  test.each([[line], [[...line, "-n", "2"]]])(
+    "are two videos: neither stops nor dismisses the other, %j",
+    async (argv) => {
+      const { world, p1, p2, enter } = await createProjects({ model: "veo-3.1" }, { model: "ray-3" });
+      enter(p1);
+      await kill(world, isPoll, ...argv);
+      enter(p2);
+      const count = argv.includes("-n") ? 2 : 1;
+      const models = () => world.requests.filter(isStart).map(({ body }) => JSON.parse(body).model);
+      expect(await world.vidgen(...argv)).toMatchObject({ code: 0 });
+      expect(await world.vidgen(...argv, "--again")).toMatchObject({ code: 0 });
+      enter(p1);
+      expect(await world.vidgen(...argv)).toMatchObject({ code: 0 });
+      expect(models().sort()).toEqual([...Array(2 * count).fill("ray-3"), ...Array(count).fill("veo-3.1")]);
+    },
+  );
+
+  test.each<[string, (p1: string, p2: string) => string, number]>([
+    ["in a folder of the first", (p1) => join(p1, "sub"), 0],
+    [
+      "after the file was moved",
+      (p1) => {
+        renameSync(join(p1, "vidgen.json"), join(p1, "sub/vidgen.json"));
+        return join(p1, "sub");
+      },
+      0,
+    ],
+    [
+      "after the file was deleted",
+      (p1) => {
+        rmSync(join(p1, "vidgen.json"));
+        return p1;
+      },
+      2,
+    ],
+    [
+      "after the file was moved and edited",
+      (p1, p2) => {
+        rmSync(join(p1, "vidgen.json"));
+        return p2;
+      },
+      2,
+    ],
+  ])("are one project %s", async (_, change, code) => {
+    const { world, p1, p2, enter } = await createProjects({ model: "veo-3.1" }, { model: "ray-3" });
+    enter(p1);
+    await kill(world, isPoll, ...line);
+    enter(change(p1, p2));
+    expect(await world.vidgen(...line)).toMatchObject({ code });
+    expect(paid(world)).toBe(1);
+  });
+
+  test("are one project with a file that appears, also with a setting that changes", async () => {
+    const { world, p1, enter } = await createProjects({}, {});
+    enter(join(p1, "sub"));
+    await world.vidgen("config", "set", "model", "sora-2");
+    await kill(world, isPoll, ...line);
+    await world.vidgen("config", "set", "model", "ray-3");
+    write(world, { duration: 4 }, p1);
+    expect(await world.vidgen(...line)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("another model, duration (from"),
+    });
+    expect(paid(world)).toBe(1);
+  });
+
+  test("last means in one what an open attempt of the line in the other has made of it", async () => {
+    const { world, p1, p2, enter } = await createProjects({ output: "clips/" }, { output: "videos/" });
+    enter(p1);
+    const { stdout } = await world.vidgen("generate", "an owl", "--no-wait");
+    await kill(world, isPoll, "again", "last", "-d", "4");
+    enter(p2);
+    await world.vidgen("generate", "a fox", "--no-wait");
+    expect(await world.vidgen("again", "last", "-d", "4")).toMatchObject({ code: 0 });
+    const intents = readFileSync(join(world.home, "journal.jsonl"), "utf8").match(/"parent":"[^"]*"/g);
+    expect(new Set(intents)).toEqual(new Set([`"parent":"${stdout.trim()}"`]));
   });
 });
 

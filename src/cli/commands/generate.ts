@@ -44,10 +44,16 @@ import type { Context } from "../context.ts";
 import { checkDistinct, readFieldFlags, readModels, withFieldFlags } from "../field-flags.ts";
 import { type PreparedStart, printId, type StartContext, start } from "../making.ts";
 import { withService } from "../onboarding.ts";
-import { findNamedReferences, type ProjectInput, readProjectInput, withProject } from "../project-values.ts";
+import {
+  findNamedReferences,
+  findProjectPlace,
+  type ProjectInput,
+  readProjectInput,
+  withProject,
+} from "../project-values.ts";
 import { waitCommand, withResumeHint } from "../resume.ts";
 import { lastWord } from "../saved-file.ts";
-import { checkStdin, listStdinFields, withStdinImage } from "../stdin-image.ts";
+import { checkStdin, withStdinImage } from "../stdin-image.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
 import { askWhether, canAsk, readPrompt } from "../terminal/prompts.ts";
 import { createReporter } from "../terminal/reporter.ts";
@@ -231,9 +237,7 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
     return Array.from({ length: starts.count }, (_, index) => withNextSeed(request, index));
   });
   checkDistinctNames(requests, outputPath);
-  // `untyped` names the fields whose values come from vidgen.json or stdin, so that a change of these is noticed. Answers to questions are new each
-  // time, so nothing is compared then.
-  const typedLine = isConfirmed ? { typed: line.hash } : { typed: line.hash, untyped: line.untyped };
+  const typedLine = { line: { ...line.line, isAnswered: isConfirmed } };
   if (options.dryRun) {
     const { printDryRun } = await import("../dry-run.ts");
     const parentUrl = parent?.base_url;
@@ -296,12 +300,30 @@ export async function readLine(
   const service = local ? "local" : remoteUrl && new URL(remoteUrl).origin;
   const outputAt = async ({ isLocal }: { isLocal: boolean }) =>
     outputFor(starts, (await findOutput(options, projectInput, io)) ?? (isLocal && wait ? "." : undefined), io);
-  const hash = await hashLine({ ...words, from, set, preset, style, count: starts.count, service }, command, io);
+  const allWords = { ...words, from, set, preset, style, count: starts.count, service };
+  const hash = await hashLine(allWords, command, io);
+  const variableModel = await findVariableModel(allWords, { models: starts.models, projectInput }, io);
+  const hashes =
+    variableModel === undefined
+      ? { hash }
+      : { hash: await hashLine({ ...allWords, variableModel }, command, io), olderHash: hash };
   const namedReferences = await findNamedReferences(words.prompt, projectInput, { io, command });
-  // A named reference changes these two fields.
-  const referenceFields = namedReferences.length === 0 ? [] : ["prompt", "referenceUrls"];
-  const untyped = [...projectInput.untyped, ...referenceFields, ...listStdinFields(command)];
-  return { hash, untyped, earlier: chooseEarlier(options), outputAt };
+  const usesVariable = wait && projectInput.output === undefined && Boolean(io.env.VIDGEN_OUTPUT);
+  const isPlaceTyped = outputFlag(options) !== undefined || usesVariable;
+  const place = await findProjectPlace(projectInput, namedReferences, io);
+  return { line: { ...hashes, isPlaceTyped, ...place }, earlier: chooseEarlier(options), outputAt };
+}
+
+/** VIDGEN_MODEL if it gives the model of a request: no flag, setting of the line or preset does. A repeated request has its own model. */
+async function findVariableModel(
+  { command, set = [] }: Pick<TypedWords, "command" | "set">,
+  { models, projectInput }: { models: readonly string[]; projectInput: ProjectInput },
+  { env }: Pick<Io, "env">,
+): Promise<string | undefined> {
+  const { readSetFields } = await import("../../protocol/request.ts");
+  const isSaid =
+    models.length > 0 || projectInput.texts.model !== undefined || Object.hasOwn(readSetFields(set), "model");
+  return command === "again" || isSaid ? undefined : env.VIDGEN_MODEL || undefined;
 }
 
 /** The last frame that `--from` asks for. A repeated generation begins with the same frame again, unless other images are given. */

@@ -122,7 +122,8 @@ export function createWork(
     async start(row: PlannedRow, source: Source | undefined): Promise<RowStart> {
       const { key, line, state, record, outputPath, typed, untyped } = row;
       const { dismissed = [], redo, replaces, keptVideo }: Partial<NewState> = state.kind === "new" ? state : {};
-      const batch = { path: results, row: key, line, rowsFile: rowsFile?.identity, dismissed, redo, replaces };
+      const recorded = { dismissed, redo, replaces, typed, untyped };
+      const batch = { path: results, row: key, line, rowsFile: rowsFile?.identity, ...recorded };
       let attempt = "";
       let takeover: { error: unknown } | undefined;
       const onSending = async (name: string) => {
@@ -147,7 +148,7 @@ export function createWork(
           throw usage("An image has changed since the file was checked. Nothing was sent.");
         // If killed here, the next run starts the row.
         if (keptVideo) await keepVideo(keptVideo, service);
-        const rowOptions = { batch, from: source?.id, typed, untyped };
+        const rowOptions = { batch, from: source?.id };
         return start(service, request, { ...options, ...sendOptions, outputPath, ...rowOptions });
       };
       const outcome = await loadAndStart().catch(asVidgenError);

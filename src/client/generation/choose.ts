@@ -1,8 +1,9 @@
 import { usage } from "../../errors.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
+import { redactValue } from "../http/redaction.ts";
 import type { Take } from "../ledger/history.ts";
 import { recordOutput } from "../ledger/identity.ts";
-import type { Lock } from "../ledger/journal.ts";
+import type { CommandLine } from "../ledger/line.ts";
 import {
   type Choice,
   choose,
@@ -33,9 +34,8 @@ export type ChooseOptions = {
   parent?: string | undefined;
   /** The position among several generations of one command. */
   take?: Take | undefined;
-  /** The hash of the typed command line, and what it does not determine: see `IntentLine`. */
-  typed?: string | undefined;
-  untyped?: readonly string[] | undefined;
+  /** The typed command line; without one, only the same request is the same command. */
+  line?: CommandLine | undefined;
 };
 
 /** A start in the form that is compared with earlier attempts, and recorded. */
@@ -43,25 +43,25 @@ export type WantedStart = Omit<WantedGeneration, "now" | "earlier"> & Pick<Choos
 
 /** Prepares a start for the comparison with earlier attempts. Throws `usage` for an invalid key. */
 export async function wantedOf(chooser: Chooser, request: StartRequest, options: ChooseOptions): Promise<WantedStart> {
-  const { earlier, outputPath, idempotencyKey: key, mcp, parent, take, typed, untyped } = options;
+  const { earlier, outputPath, idempotencyKey: key, mcp, parent, take, line } = options;
   if (key !== undefined && !/^[\w.:~+/=@-]{1,255}$/.test(key))
     throw usage("The idempotency key must be 1 to 255 letters, digits or _.:~+/=@-.");
   const { name, isPreview, redact, io } = chooser;
   const place = await recordOutput(outputPath, redact, io.disk);
   const recorded = recordedRequest(chooser, request);
   const isPreviewModel = isPreview(request.model);
-  const origin = { mcp, parent, take, typed, untyped };
+  const origin = { mcp, parent, take, line: line && redactValue(line, redact) };
   return { service: name, request: recorded, ...place, earlier, key, isPreview: isPreviewModel, ...origin };
 }
 
 /**
- * Decides what a start does about earlier attempts. A start calls this under the journal's lock. A dry run calls it without the lock, and then nothing
- * is written. Throws `usage` if the key was used for another request.
+ * Decides what a start does about earlier attempts. A start calls this under the journal's lock, a dry run without it. Writes nothing. Throws `usage` if
+ * the key was used for another request.
  */
-export async function chooseStart(chooser: Chooser, wanted: WantedStart, lock?: Lock): Promise<Choice> {
+export async function chooseStart(chooser: Chooser, wanted: WantedStart): Promise<Choice> {
   const { earlier } = wanted;
   if (earlier === undefined) return { kind: "new", dismissed: [] };
-  return choose({ ...wanted, earlier, now: chooser.io.date() }, chooser.journal, lock);
+  return choose({ ...wanted, earlier, now: chooser.io.date() }, chooser.journal, chooser.io.disk);
 }
 
 /** The run that a command for several generations continues. `requests` must not be empty. */
@@ -75,6 +75,7 @@ export async function chooseTakes(
   return chooseRun(
     { ...wanted, earlier: options.earlier, requests: recordedRequests, now: chooser.io.date() },
     chooser.journal,
+    chooser.io.disk,
   );
 }
 

@@ -55,6 +55,9 @@ export type StartedRow = {
   /** The redo that makes the row again, and the attempts that it replaces: see `IntentLine`. */
   redo?: string | undefined;
   replaces?: readonly string[] | undefined;
+  /** The hash of the row as it was typed, and what that does not determine: see `IntentLine`. */
+  typed?: string | undefined;
+  untyped?: readonly string[] | undefined;
 };
 
 /** A generation that the service accepted now. */
@@ -208,7 +211,7 @@ function chooseAndWrite(
   options: PaidStartOptions,
 ): Promise<PreparedStart | TakenOverAttempt | RefusedStart> {
   return underLock(service, wanted, options, async (lock) => {
-    const choice = await chooseStart(service, wanted, lock);
+    const choice = await chooseStart(service, wanted);
     if (choice.kind === "wait") return undefined;
     if (choice.kind === "refuse") return choice;
     if (choice.kind === "new") return writeIntent(service, wanted, choice, { ...options, lock });
@@ -316,8 +319,11 @@ function intentLine(
     engine,
     parent: wanted.parent,
     from,
-    typed: wanted.typed,
-    untyped: wanted.untyped?.length ? wanted.untyped : undefined,
+    typed: wanted.line?.hash ?? batch?.typed,
+    place_typed: wanted.line?.isPlaceTyped,
+    project: wanted.line?.project,
+    folder: wanted.line?.folder,
+    untyped: batch?.untyped,
     ...wanted.take,
   };
 }

@@ -1,8 +1,7 @@
 import type { Io } from "../../io.ts";
-import { readCandidates } from "./candidates.ts";
 import { type DatedEntry, datedEntries, type Entry, isUndelivered, isUnfinished } from "./history.ts";
 import type { Journal } from "./journal.ts";
-import { scanEntries } from "./search.ts";
+import { readRecent, scanEntries } from "./search.ts";
 
 /** After this time an attempt must have an outcome, because a request with its retries takes up to 4 minutes. */
 const startingMs = 5 * 60_000;
@@ -61,13 +60,10 @@ export async function findUnfollowed(
 
 /**
  * The generations that may have cost money, whose result was not delivered, and that no process follows, so that the same command would resume them.
- * Reads as far back as a start does, and writes nothing.
+ * Reads the newest part of the journal, and writes nothing.
  */
-export async function findUnsaved(
-  journal: Pick<Journal, "scan" | "append" | "leaseOf">,
-  { date }: Pick<Io, "date">,
-): Promise<Entry[]> {
-  const unsaved = (await readCandidates(journal, date())).filter(
+export async function findUnsaved(journal: Pick<Journal, "scan" | "leaseOf">): Promise<Entry[]> {
+  const unsaved = (await readRecent(journal)).filter(
     (entry) => isUnfinished(entry) && isUndelivered(entry) && entry.is_preview !== true && entry.credits !== 0,
   );
   const leases = await Promise.all(unsaved.map(({ attempt }) => journal.leaseOf(attempt)));

@@ -68,8 +68,7 @@ export type JournalLine =
   /** The video is complete, and its file is about to be renamed. */
   | ({ kind: "downloaded"; id: string } & Content)
   /** The result was delivered as a file ("-" is standard output) or as its URL. */
-  | ({ kind: "delivered"; id: string; file?: string | undefined } & Partial<Content>)
-  | UnfinishedLine;
+  | ({ kind: "delivered"; id: string; file?: string | undefined } & Partial<Content>);
 
 /** Written before the request that costs money. `place` is -o as typed, and `path` its absolute path. */
 export type IntentLine = Partial<Take> & {
@@ -112,10 +111,12 @@ export type IntentLine = Partial<Take> & {
   from?: string | undefined;
   /** The hash of the typed command line. */
   typed?: string | undefined;
-  /**
-   * The fields of the request that the typed line does not determine, and "output" if it does not determine the output path. Their values are from
-   * vidgen.json or an image on stdin, and may differ when the same line is typed again.
-   */
+  /** Whether the line or VIDGEN_OUTPUT says the output path; absent in older versions. */
+  place_typed?: boolean | undefined;
+  /** The absolute path, without links, of the vidgen.json that gave values or references; without one, the working folder is in `folder`. */
+  project?: string | undefined;
+  folder?: string | undefined;
+  /** For the row of a batch: the fields of its request that the flags and the row do not determine, whose values are from vidgen.json. */
   untyped?: readonly string[] | undefined;
 };
 
@@ -181,12 +182,6 @@ export type PartLine = Version & { kind: "part"; file: string; inode?: FileId | 
     | { id: string }
   );
 
-/**
- * A copy of all lines about unfinished attempts before the byte `end` of the journal, oldest first, so that a start does not read further back than that
- * byte. `next` is the beginning of the line at that byte. If it differs, somebody edited the file, and the copy is invalid.
- */
-export type UnfinishedLine = { kind: "unfinished"; end: number; next: string; lines: DatedLine[] };
-
 export type DatedLine = JournalLine & { at: string };
 
 /** The text fields that each line must have. */
@@ -211,7 +206,6 @@ const requiredFields: Record<JournalLine["kind"], readonly string[]> = {
   part: ["file"],
   downloaded: ["id", "sha256"],
   delivered: ["id"],
-  unfinished: ["next"],
 };
 
 /**
@@ -243,11 +237,6 @@ function readLine(line: unknown): DatedLine | undefined {
     if (line.shard !== null && typeof line.shard !== "string") return undefined;
   }
   if (line.kind === "redo" && !(Array.isArray(line.rows) && line.rows.every(isRedoneRow))) return undefined;
-  if (line.kind === "unfinished") {
-    if (!Number.isSafeInteger(line.end) || !Array.isArray(line.lines)) return undefined;
-    line.lines = line.lines.map(readLine);
-    if ((line.lines as unknown[]).includes(undefined)) return undefined;
-  }
   return line as DatedLine;
 }
 

@@ -116,10 +116,11 @@ export function openJournal(path: string, io: JournalIo): Journal {
 export async function blankAttempt(path: string, { attempt, id }: Pick<Entry, "attempt" | "id">, disk: Disk) {
   const isAboutAttempt = (line: DatedLine | undefined): boolean => {
     if (line === undefined) return false;
-    if (line.kind === "unfinished") return line.lines.some(isAboutAttempt);
     return "attempt" in line ? line.attempt === attempt : "id" in line && line.id !== undefined && line.id === id;
   };
-  await blankLines(path, (text) => isAboutAttempt(parseLine(text)), disk);
+  // Older versions copied the lines about unfinished attempts. Nobody reads these copies.
+  const isCopy = (text: string) => text.includes('"kind":"unfinished"') && text.includes(JSON.stringify(attempt));
+  await blankLines(path, (text) => isAboutAttempt(parseLine(text)) || isCopy(text), disk);
 }
 
 /** For a client without a journal. */

@@ -1,13 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
 import { usage, VidgenError } from "../../errors.ts";
+import type { Disk } from "../../io.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
 import { type AttemptState, blocksRestart } from "./attempt.ts";
-import { readCandidates } from "./candidates.ts";
 import {
   type DatedEntry,
   datedEntries,
   type Entry,
-  type IntentLine,
   isClosed,
   isIdHandedOver,
   isUnfinished,
@@ -16,9 +15,10 @@ import {
   type Take,
 } from "./history.ts";
 import type { RecordedOutput } from "./identity.ts";
-import type { Journal, LeaseState, Lock } from "./journal.ts";
-import { mayBeSameService } from "./same-service.ts";
-import { findByKey, findByPrompt, findByTypedLine } from "./search.ts";
+import type { Journal, LeaseState } from "./journal.ts";
+import { type CommandLine, isSameLine, isSameProject } from "./line.ts";
+import { isSameService, mayBeSameService } from "./same-service.ts";
+import { findByCommand, findByKey } from "./search.ts";
 
 /**
  * What a start does about earlier attempts at the same request: `resume` continues an interrupted attempt; `reuse` takes any generation of the same
@@ -109,9 +109,16 @@ type Stop =
   | { kind: "wait"; entry: Entry }
   /** `key` is the Idempotency-Key of an attempt that may be sent again, if the service remembers it. */
   | { kind: "refuse"; entry: Entry; because: "unknown" | "lost" | "removed"; key?: string | undefined }
+  | StopElsewhere
   | ChangedLine;
 
-/** The same typed line has an unfinished attempt or run, with other values than it has now: see `IntentLine.untyped`. */
+/**
+ * An attempt at another path of the same origin, which may be the same service. It is not delivered, or may have been charged. It stops the start, and is
+ * not resumed, dismissed or sent again here.
+ */
+export type StopElsewhere = { kind: "refuse"; entry: Entry; because: "elsewhere"; key?: undefined };
+
+/** The same command line has an unfinished attempt or run, with other values than it has now: see `CommandLine`. */
 export type ChangedLine = {
   kind: "refuse";
   entry: Entry;
@@ -144,18 +151,18 @@ export type WantedGeneration = RecordedOutput & {
   now: Date;
   /** The key of an unclear start that the service remembers. */
   keptKey?: KeptKey | undefined;
-  /** The hash of the typed command line, and what it does not determine: see `IntentLine`. */
-  typed?: string | undefined;
-  untyped?: readonly string[] | undefined;
+  /** The typed command line, by which an attempt is recognized whose values from elsewhere have changed since. */
+  line?: CommandLine | undefined;
 };
 
-type PolicyJournal = Pick<Journal, "scan" | "append" | "leaseOf">;
+type PolicyJournal = Pick<Journal, "scan" | "leaseOf">;
+type PolicyDisk = Pick<Disk, "stat">;
 
 /**
- * Chooses between the earlier attempts at a service and a new one. Called under the journal's lock, or, for a dry run, without the lock,
- * which writes nothing. Reads the journal again if a process ended meanwhile, since that process may have written its outcome.
+ * Chooses between the earlier attempts at a service and a new one. Called under the journal's lock, or without it for a dry run. Writes nothing. Reads the
+ * journal again if a process ended meanwhile, since that process may have written its outcome.
  */
-export async function choose(wanted: WantedGeneration, journal: PolicyJournal, lock?: Lock): Promise<Choice> {
+export async function choose(wanted: WantedGeneration, journal: PolicyJournal, disk: PolicyDisk): Promise<Choice> {
   const endedAttempts = new Set<string>();
   const leaseOf = async (attempt: string): Promise<LeaseState> => {
     const lease = endedAttempts.has(attempt) ? "dead" : await journal.leaseOf(attempt);
@@ -164,69 +171,64 @@ export async function choose(wanted: WantedGeneration, journal: PolicyJournal, l
   };
   for (;;) {
     const endedBefore = endedAttempts.size;
-    const candidates = await findCandidates(wanted, journal, lock);
-    const ofService = candidates.filter(({ base_url }) => mayBeSameService(base_url, wanted.service));
-    const context = { ...wanted, leaseOf };
-    const choice = await chooseOnce(ofService, context);
-    // For the takes of a run, `chooseRun` has considered the changed lines already, except with `again`. A key is sent again whatever else the line has.
-    const isSettled = choice.kind !== "new" || choice.resends !== undefined;
-    const isFinal = isSettled || (wanted.take !== undefined && wanted.earlier !== "again");
-    const ofLine = async () => (wanted.take === undefined ? ofService : findAttemptsOfLine(journal, wanted));
-    const finalChoice = isFinal ? choice : await considerChangedLine(choice, await ofLine(), context);
-    if (endedAttempts.size === endedBefore) return finalChoice;
+    const entries = await findEarlier(wanted, journal);
+    const choice = await chooseOnce(entries, { ...wanted, leaseOf, foreign: await findForeign(entries, wanted, disk) });
+    if (endedAttempts.size === endedBefore) return choice;
   }
 }
 
-/**
- * The attempts that a start must consider, newest first. `reuse` also considers `--no-wait` generations of any age, which are searched for by
- * their prompt.
- */
-async function findCandidates(
-  wanted: WantedGeneration,
+/** The attempts that may be at this service and have the caller's key, or else the prompt or the hash of the line; newest first. */
+async function findEarlier(
+  { request, key, line, service }: Pick<WantedGeneration, "request" | "key" | "line" | "service">,
   journal: PolicyJournal,
-  lock: Lock | undefined,
 ): Promise<Entry[]> {
-  const { request, earlier, key, take, now } = wanted;
-  if (key !== undefined) return findByKey(journal, key);
-  if (take !== undefined) {
-    const isAnyRun = earlier === "again";
-    return findByPrompt(journal, request.prompt, (intent) => isAtPosition(intent, take, { isAnyRun }));
-  }
-  const known = await readCandidates(journal, now, lock);
-  if (earlier !== "reuse") return known;
-  const names = new Set(known.map(({ attempt }) => attempt));
-  const isWanted = (intent: IntentLine) => intent.no_wait === true || names.has(intent.attempt);
-  return merge(known, await findByPrompt(journal, request.prompt, isWanted));
+  const hashes = line ? [line.hash, line.olderHash ?? []].flat() : [];
+  const found = await (key === undefined
+    ? findByCommand(journal, { prompt: request.prompt, hashes })
+    : findByKey(journal, key));
+  return found.filter(({ base_url }) => mayBeSameService(base_url, service));
 }
 
-/** Merges two lists of entries in the order of the journal: entries of one list go before the next entry that both contain. */
-function merge(entries: readonly Entry[], others: readonly Entry[]): Entry[] {
-  const left = [...others];
-  const merged = entries.flatMap((entry) => {
-    const at = left.findIndex(({ attempt }) => attempt === entry.attempt);
-    return [...left.splice(0, at + 1).slice(0, -1), entry];
-  });
-  return [...merged, ...left];
+/** The attempts of the line, by name, that belong to another project: with other values than the line has now, they are other videos. */
+async function findForeign(
+  entries: readonly Entry[],
+  { line }: Pick<WantedGeneration, "line">,
+  disk: PolicyDisk,
+): Promise<ReadonlySet<string>> {
+  const foreign = new Set<string>();
+  for (const entry of entries)
+    if (line && isSameLine(entry, line) && !(await isSameProject(entry, line, disk))) foreign.add(entry.attempt);
+  return foreign;
 }
 
-type ChooseContext = WantedGeneration & Pick<Journal, "leaseOf">;
+type ChooseContext = WantedGeneration & Pick<Journal, "leaseOf"> & Pick<CompareContext, "foreign">;
 
+/** Attempts at the same request decide first. If none of them does, those of the same line with other values, and those at another path, can stop it. */
 async function chooseOnce(entries: readonly Entry[], wanted: ChooseContext): Promise<Choice> {
+  const here = entries.filter(({ base_url }) => isSameService(base_url, wanted.service));
+  const choice = await chooseSame(here, wanted);
+  // A key is sent again whatever else the line has.
+  if (choice.kind !== "new" || choice.resends !== undefined) return choice;
+  if (wanted.earlier === "again" && wanted.key === undefined) return dismissChanged(choice, here, wanted);
+  // For the takes of a run, `chooseRun` has looked for stops.
+  if (wanted.take !== undefined) return choice;
+  const stop = wanted.key === undefined ? await findChangedStop(findOpen(here, wanted), wanted.leaseOf) : undefined;
+  return stop ?? (await findStopElsewhere(entries, wanted)) ?? choice;
+}
+
+async function chooseSame(entries: readonly Entry[], wanted: ChooseContext): Promise<Choice> {
   if (wanted.key !== undefined) return chooseByKey(entries, wanted);
   if (wanted.take !== undefined) return chooseTake(entries, wanted);
-  const same = datedEntries(entries, wanted.now).filter(({ entry }) => isCandidate(entry, wanted));
-  if (wanted.earlier === "reuse") {
-    // Only delivered generations can be too old.
-    const recent = same.filter(({ entry, ageMs }) => ageMs < reusableMs || entry.state !== "delivered");
-    return chooseFrom(
-      recent.map(({ entry }) => entry),
-      wanted,
-    );
-  }
-  const fitting = same
-    .map(({ entry }) => entry)
-    .filter((entry) => fitsOutput(entry, isSameOutput(entry, wanted), wanted.earlier));
-  return chooseFrom(fitting.reverse(), wanted);
+  const same = entries.filter((entry) => isCandidate(entry, wanted) && isSame(entry, wanted));
+  if (wanted.earlier !== "reuse") return chooseFrom(same.reverse(), wanted);
+  // Only delivered generations can be too old.
+  const recent = datedEntries(same, wanted.now).filter(
+    ({ entry, ageMs }) => ageMs < reusableMs || entry.state !== "delivered",
+  );
+  return chooseFrom(
+    recent.map(({ entry }) => entry),
+    wanted,
+  );
 }
 
 /**
@@ -234,7 +236,12 @@ async function chooseOnce(entries: readonly Entry[], wanted: ChooseContext): Pro
  * process may have taken over this run while this process was suspended.
  */
 async function chooseTake(entries: readonly Entry[], wanted: ChooseContext): Promise<Choice> {
-  const isSameTake = (entry: Entry) => isCandidate(entry, wanted) && isSameOutput(entry, wanted);
+  const isSameTake = (entry: Entry) =>
+    entry.position === wanted.take?.position &&
+    entry.count === wanted.take?.count &&
+    isCandidate(entry, wanted) &&
+    isSameOutput(entry, wanted) &&
+    isSame(entry, wanted);
   const same = entries.filter(isSameTake).toReversed();
   const ofThisRun = same.filter(({ run }) => run === wanted.take?.run);
   const choice = await chooseFrom(ofThisRun, { ...wanted, earlier: "reuse" });
@@ -243,28 +250,45 @@ async function chooseTake(entries: readonly Entry[], wanted: ChooseContext): Pro
   return chooseFrom(ofOtherRuns, wanted);
 }
 
-/** Whether an attempt is at this position of the run, or of any run of the same size. */
-function isAtPosition(entry: Partial<Take>, take: Take, { isAnyRun }: { isAnyRun: boolean }): boolean {
-  const isSameTake = entry.position === take.position && entry.count === take.count;
-  return isSameTake && (isAnyRun || entry.run === take.run);
-}
-
+/** Whether a start may consider an attempt at all: whoever started it, and of whatever request. */
 function isCandidate(
   entry: Entry,
-  { request, mcp = false, isPreview, parent, take }: Omit<WantedGeneration, "take"> & { take?: unknown },
+  { mcp = false, isPreview, take }: Pick<WantedGeneration, "mcp" | "isPreview"> & { take?: unknown },
 ): boolean {
   // A deleted video is resumed by nobody, but it still holds its position in a run.
   if (entry.dismissed || (entry.removed && !(take !== undefined && isTakeDone(entry)))) return false;
   // Rows of a batch are in their results file, and attempts with a caller's key are found by that key only.
   if (entry.batch !== undefined || entry.key !== undefined) return false;
-  if ((entry.mcp ?? false) !== mcp || differsInPreview(entry.is_preview, isPreview)) return false;
-  if (parent !== undefined && entry.parent !== parent) return false;
-  return isDeepStrictEqual(entry.request, request);
+  return (entry.mcp ?? false) === mcp && !differsInPreview(entry.is_preview, isPreview);
 }
 
-/** Whether a start with this output path considers an attempt: a paid video that is not delivered may be saved to any path. */
-function fitsOutput({ state }: Entry, hasSameOutput: boolean, earlier: Earlier): boolean {
-  return hasSameOutput || (state === "ready" && earlier !== "again");
+type CompareContext = Pick<WantedGeneration, "request" | "outputPath" | "fullPath" | "earlier" | "line" | "parent"> & {
+  /** The attempts of the line, by name, that belong to another project. */
+  foreign: ReadonlySet<string>;
+};
+
+function isSame(entry: Entry, wanted: CompareContext): boolean {
+  return compare(entry, wanted)?.length === 0;
+}
+
+/**
+ * What differs between an attempt and a start: nothing if the request and the output path are the same, and `undefined` if it is another command. Otherwise
+ * the command line is the same, and these fields of the request, or "output", have other values, because it does not say them.
+ */
+function compare(entry: Entry, wanted: CompareContext): string[] | undefined {
+  const { request, outputPath, earlier, line, parent } = wanted;
+  const differing = differencesOf(request, entry.request);
+  // A paid video that is not delivered may be saved to any path.
+  const isSamePlace = isSameOutput(entry, wanted) || (entry.state === "ready" && earlier !== "again");
+  const isRequest = differing.length === 0 && (parent === undefined || entry.parent === parent);
+  if (isRequest && (isSamePlace || earlier === "reuse")) return [];
+  if (!line || !isSameLine(entry, line) || line.isAnswered) return undefined;
+  if (entry.parent !== parent || wanted.foreign.has(entry.attempt)) return undefined;
+  // At another output path that was typed, it is another video.
+  if (!isSamePlace && (line.isPlaceTyped || entry.place_typed)) return undefined;
+  const named = entry.typed === line.hash ? differing : differing.filter((name) => name !== "model");
+  if (!isSamePlace && outputPath !== undefined) named.push("output");
+  return named.length > 0 ? named : undefined;
 }
 
 /** Whether an attempt has the same output path: as typed, or as another spelling of the same full path. */
@@ -335,66 +359,64 @@ async function actionFor(
   return decide({ state, lease, isIdHandedOver: isIdHandedOver(entry) }, key === undefined ? earlier : "key");
 }
 
-/** All attempts of a typed line, so that the positions of its runs can be counted at any age. */
-async function findAttemptsOfLine(
-  journal: PolicyJournal,
-  { typed }: Pick<WantedGeneration, "typed">,
-): Promise<Entry[]> {
-  return typed === undefined ? [] : findByTypedLine(journal, typed);
-}
-
-/**
- * Considers a new start of a typed line that has unfinished attempts or runs with other values, from an earlier vidgen.json or stdin. The new start
- * could be a second charge by accident. `again` dismisses the attempts. Otherwise the start is refused because of the first attempt that a start with
- * the same values would not ignore; attempts with an id come first.
- */
-async function considerChangedLine(
+/** `again` also dismisses what the same command has left with other values, and what it has made of a run that is unfinished. */
+async function dismissChanged(
   choice: Choice & { kind: "new" },
   entries: readonly Entry[],
   wanted: ChooseContext,
 ): Promise<Choice> {
-  if (wanted.key !== undefined) return choice;
-  const changed = findChangedAttempts(entries, wanted, [wanted.request]);
-  if (wanted.earlier !== "again") return (await findChangedStop(changed, wanted.leaseOf)) ?? choice;
-  const dismissed = [...choice.dismissed];
-  for (const { entry } of changed) {
-    const isListed = dismissed.some(({ attempt }) => attempt === entry.attempt);
-    if (!isListed && (await actionForChanged(entry, wanted)) === "dismiss") dismissed.push(entry);
-  }
-  return { ...choice, dismissed };
+  const { take } = wanted;
+  const atPosition = ({ run, position }: Entry) =>
+    take === undefined || (run !== take.run && position === take.position);
+  const dismissed = new Set(choice.dismissed);
+  for (const { entry } of findOpen(entries, { ...wanted, count: take?.count }))
+    if (atPosition(entry) && (await actionForChanged(entry, wanted)) === "dismiss") dismissed.add(entry);
+  return { ...choice, dismissed: [...dismissed] };
 }
 
-type ChangedAttempt = { entry: Entry; differing: readonly string[] };
+/** `differing` is empty for the same request and output path. */
+type OpenAttempt = { entry: Entry; differing: readonly string[] };
+
+type OpenContext = CompareContext & Pick<WantedGeneration, "mcp" | "isPreview"> & { count?: number | undefined };
+/** The request that a command has now for an attempt: for one of several, that at its position. */
+type RequestOf = (entry: Entry) => StartRequest | undefined;
 
 /**
- * The attempts of a typed line that are unfinished, or belong to an unfinished run, and differ from one of these requests only in what the line does
- * not determine. Unfinished attempts come first, then the oldest.
+ * The attempts of the same command that are unfinished, or done while their run of `count` is not. Unfinished attempts come first, then the oldest.
  */
-function findChangedAttempts(
+function findOpen(
   entries: readonly Entry[],
-  wanted: Omit<WantedGeneration, "request">,
-  requests: readonly StartRequest[],
-): ChangedAttempt[] {
-  const { typed, untyped = [], service, parent, isPreview, earlier } = wanted;
-  if (typed === undefined) return [];
-  const isOfLine = (entry: Entry) =>
-    entry.typed === typed &&
-    (isUnfinished(entry) || isOfUnfinishedRun(entry, entries)) &&
-    mayBeSameService(entry.base_url, service) &&
-    entry.parent === parent &&
-    !differsInPreview(entry.is_preview, isPreview);
-  const ofLine = entries.filter(isOfLine).reverse();
-  ofLine.sort((one, other) => Number(isUnfinished(other)) - Number(isUnfinished(one)));
-  return ofLine.flatMap((entry) => {
-    const undetermined = new Set([...untyped, ...(entry.untyped ?? [])]);
-    const hasSameOutput = isSameOutput(entry, wanted);
-    if (undetermined.size === 0) return [];
-    if (!undetermined.has("output") && !fitsOutput(entry, hasSameOutput, earlier)) return [];
-    const request = requests.find((each) => isSameExcept(undetermined, each, entry.request));
-    const differing = request ? differencesOf(request, entry.request) : [];
-    if (!hasSameOutput) differing.push("output");
-    return request && differing.length > 0 ? { entry, differing } : [];
+  wanted: OpenContext,
+  requestOf: RequestOf = () => wanted.request,
+): OpenAttempt[] {
+  const { count, isPreview } = wanted;
+  const ofRuns = entries.filter((entry) => count !== undefined && entry.count === count);
+  const open = entries.toReversed().flatMap((entry) => {
+    if (!isUnfinished(entry) && !(ofRuns.includes(entry) && isOfUnfinishedRun(entry, ofRuns))) return [];
+    const request = differsInPreview(entry.is_preview, isPreview) ? undefined : requestOf(entry);
+    const differing = request && compare(entry, { ...wanted, request });
+    return differing ? { entry, differing } : [];
   });
+  return open.sort((one, other) => Number(isUnfinished(other.entry)) - Number(isUnfinished(one.entry)));
+}
+
+/** The first attempt at another path of the same origin by which the start would be resumed or stopped if it were at this service. */
+async function findStopElsewhere(
+  entries: readonly Entry[],
+  wanted: OpenContext & Pick<ChooseContext, "key" | "service" | "leaseOf">,
+  requestOf: RequestOf = () => wanted.request,
+): Promise<(Stop & { kind: "wait" }) | StopElsewhere | undefined> {
+  const { key, service, leaseOf } = wanted;
+  for (const entry of entries.toReversed()) {
+    if (isSameService(entry.base_url, service) || isClosed(entry)) continue;
+    const request = requestOf(entry);
+    const isOfCommand = isCandidate(entry, wanted) && request && compare(entry, { ...wanted, request });
+    if (key === undefined && !isOfCommand) continue;
+    const choice = choiceOf(entry, await actionFor(entry, { earlier: "resume", key: undefined, leaseOf }));
+    if (choice?.kind === "wait") return choice;
+    if (choice) return { kind: "refuse", entry, because: "elsewhere" };
+  }
+  return undefined;
 }
 
 /** Whether two requests are equal without these fields. */
@@ -410,10 +432,11 @@ function differencesOf(one: Record<string, unknown>, other: Record<string, unkno
 }
 
 async function findChangedStop(
-  changed: readonly ChangedAttempt[],
+  open: readonly OpenAttempt[],
   leaseOf: Journal["leaseOf"],
 ): Promise<(Stop & { kind: "wait" }) | ChangedLine | undefined> {
   const stops: ((Stop & { kind: "wait" }) | ChangedLine)[] = [];
+  const changed = open.filter(({ differing }) => differing.length > 0);
   for (const { entry, differing } of changed) {
     const action = await actionForChanged(entry, { earlier: "resume", leaseOf });
     const ids = changed.flatMap(({ entry: { run, id } }) => (run === entry.run && id !== undefined ? [id] : []));
@@ -444,6 +467,7 @@ export type RunChoice =
   /** A process on another machine may have ended; `entry` is one of its attempts. */
   | { kind: "wait"; entry: Entry }
   | ChangedLine
+  | StopElsewhere
   /** `positions` has one for each request, in the same order. */
   | { kind: "run"; name: string | undefined; positions: readonly RunPosition[] };
 
@@ -464,48 +488,49 @@ function positionsOf(requests: readonly StartRequest[]): number[] {
  * Chooses the run that a command for several generations continues: the newest incomplete run of the same requests, in any order of their
  * models, that no live process has. A result without a name is a new run. Must be called under the journal's lock.
  */
-export async function chooseRun(wanted: WantedRun, journal: PolicyJournal): Promise<RunChoice> {
-  const { requests, earlier, service } = wanted;
-  const count = requests.length;
+export async function chooseRun(wanted: WantedRun, journal: PolicyJournal, disk: PolicyDisk): Promise<RunChoice> {
+  const { requests, service } = wanted;
   const positions = positionsOf(requests);
-  const requestAt = new Map(requests.map((request, index) => [positions[index], request]));
-  const isAtSamePosition = (entry: Entry) => {
-    const request = requestAt.get(entry.position);
-    if (request === undefined || entry.count !== count || !mayBeSameService(entry.base_url, service)) return false;
-    return (
-      entry.parent === wanted.parent &&
-      isSameOutput(entry, wanted) &&
-      isCandidate(entry, { ...wanted, request, take: entry })
-    );
-  };
-  const entries = await findByPrompt(journal, requests[0]?.prompt ?? "", ({ run }) => run !== undefined);
-  // Another command's run may have equal requests at some positions only, such as `-n 2` and two models.
-  const otherRuns = new Set(
-    entries.flatMap(({ run, position, request }) => (isDeepStrictEqual(request, requestAt.get(position)) ? [] : run)),
-  );
-  const runs = new Map<string, Entry[]>();
-  for (const entry of entries.filter(isAtSamePosition)) {
-    const { run = "" } = entry;
-    if (!otherRuns.has(run)) runs.set(run, [...(runs.get(run) ?? []), entry]);
-  }
-  for (const [name, takes] of earlier === "again" ? [] : runs) {
-    const found = positions.map((position) => ({
-      position,
-      attempt: takes.find((each) => each.position === position && isMade(each.state)),
-    }));
-    if (found.every(({ attempt }) => attempt && isTakeDone(attempt))) continue;
-    const lease = await journal.leaseOf(name);
-    const [entry] = takes;
-    if (lease === "unsure" && entry) return { kind: "wait", entry };
-    if (lease === "dead") return { kind: "run", name, positions: found };
-  }
-  if (earlier !== "again") {
-    const changed = findChangedAttempts(await findAttemptsOfLine(journal, wanted), wanted, requests);
-    const stop = await findChangedStop(changed, journal.leaseOf);
-    if (stop) return stop;
-  }
   const emptyPositions = positions.map((position) => ({ position, attempt: undefined }));
-  return { kind: "run", name: undefined, positions: emptyPositions };
+  const newRun: RunChoice = { kind: "run", name: undefined, positions: emptyPositions };
+  if (wanted.earlier === "again") return newRun;
+  const requestAt = new Map(requests.map((request, index) => [positions[index], request]));
+  const [request] = requests as [StartRequest];
+  const found = await findEarlier({ ...wanted, request, key: undefined }, journal);
+  const entries = found.filter(({ run, count }) => run !== undefined && count === requests.length);
+  const foreign = await findForeign(entries, wanted, disk);
+  const context = { ...wanted, request, key: undefined, foreign, leaseOf: journal.leaseOf, count: requests.length };
+  const requestOf = ({ position }: Entry) => requestAt.get(position);
+  const here = entries.filter(({ base_url }) => isSameService(base_url, service));
+  for (const [name, takes] of groupByRun(here)) {
+    // Another command's run may have equal requests at some positions only, such as `-n 2` and two models.
+    if (!takes.every((take) => isDeepStrictEqual(take.request, requestOf(take)))) continue;
+    const own = takes.filter(
+      (take) => take.parent === wanted.parent && isSameOutput(take, wanted) && isCandidate(take, { ...wanted, take }),
+    );
+    const [entry] = own;
+    if (entry === undefined) continue;
+    const runPositions = positions.map((position) => ({
+      position,
+      attempt: own.find((each) => each.position === position && isMade(each.state)),
+    }));
+    if (runPositions.every(({ attempt }) => attempt && isTakeDone(attempt))) continue;
+    const lease = await journal.leaseOf(name);
+    if (lease === "unsure") return { kind: "wait", entry };
+    if (lease === "dead") return { kind: "run", name, positions: runPositions };
+  }
+  const stop = await findChangedStop(findOpen(here, context, requestOf), journal.leaseOf);
+  return stop ?? (await findStopElsewhere(entries, context, requestOf)) ?? newRun;
+}
+
+/** The attempts of each run, newest first. */
+function groupByRun(entries: readonly Entry[]): Map<string, Entry[]> {
+  const runs = new Map<string, Entry[]>();
+  for (const entry of entries) {
+    const { run = "" } = entry;
+    runs.set(run, [...(runs.get(run) ?? []), entry]);
+  }
+  return runs;
 }
 
 type WantedLine = Pick<WantedGeneration, "earlier" | "now"> & {
@@ -523,7 +548,8 @@ export function findResumable(entries: readonly Entry[], { earlier, now, isOutpu
     if (isClosed(entry)) return false;
     if (earlier === "reuse" && (isIdHandedOver(entry) || (entry.state === "delivered" && ageMs < reusableMs)))
       return true;
-    return isUnfinished(entry) && (earlier === "reuse" || fitsOutput(entry, isOutputOf(entry), earlier));
+    const fitsAnywhere = earlier === "reuse" || (entry.state === "ready" && earlier !== "again");
+    return isUnfinished(entry) && (fitsAnywhere || isOutputOf(entry));
   };
   const resumable = datedEntries(entries, now).filter(isResumable);
   return (earlier === "reuse" ? resumable[0] : resumable.at(-1))?.entry;
@@ -584,13 +610,14 @@ export function differsInPreview(one: boolean | null | undefined, other: boolean
 export function refusalError(refusal: Choice & { kind: "refuse" }): VidgenError {
   const { entry, because } = refusal;
   if (because === "changed") return changedError(refusal);
+  if (because === "elsewhere") return elsewhereError(entry);
   if (because === "removed") return removedError(entry);
   return because === "lost" ? lostError(entry) : unclearError(entry);
 }
 
 function changedError({ entry, differing, runIds }: ChangedLine): VidgenError {
   const { id, attempt, at, count } = entry;
-  const values = `with another ${differing.join(", ")} (from vidgen.json or stdin)`;
+  const values = `with another ${differing.join(", ")} (from vidgen.json, a setting or stdin)`;
   if (id === undefined) {
     const message = `The same command line was sent at ${at.slice(0, 16)}Z ${values} and got no usable response: it may have been charged (attempt ${attempt}). Nothing was sent now.`;
     return new VidgenError("unknown", message, { attempt, hint: unclearHint(attempt, undefined) });
@@ -612,6 +639,22 @@ function changedError({ entry, differing, runIds }: ChangedLine): VidgenError {
       id,
       attempt,
       hint: `\`vidgen wait ${id}\` takes that video. --again starts a new generation, and is charged.`,
+    },
+  );
+}
+
+/** `unknown` if the attempt may have been charged, `not_found` if its generation is lost; else `usage`, because its generation can be taken there. */
+function elsewhereError(entry: Entry): VidgenError {
+  const { id, attempt, at, base_url: baseUrl, state } = entry;
+  if (state === "lost") return lostError(entry);
+  if (id === undefined || state === "unknown" || state === "sending") return unclearError(entry);
+  return new VidgenError(
+    "usage",
+    `The same command has started generation ${id} at ${at.slice(0, 16)}Z at ${baseUrl}, which may be the same service, and its video was not delivered yet. Nothing was sent now.`,
+    {
+      id,
+      attempt,
+      hint: `\`vidgen wait ${id} --base-url ${baseUrl}\` takes that video. --again starts a new generation here, and is charged.`,
     },
   );
 }

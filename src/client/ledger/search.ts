@@ -91,9 +91,15 @@ export function findByKey(journal: ScannableJournal, key: string): Promise<Entry
   return findAttempts(journal, [key], (line) => line.kind === "intent" && keyOf(line) === key);
 }
 
-/** The attempts of a typed command line, by its hash. */
-export function findByTypedLine(journal: ScannableJournal, typed: string): Promise<Entry[]> {
-  return findAttempts(journal, [typed], (line) => line.kind === "intent" && line.typed === typed);
+/** The attempts with a prompt, or with one of these hashes of a command line (see `IntentLine.typed`). */
+export function findByCommand(
+  journal: ScannableJournal,
+  { prompt, hashes }: { prompt?: string; hashes: readonly string[] },
+): Promise<Entry[]> {
+  const words = [...hashes, ...(prompt === undefined ? [] : [`"prompt":${JSON.stringify(prompt)}`])];
+  const isOfCommand = ({ typed, request }: IntentLine) =>
+    request.prompt === prompt || (typed !== undefined && hashes.includes(typed));
+  return findAttempts(journal, words, (line) => line.kind === "intent" && isOfCommand(line));
 }
 
 /** The attempts with a prompt and a matching intent. */

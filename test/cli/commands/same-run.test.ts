@@ -572,15 +572,6 @@ describe("the same run again", () => {
     ])("%s", async (_, argv) => {
       const world = await createWorld();
       await kill(world, isPoll, "generate", "a fox");
-      // A journal that is long enough for a copy of what is unfinished.
-      const journal = join(world.home, "journal.jsonl");
-      const [intent] = journalLines(world);
-      const old = { ...intent, at: "2025-11-01T00:00:00.000Z", request: { prompt: "p".repeat(900), model: "wan-2.5" } };
-      const olds = Array.from({ length: 2_500 }, (_, index) => [
-        JSON.stringify({ ...old, attempt: `old-${index}` }),
-        JSON.stringify({ kind: "refused", at: old.at, attempt: `old-${index}`, reason: "no", code: "rejected" }),
-      ]);
-      writeFileSync(journal, `${olds.flat().join("\n")}\n${readFileSync(journal, "utf8")}`);
       writeFileSync(join(world.folder, "rows.txt"), "one\ntwo\n");
       const before = snapshot(world);
       const typed = argv.map((word) =>
@@ -588,9 +579,6 @@ describe("the same run again", () => {
       );
       expect(await world.vidgen(...typed)).toMatchObject({ code: 0 });
       expect(snapshot(world)).toEqual(before);
-      // The start itself copies what is unfinished.
-      expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
-      expect(journalLines(world).some(({ kind }) => kind === "unfinished")).toBe(true);
     });
 
     test("a dry run of a batch finds the videos that were saved, and the run that resumes writes that", async () => {

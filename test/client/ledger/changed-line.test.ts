@@ -1,14 +1,18 @@
+import { lstat } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
 import type { DatedLine, JournalLine } from "../../../src/client/ledger/history.ts";
 import type { LeaseState } from "../../../src/client/ledger/journal.ts";
+import type { CommandLine, ProjectPlace } from "../../../src/client/ledger/line.ts";
 import {
   type Choice,
   choose,
   chooseRun,
+  type RunChoice,
   refusalError,
   type WantedGeneration,
 } from "../../../src/client/ledger/policy.ts";
 import { asVidgenError } from "../../../src/errors.ts";
+import type { Disk } from "../../../src/io.ts";
 
 // A typed line whose values from vidgen.json or stdin have changed since its unfinished attempt must not pay again by accident.
 
@@ -28,7 +32,7 @@ function journalOf(intent: IntentParts, later: JournalLine[] = [], lease: LeaseS
     request: { prompt: "a fox", model: "veo-3.1" },
     place: "fox.mp4",
     typed: "line",
-    untyped: ["model"],
+    folder: "/work",
     ...intent,
   };
   const lines = [started, ...later].map((line): DatedLine => ({ at: "2026-10-01T10:00:00.000Z", ...line })).reverse();
@@ -41,6 +45,12 @@ function journalOf(intent: IntentParts, later: JournalLine[] = [], lease: LeaseS
   };
 }
 
+const line: CommandLine = { hash: "line", isPlaceTyped: false, folder: "/work" };
+/** A disk with one vidgen.json. */
+const disk = {
+  stat: (path: string) => (path === "/one/vidgen.json" ? lstat("/") : Promise.reject(new Error(`no ${path}`))),
+} as Pick<Disk, "stat">;
+
 const running: JournalLine = { kind: "accepted", attempt, id };
 const now = new Date("2026-11-10T10:00:00.000Z");
 
@@ -50,13 +60,12 @@ const wanted = (parts: Partial<WantedGeneration> = {}): WantedGeneration => ({
   earlier: "resume",
   outputPath: "fox.mp4",
   fullPath: undefined,
-  typed: "line",
-  untyped: ["model"],
+  line,
   now,
   ...parts,
 });
 
-const summaryOf = (choice: Choice) => {
+const summaryOf = (choice: Choice | Exclude<RunChoice, { kind: "run" }>) => {
   if (choice.kind !== "refuse") return choice.kind;
   const error = refusalError(choice);
   return `exit ${error.exit}`;
@@ -79,11 +88,11 @@ describe("the same line with another model from vidgen.json, 40 days later", () 
     ["is lost", [running, { kind: "lost", id }], "dead", "exit 2"],
     ["was dismissed", [running, { kind: "dismissed", attempt }], "dead", "new"],
   ])("when its attempt %s", async (_, later, lease, expected) => {
-    expect(summaryOf(await choose(wanted(), journalOf({}, later, lease)))).toBe(expected);
+    expect(summaryOf(await choose(wanted(), journalOf({}, later, lease), disk))).toBe(expected);
   });
 
   test("names the id, what differs, wait <id> and --again", async () => {
-    const choice = await choose(wanted(), journalOf({}, [running]));
+    const choice = await choose(wanted(), journalOf({}, [running]), disk);
     const error = choice.kind === "refuse" ? refusalError(choice) : asVidgenError("nothing is refused");
     expect(error).toMatchObject({ code: "usage", id, attempt, charged: undefined });
     expect(error.message).toContain("another model");
@@ -91,7 +100,7 @@ describe("the same line with another model from vidgen.json, 40 days later", () 
   });
 
   test("without an id names the attempt and --dismiss", async () => {
-    const choice = await choose(wanted(), journalOf({}));
+    const choice = await choose(wanted(), journalOf({}), disk);
     const error = choice.kind === "refuse" ? refusalError(choice) : asVidgenError("nothing is refused");
     expect(error).toMatchObject({ code: "unknown", attempt, charged: "maybe" });
     expect(error.hint).toContain(`--dismiss ${attempt}`);
@@ -100,27 +109,99 @@ describe("the same line with another model from vidgen.json, 40 days later", () 
 
 describe("an attempt that runs, and whose process has ended", () => {
   const choiceFor = async (parts: Partial<WantedGeneration>, intent: IntentParts = {}) =>
-    summaryOf(await choose(wanted(parts), journalOf(intent, [running])));
+    summaryOf(await choose(wanted(parts), journalOf(intent, [running]), disk));
 
-  test("stops a command that no longer uses vidgen.json, and one that did not use it before", async () => {
-    expect(await choiceFor({ untyped: undefined })).toBe("exit 2");
-    expect(await choiceFor({}, { untyped: undefined })).toBe("exit 2");
-  });
-
-  test("does not stop another line, or a line that differs in more than what came from the file", async () => {
-    expect(await choiceFor({ typed: "other" })).toBe("new");
-    expect(await choiceFor({ request: { prompt: "a fox", model: "wan-2.5", duration: 4 } })).toBe("new");
-    expect(await choiceFor({ untyped: undefined }, { untyped: undefined })).toBe("new");
-    expect(await choiceFor({ outputPath: "other.mp4" })).toBe("new");
+  test("does not stop another line, another service, or what repeats another generation", async () => {
+    expect(await choiceFor({ line: { ...line, hash: "other" } })).toBe("new");
+    expect(await choiceFor({ line: undefined })).toBe("new");
+    expect(await choiceFor({ line: { ...line, isAnswered: true } })).toBe("new");
     expect(await choiceFor({ service: "https://other.example.com" })).toBe("new");
     expect(await choiceFor({ parent: id })).toBe("new");
   });
 
-  test("stops a command that differs in the output path too, if that came from the file", async () => {
-    expect(await choiceFor({ outputPath: "other.mp4", untyped: ["model", "output"] })).toBe("exit 2");
-    expect(
-      await choiceFor({ request: { prompt: "a fox", model: "veo-3.1" }, outputPath: "clips/", untyped: ["output"] }),
-    ).toBe("exit 2");
+  const sameRequest = { request: { prompt: "a fox", model: "veo-3.1" } };
+  const typedLine = { ...line, isPlaceTyped: true };
+
+  test.each<[string, Partial<WantedGeneration>, IntentParts, string]>([
+    ["neither was typed", { outputPath: "other.mp4" }, {}, "exit 2"],
+    ["neither was typed, and the request is the same", { ...sameRequest, outputPath: "other.mp4" }, {}, "exit 2"],
+    ["that of the line was typed", { ...sameRequest, outputPath: "other.mp4", line: typedLine }, {}, "new"],
+    ["that of the line was typed, and the request differs", { outputPath: "other.mp4", line: typedLine }, {}, "new"],
+    ["that of the attempt was typed", { outputPath: "other.mp4" }, { place_typed: true }, "new"],
+    ["the attempt saves nothing", sameRequest, { place: undefined }, "exit 2"],
+    ["the line saves nothing", { ...sameRequest, outputPath: undefined }, {}, "new"],
+    ["the line saves nothing, and the request differs", { outputPath: undefined }, {}, "exit 2"],
+    ["neither saves anything", { ...sameRequest, outputPath: undefined }, { place: undefined }, "resume"],
+  ])("at another output path, when %s", async (_, parts, intent, expected) => {
+    expect(await choiceFor(parts, intent)).toBe(expected);
+  });
+
+  const one = "/one/vidgen.json";
+  const gone = "/gone/vidgen.json";
+  const inProject = (project: string) => ({ project, folder: undefined });
+  const inFolder = (folder: string) => ({ project: undefined, folder });
+
+  test.each<[string, { project: string | undefined; folder: string | undefined }, ProjectPlace, string]>([
+    ["neither has a vidgen.json", inFolder("/a"), inFolder("/b"), "exit 2"],
+    ["both have the same", inProject(one), inProject(one), "exit 2"],
+    ["both have another", inProject(one), inProject("/two/vidgen.json"), "new"],
+    ["that of the attempt was moved or deleted", inProject(gone), inProject("/two/vidgen.json"), "exit 2"],
+    ["that of the attempt was deleted, and there is none now", inProject(gone), inFolder("/elsewhere"), "exit 2"],
+    ["the line has none any more, in the same folder", inProject(one), inFolder("/one"), "exit 2"],
+    ["the line has none, in a folder of it", inProject(one), inFolder("/one/a/b"), "exit 2"],
+    ["the line has none, in another folder", inProject(one), inFolder("/oneself"), "new"],
+    ["the attempt had none, in a folder of it", inFolder("/one/a"), inProject(one), "exit 2"],
+    ["the attempt had none, in another folder", inFolder("/two"), inProject(one), "new"],
+    ["the attempt is of an older version", { project: undefined, folder: undefined }, inProject(one), "exit 2"],
+  ])("in two projects, when %s", async (_, intent, place, expected) => {
+    const parts = { line: { hash: "line", isPlaceTyped: false, ...place } };
+    expect(await choiceFor(parts, intent)).toBe(expected);
+    // With --again, what does not stop the line is not dismissed either. The same request and output path count in any project.
+    const again = await choose(wanted({ ...parts, earlier: "again" }), journalOf(intent, [running]), disk);
+    expect(again).toMatchObject({ kind: "new", dismissed: expected === "new" ? [] : [{ attempt }] });
+    expect(await choiceFor({ ...parts, ...sameRequest }, intent)).toBe("resume");
+  });
+
+  test("by the hash without VIDGEN_MODEL is found only if an older version started it, and then another model is another video", async () => {
+    const parts = { line: { ...line, hash: "with the variable", olderHash: "line" } };
+    const older = { folder: undefined };
+    expect(await choiceFor(parts)).toBe("new");
+    expect(await choiceFor(parts, older)).toBe("new");
+    const request = { prompt: "a fox", model: "wan-2.5", duration: 4 };
+    expect(await choiceFor({ ...parts, request }, older)).toBe("exit 2");
+    expect(await choiceFor({ ...parts, request })).toBe("new");
+  });
+
+  test.each<[string, JournalLine[], LeaseState, string]>([
+    ["may have been charged", [], "dead", "exit 6"],
+    ["is unknown", [{ kind: "unknown", attempt, reason: "reset" }], "dead", "exit 6"],
+    ["runs", [running], "dead", "exit 2"],
+    ["is ready", [running, { kind: "completed", id }], "dead", "exit 2"],
+    ["is lost", [running, { kind: "lost", id }], "dead", "exit 10"],
+    ["runs in a live process", [running], "alive", "new"],
+    ["is delivered", [running, { kind: "delivered", id }], "dead", "new"],
+    ["has failed", [running, { kind: "failed", id, reason: "no" }], "dead", "new"],
+    ["was deleted", [running, { kind: "completed", id }, { kind: "removed", id }], "dead", "new"],
+    ["was dismissed", [running, { kind: "dismissed", attempt }], "dead", "new"],
+  ])("at another path of the same origin, when it %s", async (_, later, lease, expected) => {
+    const journal = journalOf({}, later, lease);
+    const elsewhere = { ...sameRequest, service: `${service}/v2`, line: undefined };
+    expect(summaryOf(await choose(wanted(elsewhere), journal, disk))).toBe(expected);
+    expect(summaryOf(await choose(wanted({ ...elsewhere, earlier: "reuse" }), journal, disk))).toBe(expected);
+    expect(await choose(wanted({ ...elsewhere, earlier: "again" }), journal, disk)).toEqual({
+      kind: "new",
+      dismissed: [],
+    });
+    // So it does by its key, and as a position of a run.
+    const keyed = journalOf({ key: "k" }, later, lease);
+    expect(summaryOf(await choose(wanted({ ...elsewhere, key: "k" }), keyed, disk))).toBe(expected);
+    const { request = sameRequest.request, ...run } = wanted(elsewhere);
+    const ofRun = await chooseRun(
+      { ...run, requests: [request, request] },
+      journalOf({ run: "r", position: 2, count: 2 }, later, lease),
+      disk,
+    );
+    expect(ofRun.kind === "run" ? "new" : summaryOf(ofRun)).toBe(expected);
   });
 
   test("is resumed if nothing differs", async () => {
@@ -129,7 +210,7 @@ describe("an attempt that runs, and whose process has ended", () => {
 
   test("stops --reuse, which finds no generation of the same request, and is dismissed by --again", async () => {
     expect(await choiceFor({ earlier: "reuse" })).toBe("exit 2");
-    expect(await choose(wanted({ earlier: "again" }), journalOf({}, [running]))).toMatchObject({
+    expect(await choose(wanted({ earlier: "again" }), journalOf({}, [running]), disk)).toMatchObject({
       kind: "new",
       dismissed: [{ attempt }],
     });
@@ -137,11 +218,11 @@ describe("an attempt that runs, and whose process has ended", () => {
 
   test("stops -n with the same number of generations, and not with another number", async () => {
     const intent = { run: "r", position: 2, count: 2 };
-    const { request, ...line } = wanted();
-    const run = await chooseRun({ ...line, requests: [request, request] }, journalOf(intent, [running]));
+    const { request, ...parts } = wanted();
+    const run = await chooseRun({ ...parts, requests: [request, request] }, journalOf(intent, [running]), disk);
     expect(run).toMatchObject({ kind: "refuse", because: "changed", entry: { id } });
-    const other = { ...line, typed: "other", requests: [request, request] };
-    expect(await chooseRun(other, journalOf(intent, [running]))).toMatchObject({ kind: "run", name: undefined });
+    const other = { ...parts, line: { ...line, hash: "other" }, requests: [request, request] };
+    expect(await chooseRun(other, journalOf(intent, [running]), disk)).toMatchObject({ kind: "run", name: undefined });
   });
 });
 
@@ -155,7 +236,7 @@ describe("a run with another model from vidgen.json, 40 days later", () => {
     request: { prompt: "a fox", model: "veo-3.1" },
     place: "fox.mp4",
     typed: "line",
-    untyped: ["model"],
+    folder: "/work",
     run: "r",
     position: 2,
     count: 2,
@@ -165,7 +246,7 @@ describe("a run with another model from vidgen.json, 40 days later", () => {
   const { request, ...line } = wanted();
   const first = { run: "r", position: 1, count: 2 };
   const choiceAfter = (later: JournalLine[], lease: LeaseState = "dead", parts: IntentParts = {}) =>
-    chooseRun({ ...line, requests: [request, request] }, journalOf({ ...first, ...parts }, later, lease));
+    chooseRun({ ...line, requests: [request, request] }, journalOf({ ...first, ...parts }, later, lease), disk);
 
   test.each<[string, JournalLine[], LeaseState, string]>([
     ["was not started", [running, delivered], "dead", "exit 2"],
@@ -204,10 +285,14 @@ describe("a run with another model from vidgen.json, 40 days later", () => {
     const choice = await choiceAfter([running, delivered]);
     const error = choice.kind === "refuse" ? refusalError(choice) : asVidgenError("nothing is refused");
     expect(error).toMatchObject({ code: "usage", id });
-    expect(error.message).toContain(`another model (from vidgen.json or stdin), and has 1 of its 2 generations: ${id}`);
+    expect(error.message).toContain(
+      `another model (from vidgen.json, a setting or stdin), and has 1 of its 2 generations: ${id}`,
+    );
     expect(error.hint).toMatch(/`vidgen wait 0b8a1f58-.*--again/);
     const take = { run: "new", position: 1, count: 2 };
-    expect(await choose(wanted({ earlier: "again", take }), journalOf(first, [running, delivered]))).toMatchObject({
+    expect(
+      await choose(wanted({ earlier: "again", take }), journalOf(first, [running, delivered]), disk),
+    ).toMatchObject({
       kind: "new",
       dismissed: [{ attempt }],
     });

@@ -1,10 +1,16 @@
 import { appendFileSync, chmodSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
-import { readCandidates } from "../../../src/client/ledger/candidates.ts";
+import { expect, test } from "vitest";
 import type { DatedLine, Entry, JournalLine, PartLine } from "../../../src/client/ledger/history.ts";
-import { type Journal, openJournal } from "../../../src/client/ledger/journal.ts";
-import { findById, findByKey, findLine, readEntries, scanEntries } from "../../../src/client/ledger/search.ts";
+import { openJournal } from "../../../src/client/ledger/journal.ts";
+import {
+  findByCommand,
+  findById,
+  findByKey,
+  findLine,
+  readEntries,
+  scanEntries,
+} from "../../../src/client/ledger/search.ts";
 import { type Machine, systemMachine } from "../../../src/io.ts";
 import { makeFolder } from "../../folder.ts";
 import { lacks } from "../../needs.ts";
@@ -289,88 +295,22 @@ test("a long journal is read from its end, no further than needed, also across l
   expect(newest).toEqual(["a4", "a3", "a2"]);
 });
 
-describe("the entries that a start reads", () => {
-  const day = 86_400_000;
-  const line = (ageMs: number, text: JournalLine) =>
-    `${JSON.stringify({ at: new Date(now.getTime() - ageMs).toISOString(), ...text })}\n`;
-  const delivered = (attempt: string, ageMs: number) =>
-    [intent(attempt), accepted(attempt), { kind: "delivered", id: `id-${attempt}` } as JournalLine]
-      .map((each) => line(ageMs, each))
-      .join("");
-  const names = (entries: Entry[]) => entries.map(({ attempt, status }) => `${attempt} ${status}`);
-
-  /** A long journal with unfinished attempts of a month ago, one of which was refused an hour ago, and what is of today. */
-  async function openLongJournal() {
-    const journal = newJournal();
-    let text = "";
-    for (const old of ["sending", "refused", "running"]) text += line(40 * day, intent(old));
-    text += line(40 * day, accepted("running"));
-    text += line(40 * day, { ...intent("told"), no_wait: true } as JournalLine);
-    text += line(40 * day, accepted("told")) + line(40 * day, { kind: "told", attempt: "told" });
-    for (let i = 0; i < 12_000; i++) text += delivered(`old-${i}`, 30 * day - i);
-    text += line(3600_000, { kind: "refused", attempt: "refused", reason: "x" });
-    text += delivered("of today", 3600_000);
-    writeFileSync(journal.path, text);
-    return journal;
-  }
-  const wanted = ["of today completed", "running processing", "sending starting"];
-  const unfinished = async (journal: Journal, date = now) =>
-    names(await journal.lock((lock) => readCandidates(journal, date, lock))).filter((name) => !name.startsWith("old-"));
-
-  test("are those of the last 24 hours, and older unfinished ones, for which the next start need not read further back", async () => {
-    const journal = await openLongJournal();
-    expect(await unfinished(journal)).toEqual(wanted);
-    const { size } = statSync(journal.path);
-    // What lies before the copied lines is not read any more.
-    const kept = readFileSync(journal.path);
-    writeFileSync(journal.path, kept.fill(" ", 0, 2_000_000));
-    for (let i = 0; i < 2; i++) expect(await unfinished(journal)).toEqual(wanted);
-    expect(statSync(journal.path).size).toBe(size);
-    await journal.append({ kind: "completed", id: "id-running" });
-    expect(await unfinished(journal)).toEqual(["of today completed", "running completed", "sending starting"]);
-    await journal.append({ kind: "delivered", id: "id-running" });
-    await journal.append({ kind: "dismissed", attempt: "sending" });
-    expect(await unfinished(journal)).toEqual(wanted.slice(0, 1));
-  });
-
-  test("are copied again if they are unfinished and the journal has grown a lot", async () => {
-    const journal = await openLongJournal();
-    await unfinished(journal);
-    await journal.append({ kind: "dismissed", attempt: "sending" });
-    const added = Array.from({ length: 12_000 }, (_, i) => delivered(`old-new-${i}`, -i));
-    appendFileSync(journal.path, added.join(""));
-    const copies = () =>
-      readFileSync(journal.path, "utf8")
-        .split("\n")
-        .filter((each) => each.includes('"kind":"unfinished"'))
-        .map((each) => JSON.parse(each).lines.length);
-    const later = new Date(now.getTime() + 2 * day);
-    for (let i = 0; i < 2; i++) {
-      expect(await unfinished(journal, later)).toEqual(["running processing"]);
-      expect(copies()).toEqual([3, 2]);
-    }
-  });
-
-  test.each(["edited", "forgotten"])("are not read from the copy once the journal was %s", async (how) => {
-    const journal = await openLongJournal();
-    await unfinished(journal);
-    if (how === "edited")
-      writeFileSync(journal.path, readFileSync(journal.path, "utf8").slice(line(40 * day, intent("sending")).length));
-    else await journal.forget({ attempt: "sending" });
-    expect(await unfinished(journal)).toEqual(wanted.slice(0, 2));
-  });
-});
-
-test("a forgotten attempt is removed completely, and nothing else changes", async () => {
+test("a forgotten attempt is removed completely, also from the copies of an older version, and nothing else changes", async () => {
   const journal = newJournal();
-  const lines: JournalLine[] = [
+  const lines: object[] = [
     intent("a"),
     intent("b"),
     accepted("a"),
     accepted("b"),
+    { kind: "unfinished", end: 9, next: "", lines: [{ at: now, ...intent("a") }] },
+    { kind: "unfinished", end: 9, next: "", lines: [{ at: now, ...intent("b") }] },
     { kind: "completed", id: "id-a" },
   ];
-  for (const line of lines) await journal.append(line);
+  for (const line of lines) await journal.append(line as JournalLine);
+  // A copy is skipped when it is read.
+  expect((await findByCommand(journal, { prompt: "a", hashes: [] })).map(({ status }) => status)).toEqual([
+    "completed",
+  ]);
   const before = readFileSync(journal.path, "utf8");
   await journal.lock(() => journal.forget({ attempt: "a", id: "id-a" }));
   const after = readFileSync(journal.path, "utf8");
@@ -379,6 +319,23 @@ test("a forgotten attempt is removed completely, and nothing else changes", asyn
   expect(after.split("\n")).toEqual(before.split("\n").map(blank));
   await journal.append(intent("c"));
   expect((await readEntries(journal)).map(({ attempt }) => attempt)).toEqual(["c", "b"]);
+});
+
+test("the attempts of a command are found by their prompt or the hash of its line, to the beginning of a long journal", async () => {
+  const journal = newJournal();
+  const line = (text: object) => `${JSON.stringify({ at: now.toISOString(), ...text })}\n`;
+  const first = [
+    line({ ...intent("by its line"), typed: "hash" }),
+    line(accepted("by its line")),
+    line(intent("by its prompt")),
+  ];
+  const others = Array.from({ length: 12_000 }, (_, i) => line(intent(`other-${i}`)));
+  writeFileSync(journal.path, [...first, ...others].join(""));
+  const found = await findByCommand(journal, { prompt: "by its prompt", hashes: ["hash"] });
+  expect(found.map(({ attempt, status }) => `${attempt} ${status}`)).toEqual([
+    "by its prompt starting",
+    "by its line processing",
+  ]);
 });
 
 test("two processes that read and write under the lock never overlap", async () => {
