@@ -1,4 +1,4 @@
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { hashFile } from "../client/ledger/content.ts";
 import type { DatedLine } from "../client/ledger/history.ts";
 import type { Journal } from "../client/ledger/journal.ts";
@@ -10,16 +10,40 @@ import type { Io } from "../io.ts";
 /** The word for the newest generation, in place of an id. */
 export const lastWord = "last";
 
-/** Whether a word names a file: it has the ending of a video, or is the name of a file that exists. */
+const videoName = /\.(mp4|mov|mkv|webm)$/i;
+
+/**
+ * Whether a word names a file: it has the ending of a video, or is the name of a file that exists; or of a folder, written with a slash, which
+ * `checkNotFolder` refuses.
+ */
 export async function isSavedFile(typed: string, { disk }: Pick<Io, "disk">): Promise<boolean> {
-  if (/\.(mp4|mov|mkv|webm)$/i.test(typed)) return true;
+  if (videoName.test(typed)) return true;
   return (
     typed !== lastWord &&
     (await disk.stat(typed).then(
-      (found) => found.isFile(),
+      (found) => found.isFile() || (found.isDirectory() && /[/\\]/.test(typed)),
       () => false,
     ))
   );
+}
+
+/** How many videos of a folder are named as examples. */
+const maxExamples = 3;
+
+/** Throws `usage` for a folder, with its newest videos. */
+export async function checkNotFolder(path: string, { disk }: Pick<Io, "disk">): Promise<void> {
+  const found = await disk.stat(path).catch(() => undefined);
+  if (!found?.isDirectory()) return;
+  const names = (await disk.readdir(path).catch(() => [])).filter((name) => videoName.test(name));
+  const videos = await Promise.all(
+    names.map(async (name) => {
+      const file = join(path, name);
+      return { file, time: (await disk.stat(file).catch(() => undefined))?.mtimeMs ?? 0 };
+    }),
+  );
+  const newest = videos.sort((one, other) => other.time - one.time).slice(0, maxExamples);
+  const hint = newest.length === 0 ? undefined : `Its newest videos: ${newest.map(({ file }) => file).join(", ")}`;
+  throw usage(`${path} is a folder, and not a video.${hint === undefined ? " It has no videos." : ""}`, hint);
 }
 
 /** As `isSavedFile`, but true for any word with a slash. Only for words that cannot be an id, since some services have ids with a slash. */
@@ -51,6 +75,7 @@ export async function findByFile(
 
 /** The SHA-256 of a file; `undefined` if there is no such file. */
 async function hashOf(path: string, { disk, signal }: Io): Promise<string | undefined> {
+  await checkNotFolder(path, { disk });
   const file = await disk.open(path, "r").catch((error) => {
     if (systemCode(error) !== "ENOENT") throw usage(`Cannot read the video ${path}: ${systemReason(error)}.`);
   });

@@ -12,7 +12,7 @@ import type { Io } from "../io.ts";
 import { fields, wireValue } from "../protocol/fields.ts";
 import type { Context } from "./context.ts";
 import { readFieldFlags, readModels } from "./field-flags.ts";
-import { isVideoFile } from "./saved-file.ts";
+import { checkNotFolder, isVideoFile } from "./saved-file.ts";
 
 /** The typed words that decide which generations are started. */
 export type TypedWords = {
@@ -80,6 +80,7 @@ function isWord(image: string): boolean {
 /** The hash of a video file's content; any other word unchanged. */
 async function contentName(word: string | undefined, { disk, signal, ...io }: Io): Promise<string | undefined> {
   if (word === undefined || !(await isVideoFile(word, { ...io, disk }))) return word;
+  await checkNotFolder(word, { disk });
   const file = await disk.open(word, "r").catch(() => undefined);
   if (file === undefined) return word;
   const hash = await hashFile(file, signal).finally(() => file.close());

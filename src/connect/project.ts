@@ -4,6 +4,7 @@ import { systemCode, systemReason, usage, type VidgenError } from "../errors.ts"
 import type { Io } from "../io.ts";
 import { type FieldTexts, fields, findValueFault } from "../protocol/fields.ts";
 import { isRecord } from "../protocol/json.ts";
+import { describeJsonFault, jsonHint } from "../protocol/json-fault.ts";
 import { findSimilar } from "../protocol/models.ts";
 import { shorten, toUtf8 } from "../protocol/text.ts";
 import { loadProjectSchema } from "./project-schema.ts";
@@ -105,7 +106,7 @@ function parse(text: string, file: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw unusable(file, "it is not JSON");
+    throw unusable(file, `it is ${describeJsonFault(text)}`, jsonHint);
   }
 }
 

@@ -212,22 +212,26 @@ export async function removeLogin(baseUrl: string, io: SettingsIo): Promise<bool
 export async function readSaved(io: SettingsIo): Promise<SavedSettings> {
   const path = configPath(io);
   if (!hasFolder("config", io)) return {};
+  let text = "";
   try {
     const { readChunks } = await import("../client/request/input.ts");
     const chunks: Buffer[] = [];
     for await (const chunk of readChunks(path, io.disk)) chunks.push(chunk);
-    return (await loadSavedSchema()).parse(parseSaved(Buffer.concat(chunks)));
+    // Editors on Windows write a byte order mark, or UTF-16.
+    text = String(toUtf8(Buffer.concat(chunks)));
+    return (await loadSavedSchema()).parse(JSON.parse(text));
   } catch (error) {
     if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return {};
-    const reason = error instanceof SyntaxError ? "it is not JSON" : "it does not contain vidgen settings";
     if (systemCode(error) !== undefined) throw usage(`Cannot read ${path}: ${systemReason(error)}.`);
-    throw usage(`Cannot use ${path}: ${reason}.`, "Fix or move it; vidgen does not change it.");
+    if (error instanceof SyntaxError) {
+      const { describeJsonFault, jsonHint } = await import("../protocol/json-fault.ts");
+      throw usage(`Cannot use ${path}: it is ${describeJsonFault(text)}.`, jsonHint);
+    }
+    throw usage(
+      `Cannot use ${path}: it does not contain vidgen settings.`,
+      "Fix or move it; vidgen does not change it.",
+    );
   }
-}
-
-/** Throws for invalid JSON. Handles the byte order mark and UTF-16 of editors on Windows. */
-function parseSaved(bytes: Buffer) {
-  return JSON.parse(String(toUtf8(bytes)));
 }
 
 /** The names of set variables with engine keys: vidgen's own, and those of known providers. */
@@ -260,7 +264,7 @@ export function findKeys(io: FolderIo): string[] {
   try {
     const path = configPath(io);
     if (hasFolder("config", io) && statSync(path).isFile())
-      keys.push(...Object.values(parseSaved(readFileSync(path)).keys));
+      keys.push(...Object.values(JSON.parse(String(toUtf8(readFileSync(path)))).keys));
   } catch {}
   return keys.flatMap((key) => (typeof key === "string" ? key.trim() : []));
 }

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import * as z from "zod";
 import { systemReason, usage } from "../errors.ts";
+import { describeJsonFault, jsonHint } from "../protocol/json-fault.ts";
 import { findSimilar } from "../protocol/models.ts";
 import { toUtf8 } from "../protocol/text.ts";
 import { checkRepeats, type EngineSpec, kindNames, readPackage, readServer } from "./engines/spec.ts";
@@ -129,12 +130,8 @@ function parse(file: string): unknown {
   }
   try {
     return JSON.parse(source);
-  } catch (error) {
-    // The parser's message would repeat a part of the file.
-    const [, position] = /position (\d+)/.exec(String(error)) ?? [];
-    const before = source.slice(0, Number(position)).split("\n");
-    const where = position === undefined ? "" : ` at line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`;
-    throw usage(`${file} is not JSON${where}.`, "JSON has no comments, and no comma before } or ].");
+  } catch {
+    throw usage(`${file} is ${describeJsonFault(source)}.`, jsonHint);
   }
 }
 

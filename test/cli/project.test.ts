@@ -197,7 +197,11 @@ describe("a hostile vidgen.json", () => {
     ["a wrong ratio", { aspectRatio: "wide as the sea" }, /aspectRatio must be width:height/],
     ["a name with a slash", { presets: { "../a": {} } }, /presets has the name "\.\.\/a"/],
     ["no object", "[]", /must be an object/],
-    ["no JSON", "{", /it is not JSON/],
+    [
+      "no JSON",
+      "{\n  // a comment\n}",
+      /it is not JSON at line 2, column 3\. Nothing was sent\.\n.*JSON has no comments/,
+    ],
     ["10 MB", `{"model":"${"a".repeat(10_000_000)}"}`, /larger than 1 MB/],
     ["400,000 brackets", `{"model":${deep}}`, /model must be a non-empty text/],
     ["no text", "ab\u0000", /it is not text/],

@@ -1,4 +1,13 @@
-import { appendFileSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { tinyMp4 } from "../../mp4.ts";
@@ -665,4 +674,36 @@ describe("--from", () => {
       expect(run).toMatchObject({ code: 2, stderr: expect.stringContaining("cannot be combined") });
     }
   });
+});
+
+test("a folder in place of a video is told, with its newest videos as examples", async () => {
+  const world = await createWorld();
+  const takes = join(world.folder, "takes/");
+  await world.vidgen("generate", "a fox", "-n", "2", "-o", takes);
+  const sent = world.requests.length;
+  const examples = readdirSync(takes).map((name) => join(takes, name));
+  expect(examples).toHaveLength(2);
+  const lines = [
+    ["generate", "a fox", "--from"],
+    ["again"],
+    ["wait"],
+    ["status"],
+    ["list", "--open"],
+    ["list", "--dismiss"],
+  ];
+  for (const line of lines) {
+    const { code, stderr } = await world.vidgen(...line, takes);
+    expect([line, code, stderr]).toEqual([line, 2, expect.stringContaining(`${takes} is a folder, and not a video.`)]);
+    for (const example of examples) expect(stderr).toContain(example);
+  }
+  const empty = `${join(world.folder, "empty")}/`;
+  mkdirSync(empty);
+  expect((await world.vidgen("again", empty)).stderr).toContain(
+    `${empty} is a folder, and not a video. It has no videos.`,
+  );
+  expect(await world.vidgen("batch", takes)).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("it is a folder"),
+  });
+  expect(world.requests).toHaveLength(sent);
 });

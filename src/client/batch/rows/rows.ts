@@ -3,6 +3,7 @@ import type { Io } from "../../../io.ts";
 import { type Destination, findDroppedImages, readSetFields } from "../../../protocol/request.ts";
 import { shorten } from "../../../protocol/text.ts";
 import { findExtensionNote, namesIn } from "../../../video/naming.ts";
+import { isFolder } from "../../save/output-path.ts";
 import type { Row } from "../row.ts";
 import { createRowCheck, type RowFlags } from "./check.ts";
 import { findLikeness, isImageValue, isKnownColumn, withColumnNames } from "./columns.ts";
@@ -38,6 +39,7 @@ export async function readRows(
   options: RowOptions,
   io: Pick<Io, "stdin" | "signal" | "date" | "platform" | "disk">,
 ): Promise<ReadRows> {
+  if (await isFolder(file, io.disk)) throw usage(`Cannot read ${file}: it is a folder.`);
   const format = findFormat(file, options.format);
   const bytes = await readBytes(file, io);
   const name = file === "-" ? "stdin" : file;

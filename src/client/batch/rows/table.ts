@@ -1,5 +1,6 @@
 import { type Images, imageFields } from "../../../protocol/fields.ts";
 import { isRecord, parseJson } from "../../../protocol/json.ts";
+import { findJsonFault, jsonHint } from "../../../protocol/json-fault.ts";
 import { readValue } from "../../../protocol/request.ts";
 import { columnName, flattenColumn, isKnownColumn } from "./columns.ts";
 import { type CsvRecord, readCsv } from "./csv.ts";
@@ -35,7 +36,7 @@ export async function readTable(
   const isRead = (header: string) => !ignored.has(flattenColumn(header));
   if (format === "txt") return readPrompts(bytes);
   if (format === "jsonl" || format === "json")
-    return readObjects(() => readValues(bytes), { isRead, kind: "a JSON object" }, faults);
+    return readObjects(() => readValues(bytes, faults), { isRead, kind: "a JSON object" }, faults);
   if (format === "yaml") {
     const rows = await readYaml(bytes, faults);
     return readObjects(() => rows, { isRead, kind: "a map, such as - prompt: a red fox" }, faults);
@@ -77,15 +78,25 @@ function* splitLines(bytes: Buffer): Generator<{ line: number; text: string }> {
   }
 }
 
-/** The values of a JSON file: one per line, or the elements of an array. An object on several lines is one value. */
-function* readValues(bytes: Buffer): Generator<{ line: number; value: unknown }> {
+/** The values of a JSON file: one per line, or the elements of an array. An object on several lines is one value. Text that is not JSON is a fault. */
+function* readValues(bytes: Buffer, faults: Faults): Generator<{ line: number; value: unknown }> {
   const [first] = splitLines(bytes);
   // A first line that is not JSON by itself begins an object on several lines.
   const isWhole = first !== undefined && (first.text.startsWith("[") || parseJson(first.text) === undefined);
   const text = isWhole ? bytes.toString("utf8") : "";
   const whole = isWhole ? parseJson(text) : undefined;
   if (!Array.isArray(whole) && !isRecord(whole)) {
-    for (const { line, text } of splitLines(bytes)) yield { line, value: parseJson(text) };
+    // A first line that only ends too early begins a document, whose fault is told once.
+    const isDocument = isWhole && parseJson(first.text) === undefined && findJsonFault(first.text).isCut;
+    for (const { line, text: each } of isDocument ? [{ line: 1, text }] : splitLines(bytes)) {
+      const value = parseJson(each);
+      if (value !== undefined) {
+        yield { line, value };
+        continue;
+      }
+      const fault = findJsonFault(each);
+      faults.add(`is not JSON: ${jsonHint}`, { line: line + fault.line - 1, where: `, column ${fault.column}` });
+    }
     return;
   }
   const lines = findLines(text, Array.isArray(whole) ? 1 : 0);

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { systemReason, usage } from "../../../errors.ts";
+import { describeJsonFault, jsonHint } from "../../../protocol/json-fault.ts";
 import { findModel } from "../../../protocol/models.ts";
 import { toUtf8 } from "../../../protocol/text.ts";
 
@@ -109,10 +110,11 @@ function parse(file: string): unknown {
       "Write --engine model=comfyui:url#file.",
     );
   }
+  const text = String(toUtf8(bytes));
   try {
-    return JSON.parse(String(toUtf8(bytes)));
+    return JSON.parse(text);
   } catch {
-    return undefined;
+    throw usage(`The ComfyUI workflow ${file} is ${describeJsonFault(text)}.`, jsonHint);
   }
 }
 

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { readRows } from "../../../../src/client/batch/rows/rows.ts";
+import { jsonHint } from "../../../../src/protocol/json-fault.ts";
 import { makeFolder } from "../../../folder.ts";
 import { lacks } from "../../../needs.ts";
 import { faultsOf, io, read, readFile } from "./read.ts";
@@ -167,7 +168,10 @@ test.each([
 });
 
 test.each([
-  ['[1]\n{"prompt":\n{"prompt":"a"}', ["line 1: is not a JSON object", "line 2: is not a JSON object"]],
+  ['[1]\n{"prompt":\n{"prompt":"a"}', ["line 1: is not a JSON object", `line 2, column 11: is not JSON: ${jsonHint}`]],
+  ['{"prompt":"a"}\n{"prompt":"b",}', [`line 2, column 15: is not JSON: ${jsonHint}`]],
+  ['[\n {"prompt":"a"},\n {"prompt":"b" // a comment\n}]', [`line 3, column 16: is not JSON: ${jsonHint}`]],
+  ['{\n "prompt":"a",\n}\n', [`line 3, column 1: is not JSON: ${jsonHint}`]],
   ['{"prompt":true}', ["line 1 (prompt): must be text"]],
   ['{"prompt":"a","image_url":[1]}', ["line 1 (image_url): must be text or a list of texts"]],
   ['{"prompt":"a","set":5}', ["line 1 (set): must be an object"]],

@@ -76,3 +76,9 @@ test("a hundred rows and more share one anchor", async () => {
   const read = await readYaml(`- &base {id: first, prompt: a fox}\n${rows.join("")}`);
   expect(read.rows).toHaveLength(301);
 });
+
+test("an alias without an anchor is named with its own line, inside of a row of many lines", async () => {
+  expect(await firstFault("- prompt: a fox\n  model: veo-3.1\n  set:\n    seed: *seed\n")).toMatch(
+    /^line 4: \*seed has no anchor &seed before it/,
+  );
+});

@@ -106,7 +106,7 @@ describe("a file that is not a workflow is a usage error", () => {
     ["of something else", { prompt: "a fox" }, /is not a ComfyUI workflow in API format/],
     ["of a list", [workflow()], /is not a ComfyUI workflow in API format/],
     ["of nothing", {}, /is not a ComfyUI workflow in API format/],
-    ["of no JSON", "#!/bin/sh", /is not a ComfyUI workflow in API format/],
+    ["of no JSON", "{\n  // a comment\n}", /is not JSON at line 2, column 3/],
     [
       "without a prompt",
       { "1": { class_type: "A", inputs: { text: "{{promt}}", filename_prefix: "x" } } },
