@@ -192,24 +192,43 @@ const reasons: Readonly<Record<string, string>> = {
   ENOSPC: "the disk is full",
   EDQUOT: "disk quota exceeded",
   ENAMETOOLONG: "the name is too long",
-  EBUSY: "another program has it open",
+  EBUSY: "it is a mount or a device in use, and cannot be replaced",
   ESPIPE: "it is a pipe, a socket or a device",
   ELOOP: "too many symbolic links",
   EMFILE: "too many open files",
-  ENFILE: "too many open files",
+  ENFILE: "too many open files on this machine",
 };
+
+/** What Windows means by the codes that mean something else on other systems. */
+const windowsReasons: typeof reasons = { EBUSY: "another program has it open" };
+
+/** The numbers of Windows' errors in libuv, which are below those of all other systems. */
+const maxWindowsErrno = -4000;
+
+/** The code for a file that another program has open on Windows; `createDisk` gives it to the other codes for that, too. */
+export const inUse = { code: "EBUSY", errno: -4082 } as const;
+
+function isOfWindows(error: unknown): boolean {
+  for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++)
+    if ("errno" in at && typeof at.errno === "number") return at.errno <= maxWindowsErrno;
+  return false;
+}
 
 /** Why a file or folder could not be used; `overrides` has more specific texts for some codes. */
 export function systemReason(error: unknown, overrides: Readonly<Record<string, string>> = {}): string {
   const code = systemCode(error) ?? "";
-  return overrides[code] ?? reasons[code] ?? (error instanceof Error ? error.message : String(error));
+  const ofSystem = isOfWindows(error) ? windowsReasons[code] : undefined;
+  return overrides[code] ?? ofSystem ?? reasons[code] ?? (error instanceof Error ? error.message : String(error));
 }
 
 /** What to do about a failed system call; `undefined` if that depends on the command. */
 export function systemHint(error: unknown): string | undefined {
   const code = systemCode(error) ?? "";
-  if (code === "EBUSY") return "Close that program, and run the same line again.";
-  if (!["EMFILE", "ENFILE"].includes(code)) return undefined;
+  if (code === "EBUSY" && isOfWindows(error)) return "Close that program, and run the same line again.";
+  if (code === "EBUSY")
+    return "A file that is mounted alone, as into a container, cannot be replaced: mount its folder instead.";
+  // The limit of Windows cannot be raised, and ENFILE is that of the whole machine.
+  if (code !== "EMFILE" || isOfWindows(error)) return undefined;
   return "Raise the limit, such as with `ulimit -n 1024`, then run the same command.";
 }
 

@@ -4,7 +4,7 @@ import * as files from "node:fs/promises";
 import { hostname } from "node:os";
 import { dirname } from "node:path";
 import type { Readable, Writable } from "node:stream";
-import { systemCode } from "./errors.ts";
+import { inUse, systemCode } from "./errors.ts";
 
 /** A time limit: `signal` aborts at the limit, or when the parent aborts. `restart` restarts the time, `clear` cancels it. */
 export type Limit = { signal: AbortSignal; restart(): void; clear(): void };
@@ -397,7 +397,7 @@ export function createDisk(platform: string, disk: Disk, { now, sleep }: Pick<Cl
 
 /** The error for a file that another program did not close in time. Windows has several codes for it. */
 function inUseError(cause: unknown): Error {
-  return Object.assign(new Error(messageOf(cause), { cause }), cause, { code: "EBUSY" });
+  return Object.assign(new Error(messageOf(cause), { cause }), cause, inUse);
 }
 
 /** The real machine. */

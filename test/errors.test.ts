@@ -8,6 +8,7 @@ import {
   exits,
   isSignal,
   systemCode,
+  systemHint,
   systemReason,
   usage,
   VidgenError,
@@ -145,3 +146,15 @@ test.each<[CommandErrorCode, string, string | undefined, string]>([
     expect(beforePaying(new VidgenError(code, message, { hint }))).toMatchObject({ code, message: said, hint });
   },
 );
+
+test.each([
+  ["EBUSY", -16, /^it is a mount/, /mount its folder instead/],
+  ["EBUSY", -4082, /^another program has it open$/, /^Close that program/],
+  ["EMFILE", -24, /^too many open files$/, /ulimit -n/],
+  ["EMFILE", -4066, /^too many open files$/, undefined],
+  ["ENFILE", -23, /on this machine$/, undefined],
+])("%s of the number %i is told with the meaning of its system", (code, errno, reason, hint) => {
+  const error = new Error("failed", { cause: Object.assign(new Error(code), { code, errno }) });
+  expect(systemReason(error)).toMatch(reason);
+  expect(systemHint(error) ?? "").toMatch(hint ?? /^$/);
+});

@@ -2,7 +2,7 @@ import { readFileSync, statSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { checkApiKey } from "../client/http/redaction.ts";
-import { systemCode, systemReason, usage, VidgenError } from "../errors.ts";
+import { systemCode, systemHint, systemReason, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { toUtf8 } from "../protocol/text.ts";
 import { checkBaseUrl, isPlainHttp, readAllowedOrigin } from "../protocol/url.ts";
@@ -278,7 +278,7 @@ async function writeSaved(saved: SavedSettings, io: SettingsIo): Promise<string>
     (await openConf(path)).store = saved;
   } catch (error) {
     throw new VidgenError("output", `Cannot write ${path}: ${systemReason(error)}.`, {
-      hint: configHint,
+      hint: systemHint(error) ?? configHint,
       cause: error,
     });
   }
