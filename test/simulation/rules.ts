@@ -814,7 +814,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
 
   /** A line whose values from vidgen.json or stdin have changed stops with what can be typed next. */
   function checkChanged({ process, command, said }: Run, text: string): void {
-    const [, differing] = /with another (.*) \(from vidgen\.json or stdin\)/.exec(text) ?? [];
+    const [, differing] = /with another (.*) \(from [^)]*stdin\)/.exec(text) ?? [];
     if (command.type !== "generate" || differing === undefined || command.isDryOnly) return;
     const [, id] = /`vidgen wait (\S+)` takes that video/.exec(text) ?? [];
     if (differing.includes("prompt")) reach("a changed vidgen.json stops a start");
