@@ -25,7 +25,10 @@ export function programWords({ program, env }: Pick<Io, "program" | "env">): str
 }
 
 /** What to run after an error: the commands in the error, or those that follow from its code. */
-export function nextOf({ code, id, next }: Pick<ErrorFields, "code" | "id" | "next">, typed: TypedArgv): NextCommand[] {
+export function nextOf(
+  { code, id, next, attempt }: Pick<ErrorFields, "code" | "id" | "next" | "attempt">,
+  typed: TypedArgv,
+): NextCommand[] {
   if (next !== undefined) return next;
   const freeCommand = (...words: string[]) => [{ argv: [...typed.program, ...words], pays: false }];
   if (code === "unknown")
@@ -35,13 +38,22 @@ export function nextOf({ code, id, next }: Pick<ErrorFields, "code" | "id" | "ne
   // A usage error with an id: the same command line started that generation, and vidgen.json or stdin has changed since.
   if (code === "usage" && id !== null) return freeCommand("wait", id);
   if (code === "not_found") return freeCommand("list");
-  return code === "pending" || code === "network" || isSignal({ code }) ? sameLine(typed) : [];
+  if (code === "pending" || isSignal({ code })) return sameLine(typed, { hasIntent: attempt !== null });
+  return code === "network" ? sameLine(typed) : [];
 }
 
-/** The same command again. Marked as paying if it can start a generation, because the one that it would resume may have ended meanwhile. */
-export function sameLine({ program, argv, command = "" }: TypedArgv): NextCommand[] {
-  const end = argv.indexOf("--");
-  const flags = end === -1 ? argv : argv.slice(0, end);
+/**
+ * The same command again. Marked as paying if it can start a generation, because the one that it would resume may have ended meanwhile. An interrupted
+ * line with --again is continued without it once an attempt of it is recorded, because --again would start another one; before that, as it was typed.
+ */
+export function sameLine(
+  { program, argv: words, command = "" }: TypedArgv,
+  interrupted?: { hasIntent: boolean },
+): NextCommand[] {
+  const isAgain = (word: string) => word === "--again";
+  const endOf = (all: readonly string[]) => (all.includes("--") ? all.indexOf("--") : all.length);
+  const argv = interrupted?.hasIntent ? words.filter((word, at) => !(isAgain(word) && at < endOf(words))) : words;
+  const flags = argv.slice(0, endOf(argv)).filter((word) => !(interrupted && isAgain(word)));
   if (longRunningCommands.includes(command) || flags.some((word) => personOnlyFlags.includes(word))) return [];
   const isStatus = command === "batch" && argv[argv.indexOf(command) + 1] === "status";
   const isReadOnly = flags.includes("--dry-run") || isStatus;

@@ -133,8 +133,8 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
   if (unstartedCount > 0)
     output.note(`${unstartedCount} of ${requests.length} ${unstartedCount === 1 ? "was" : "were"} not started.`);
   const endedOutcomes = await Promise.all(outcomes);
-  const hasStarted = endedOutcomes.some(({ id }) => id !== undefined);
-  const isAgain = startOptions.earlier === "again" && hasStarted;
+  const hasIntent = endedOutcomes.some(({ id, error }) => id !== undefined || error?.attempt !== undefined);
+  const isAgain = startOptions.earlier === "again" && hasIntent;
   const isFinished = await run.isDone();
   await endAll(endedOutcomes, output, (failed) =>
     isFinished
@@ -146,7 +146,7 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
 type NextStepsOptions = {
   budget: Budget;
   budgetError: VidgenError | undefined;
-  /** Whether the command has --again and has started something. */
+  /** Whether the command has --again, and an attempt of it is recorded. */
   isAgain: boolean;
   output: Pick<Output, "sameLine">;
 };
@@ -161,11 +161,11 @@ function findNextSteps(
 ) {
   const blocking = failed.find(({ error: { code } }) => code === "unknown" || code === "not_found");
   if (blocking) return { next: blocking.error.next };
-  if (budgetError?.hint !== undefined) return { next: [] };
   const same = isAgain ? "the same command without --again" : "the same command";
+  if (budgetError?.hint !== undefined) return { hint: `Then run ${same} to get the rest.`, next: [] };
   if (budgetError) return { hint: `Raise ${flagsOf(budget)}, then run ${same} to get the rest.`, next: [] };
   const hint = `Run ${same} to get the rest: what is running or finished is not paid for again.`;
-  return { hint, next: output.sameLine() };
+  return { hint, next: output.sameLine({ hasIntent: isAgain }) };
 }
 
 /** How to get the files that are missing once all takes are done: the same command would start and pay for all of them again. */
@@ -198,7 +198,7 @@ function unpricedError({ model }: StartRequest): VidgenError {
   return new VidgenError(
     "credits",
     `The price of ${model}, or of a generation that is still running, is unknown. Nothing more is started until the running generation has ended.`,
-    { hint: "Wait for it with `vidgen wait --all`, then run the same command to get the rest." },
+    { hint: "Wait for it with `vidgen wait --all`." },
   );
 }
 

@@ -79,6 +79,40 @@ test("a service that cannot be reached: the same line, which pays", async () => 
   expect(errorOf(await world.vidgen("generate", "a fox", "--again", "--json"))).toMatchObject({ next: [] });
 });
 
+test("an interrupted line with --again: without it once an attempt is recorded, which --again would pay for again; before that, as typed", async () => {
+  const line = ["generate", "a fox", "--again", "--json"];
+  const without = ["vidgen", "generate", "a fox", "--json"];
+  const world = await open();
+  // While the request is retried, no byte of which was sent.
+  world.faults = [
+    onStart(() => {
+      world.press("Ctrl-C");
+      throw failure("ECONNREFUSED", false);
+    }),
+  ];
+  const error = errorOf(await world.vidgen(...line));
+  expect(error).toMatchObject({
+    code: "interrupted",
+    attempt: expect.any(String),
+    next: [{ argv: without, pays: true }],
+  });
+  // Of several, one is made and one is not.
+  let starts = 0;
+  world.reboot();
+  world.faults = [(request) => (isStart(request) && ++starts > 1 ? refuse(402)(request, world) : undefined)];
+  const several = errorOf(await world.vidgen(...line, "-n", "2"));
+  expect(several).toMatchObject({ next: [{ argv: [...without, "-n", "2"], pays: true }] });
+  expect(several.hint).toContain("the same command without --again");
+  world.faults = [];
+  const before = countStarts(world);
+  expect(await runNext(world, several)).toMatchObject({ code: 0 });
+  expect(countStarts(world)).toBe(before + 1);
+  const typed = { program: ["vidgen"], argv: line, command: "generate" };
+  expect(sameLine(typed, { hasIntent: false })).toEqual([{ argv: ["vidgen", ...line], pays: true }]);
+  const quoted = { ...typed, argv: ["generate", "--again", "--", "--again"] };
+  expect(sameLine(quoted, { hasIntent: true })).toMatchObject([{ argv: ["vidgen", "generate", "--", "--again"] }]);
+});
+
 test("no usable answer: the list, which shows the attempt; so does the same line", async () => {
   const world = await open();
   world.faults = [unanswered];

@@ -67,7 +67,7 @@ export type Output = OutputFlags & {
   /** The error as `--json` prints it. */
   errorDocument(error: VidgenError): { error: ErrorFields };
   /** The command line that was typed, as the next command to run. */
-  sameLine(): NextCommand[];
+  sameLine(interrupted?: { hasIntent: boolean }): NextCommand[];
   /** Prints an error, with `--events` as an event too, and returns the exit code. */
   fail(error: unknown): number;
   /** Resolves once everything written has left the process. */
@@ -188,7 +188,7 @@ export function createOutput(
     hide,
     reveal,
     errorDocument,
-    sameLine: () => sameLine(typed),
+    sameLine: (interrupted) => sameLine(typed, interrupted),
     fail(thrown) {
       spinner.stop();
       const error = asVidgenError(thrown);

@@ -472,7 +472,8 @@ export function unknownOutcome(reason: string, attempt: string, details: Unknown
 }
 
 function stopped(error: unknown): StoppedOutcome {
-  const hint = "Run the same command again: what another process has started meanwhile is not paid for again.";
+  const hint =
+    "Run the same command again, without --again: what another process has started meanwhile is not paid for again.";
   return { kind: "stopped", error: asVidgenError(error).with({ hint }) };
 }
 
