@@ -1,12 +1,12 @@
 import { type Entry, isUndelivered } from "../client/ledger/history.ts";
 import type { Journal } from "../client/ledger/journal.ts";
 import { isStarted, type StartedEntry } from "../client/ledger/policy.ts";
-import { findNewest, readEntries, scanEntries } from "../client/ledger/search.ts";
+import { findByBeginning, findNewest, readEntries, scanEntries } from "../client/ledger/search.ts";
 import type { Services } from "../connect/services.ts";
 import { listHint, type Session, type SessionOptions } from "../connect/session.ts";
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { isUuid } from "../protocol/id.ts";
+import { beginsUuid, isUuid } from "../protocol/id.ts";
 import { findByFile, isSavedFile, lastWord } from "./saved-file.ts";
 
 /** A generation that a command is about. `open` returns the session of its service, and rejects without a key for it. */
@@ -57,9 +57,7 @@ export function findNamed<Item>(
 ): Item[] {
   const exact = items.filter((item) => namesOf(item).includes(typed));
   if (exact.length > 0 || typed.length < minChars) return exact;
-  const beginning = typed.toLowerCase();
-  const isMatch = (name: string) => isUuid(name) && name.toLowerCase().startsWith(beginning);
-  return items.filter((item) => namesOf(item).some(isMatch));
+  return items.filter((item) => namesOf(item).some((name) => beginsUuid(typed, name)));
 }
 
 export function tooShortError(typed: string): VidgenError {
@@ -82,7 +80,6 @@ export async function locateGenerations(
   const flagUrl = hasServiceFlag ? (await open()).service.baseUrl : undefined;
   const isStartedAtService = (entry: Entry): entry is StartedEntry =>
     isStarted(entry) && (flagUrl === undefined || entry.base_url === flagUrl);
-  const readStarted = async () => (await readEntries(journal)).filter(isStartedAtService);
   const locate = (entry: StartedEntry): LocatedGeneration => ({
     id: entry.id,
     entry,
@@ -100,9 +97,6 @@ export async function locateGenerations(
     }
     return distinct(running);
   };
-  /** Read once for all ids. A full id works even if the journal cannot be read. */
-  let startedEntries: Promise<StartedEntry[]> | undefined;
-
   /** The service of the settings, which may know an id that was not started here. */
   const openElsewhere = (id: string): Promise<Session> =>
     open().catch((thrown) => {
@@ -114,9 +108,10 @@ export async function locateGenerations(
 
   async function findTyped(typed: string, { minChars }: { minChars: number }): Promise<LocatedGeneration> {
     if (typed === lastWord) return locate(await findLast(journal, isStartedAtService));
-    startedEntries ??= readStarted().catch(() => []);
+    // A full id works even if the journal cannot be read.
+    const entries: Entry[] = await findByBeginning(journal, typed).catch(() => []);
     const namesOf = ({ id }: StartedEntry) => [id];
-    const matches = distinct(findNamed(typed, await startedEntries, { namesOf, minChars: 1 }));
+    const matches = distinct(findNamed(typed, entries.filter(isStartedAtService), { namesOf, minChars: 1 }));
     const [only, other] = matches;
     if (only === undefined && (await isSavedFile(typed, io))) return locate(await findSaved(typed, journal, io));
     if (only === undefined)
@@ -142,7 +137,7 @@ export async function locateGenerations(
       return locate(newest ?? (await findLast(journal, isStartedAtService)));
     },
     findUnfinished: async () =>
-      distinct((await readStarted()).filter(isUndelivered))
+      distinct((await readEntries(journal)).filter(isStartedAtService).filter(isUndelivered))
         .map(locate)
         .reverse(),
   };

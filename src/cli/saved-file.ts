@@ -3,7 +3,7 @@ import { hashFile } from "../client/ledger/content.ts";
 import type { DatedLine } from "../client/ledger/history.ts";
 import type { Journal } from "../client/ledger/journal.ts";
 import { isStarted, type StartedEntry } from "../client/ledger/policy.ts";
-import { findById, findLine } from "../client/ledger/search.ts";
+import { findById, findLine, wordOf } from "../client/ledger/search.ts";
 import { systemCode, systemReason, usage } from "../errors.ts";
 import type { Io } from "../io.ts";
 
@@ -67,7 +67,7 @@ export async function findByFile(
     if (sha256 !== undefined) return line.sha256 === sha256;
     return line.kind === "delivered" && line.file === saved;
   };
-  const line = await findLine(journal, isOfVideo);
+  const line = await findLine(journal, isOfVideo, [wordOf(sha256 ?? saved)]);
   if (line !== undefined) return (await findById(journal, line.id)).find(isStarted);
   if (sha256 === undefined) throw usage(`Cannot read the video ${path}: there is no such file.`);
   return undefined;

@@ -5,7 +5,7 @@ import { addInfo } from "../client/generation/status.ts";
 import { unusedProxy } from "../client/http/proxy.ts";
 import { type Entry, typicalMs } from "../client/ledger/history.ts";
 import type { Journal } from "../client/ledger/journal.ts";
-import { readEntries } from "../client/ledger/search.ts";
+import { findByBeginning } from "../client/ledger/search.ts";
 import { VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { findServiceFolder, type Local, localBaseUrl } from "./local.ts";
@@ -87,8 +87,8 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
 
   const explainNotFound = async (error: unknown, id: string) => {
     if (!(error instanceof VidgenError) || error.code !== "not_found") return error;
-    const entries = await readEntries(journal).catch(() => []);
-    const startEntry = entries.find((entry) => entry.base_url !== baseUrl && entry.id?.startsWith(id));
+    const entries = await findByBeginning(journal, id).catch(() => []);
+    const startEntry = entries.find((entry) => entry.base_url !== baseUrl && entry.id !== undefined);
     const hint = startEntry ? otherServiceHint(startEntry.base_url, options) : listHint;
     return error.with({ hint });
   };

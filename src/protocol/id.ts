@@ -11,3 +11,8 @@ export function isSameId(a: string, b: string): boolean {
 export function isUuid(text: string): boolean {
   return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
 }
+
+/** Whether a name is a UUID that begins with a text, in any letter case. */
+export function beginsUuid(text: string, name: string): boolean {
+  return isUuid(name) && name.toLowerCase().startsWith(text.toLowerCase());
+}

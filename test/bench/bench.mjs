@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { measureAge } from "./age.mjs";
 import { measureDownload } from "./download.mjs";
 import { measureFollow } from "./follow.mjs";
 import { measureInstall } from "./install.mjs";
@@ -19,6 +20,7 @@ const parts = {
   download: measureDownload,
   follow: measureFollow,
   library: measureLibrary,
+  age: measureAge,
   install: measureInstall,
   page: measurePage,
 };

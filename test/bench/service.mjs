@@ -26,9 +26,18 @@ let started = 0;
 const server = createServer((request, response) => {
   const { host } = request.headers;
   if (request.method === "POST") {
-    const data = { id: `started-${++started}`, status: "processing", remaining_credits: 1 };
+    const data = { id: `started-${++started}`, status: "processing" };
     response.writeHead(200, { "Content-Type": "application/json" });
-    return void request.resume().on("end", () => response.end(JSON.stringify({ message: "success", data })));
+    return void request.resume().on("end", () =>
+      response.end(
+        JSON.stringify({
+          message: "success",
+          data,
+          credits_charged: 10,
+          remaining_credits: 1_000_000 - 10 * started,
+        }),
+      ),
+    );
   }
   const { pathname, searchParams } = new URL(request.url, `http://${host}`);
   if (pathname === "/video.mp4") {

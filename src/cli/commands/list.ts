@@ -5,7 +5,7 @@ import { findUnfollowed, listAttempts } from "../../client/ledger/attempts.ts";
 import type { Entry } from "../../client/ledger/history.ts";
 import type { Journal } from "../../client/ledger/journal.ts";
 import { creditsOf, distinctStarts } from "../../client/ledger/price.ts";
-import { readEntries, readRecent } from "../../client/ledger/search.ts";
+import { findByBeginning, readRecent } from "../../client/ledger/search.ts";
 import { dismiss } from "../../client/save/claim.ts";
 import { createTargets } from "../../client/save/target.ts";
 import { countCredits, formatAge, formatNumber, formatUsd } from "../../connect/format.ts";
@@ -360,7 +360,7 @@ function notSettledError({ attempt, id, status }: Entry): VidgenError {
  */
 async function findEntry(typed: string, journal: Journal, io: Io): Promise<Entry> {
   if (typed === lastWord) return findLast(journal);
-  const entries = typed === "" ? [] : await readEntries(journal);
+  const entries = typed === "" ? [] : await findByBeginning(journal, typed);
   const [entry, other] = findNamed(typed, entries, { namesOf, minChars: minTypedChars });
   if (other) throw usage(`More than one id begins with ${typed}: ${entry?.attempt}, ${other.attempt}.`);
   if (entry) return entry;

@@ -14,7 +14,7 @@ import {
   type StartedEntry,
 } from "../ledger/policy.ts";
 import { withCharge } from "../ledger/price.ts";
-import { findByPrompt, findLine } from "../ledger/search.ts";
+import { findByPrompt, findLine, wordOf } from "../ledger/search.ts";
 import { withdraw } from "../ledger/withdraw.ts";
 import { claimOutput, dismiss, releaseOf, type WaitOptions, waitUntilFree } from "../save/claim.ts";
 import type { ClaimOptions, Target } from "../save/target.ts";
@@ -351,7 +351,7 @@ function ownershipOf(
     async confirm() {
       await lease?.confirm();
       // A process that dismisses an attempt also takes its lease, but that may have failed.
-      if ((await findLine(journal, isAboutAttempt))?.kind !== "dismissed") return;
+      if ((await findLine(journal, isAboutAttempt, [wordOf(attempt)]))?.kind !== "dismissed") return;
       throw new VidgenError("output", `Attempt ${attempt} was dismissed by another process meanwhile.`);
     },
     assertFresh: () => lease?.assertFresh(),

@@ -44,11 +44,13 @@ export async function openLines(path: string, flags: string, { disk, mode }: Ope
   return disk.open(path, flags, mode);
 }
 
+const newline = 0x0a;
+
 /** Whether a crash has left the last line without its newline. */
 async function endsWithoutNewline(file: DiskFile, size: number): Promise<boolean> {
   if (size === 0) return false;
   const { buffer } = await file.read(Buffer.alloc(1), 0, 1, size - 1);
-  return buffer[0] !== 0x0a;
+  return buffer[0] !== newline;
 }
 
 /** Overwrites lines with spaces instead of removing them, since other processes may append meanwhile. Rejects with the system's error. */
@@ -99,7 +101,7 @@ export async function* readLines(file: DiskFile): AsyncGenerator<FoundLine> {
 }
 
 export type Range = {
-  /** Only lines that contain one of these words: parts of the file without them are not decoded. */
+  /** Only lines that contain one of these words, none of them empty. Other lines are not decoded. */
   words?: readonly string[] | undefined;
   /** Only lines that start at or after this byte. */
   from?: number | undefined;
@@ -117,7 +119,6 @@ export async function* readLinesBackwards(
   { words, from = 0 }: Range,
   disk: Disk,
 ): AsyncGenerator<TextPart> {
-  const isWanted = (text: string) => text !== "" && (words === undefined || words.some((word) => text.includes(word)));
   const file = await openLines(path, "r", { disk });
   try {
     let end = (await file.stat()).size;
@@ -132,14 +133,39 @@ export async function* readLinesBackwards(
       rest.copy(buffer, bytesRead);
       const bytes = buffer.subarray(0, bytesRead + rest.length);
       // A line that begins in an earlier part is kept in `rest` for that part.
-      const firstByte = start === from ? 0 : bytes.indexOf(0x0a) + 1;
+      const firstByte = start === from ? 0 : bytes.indexOf(newline) + 1;
       rest = Buffer.from(bytes.subarray(0, firstByte));
       end = start;
-      if (words?.some((word) => bytes.includes(word, firstByte)) === false) continue;
-      const texts = bytes.toString("utf8", firstByte).split("\n").reverse().filter(isWanted);
-      yield { texts, start: start + firstByte, head: bytes.toString("latin1", firstByte, firstByte + headBytes) };
+      const whole = bytes.subarray(firstByte);
+      const texts = words === undefined ? splitLines(whole) : findLines(whole, words);
+      if (words !== undefined && texts.length === 0) continue;
+      yield { texts: texts.reverse(), start: start + firstByte, head: whole.toString("latin1", 0, headBytes) };
     }
   } finally {
     await file.close();
+  }
+}
+
+function splitLines(bytes: Buffer): string[] {
+  return bytes
+    .toString()
+    .split("\n")
+    .filter((text) => text !== "");
+}
+
+/** The lines that contain one of the words. Searches the bytes, since most lines of a long file need not be decoded. */
+function findLines(bytes: Buffer, words: readonly string[]): string[] {
+  const texts: string[] = [];
+  const positions = words.map((word) => bytes.indexOf(word));
+  for (;;) {
+    const next = Math.min(...positions.filter((position) => position !== -1));
+    if (next === Number.POSITIVE_INFINITY) return texts;
+    const newlineAt = bytes.indexOf(newline, next);
+    const end = newlineAt === -1 ? bytes.length : newlineAt;
+    texts.push(bytes.toString("utf8", bytes.lastIndexOf(newline, next) + 1, end));
+    for (const [index, word] of words.entries()) {
+      const position = positions[index] ?? -1;
+      if (position !== -1 && position < end) positions[index] = bytes.indexOf(word, end);
+    }
   }
 }

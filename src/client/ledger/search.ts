@@ -1,10 +1,11 @@
-import { isSameId } from "../../protocol/id.ts";
+import { beginsUuid, isSameId, isUuid } from "../../protocol/id.ts";
 import {
   type AttemptLines,
   createGrouping,
   type DatedLine,
   type Entry,
   foldEntry,
+  groupLines,
   type IntentLine,
   keyOf,
 } from "./history.ts";
@@ -82,13 +83,21 @@ export async function findLine<Wanted extends DatedLine>(
 
 /** The attempts that have a generation of this id, at any service. */
 export function findById(journal: ScannableJournal, id: string): Promise<Entry[]> {
-  const words = [id, id.toLowerCase(), id.toUpperCase()];
+  const spellings = isUuid(id) ? [id, id.toLowerCase(), id.toUpperCase()] : [id];
+  const words = spellings.map(wordOf);
   return findAttempts(journal, words, (line) => "id" in line && isSameId(line.id ?? "", id));
+}
+
+/** The attempts whose name or id is this text, or is a UUID that begins with it in any letter case. */
+export function findByBeginning(journal: ScannableJournal, text: string): Promise<Entry[]> {
+  const words = [text, text.toLowerCase(), text.toUpperCase()].map((spelling) => wordOf(spelling).slice(0, -1));
+  const isMatch = (name = "") => name === text || beginsUuid(text, name);
+  return findAttempts(journal, words, (line) => isMatch(line.attempt) || ("id" in line && isMatch(line.id)));
 }
 
 /** The attempts with an Idempotency-Key, which may be sent several times. */
 export function findByKey(journal: ScannableJournal, key: string): Promise<Entry[]> {
-  return findAttempts(journal, [key], (line) => line.kind === "intent" && keyOf(line) === key);
+  return findAttempts(journal, [wordOf(key)], (line) => line.kind === "intent" && keyOf(line) === key);
 }
 
 /** The attempts with a prompt, or with one of these hashes of a command line (see `IntentLine.typed`). */
@@ -96,7 +105,7 @@ export function findByCommand(
   journal: ScannableJournal,
   { prompt, hashes }: { prompt?: string; hashes: readonly string[] },
 ): Promise<Entry[]> {
-  const words = [...hashes, ...(prompt === undefined ? [] : [`"prompt":${JSON.stringify(prompt)}`])];
+  const words = [...hashes.map(wordOf), ...(prompt === undefined ? [] : [`"prompt":${wordOf(prompt)}`])];
   const isOfCommand = ({ typed, request }: IntentLine) =>
     request.prompt === prompt || (typed !== undefined && hashes.includes(typed));
   return findAttempts(journal, words, (line) => line.kind === "intent" && isOfCommand(line));
@@ -108,7 +117,7 @@ export function findByPrompt(
   prompt: string,
   isWanted: (intent: Intent) => boolean,
 ): Promise<Entry[]> {
-  const words = [`"prompt":${JSON.stringify(prompt)}`];
+  const words = [`"prompt":${wordOf(prompt)}`];
   return findAttempts(
     journal,
     words,
@@ -116,7 +125,15 @@ export function findByPrompt(
   );
 }
 
-/** The attempts with a matching line that contains one of `words`. Reads the whole file, but decodes only parts with these words. */
+/** How a name, an id or another text is written in a line. */
+export function wordOf(text: string): string {
+  return JSON.stringify(text);
+}
+
+/**
+ * The attempts with a matching line that contains one of `words`. Reads the whole file, since several attempts may have the same id or key, but decodes
+ * only lines with these words.
+ */
 async function findAttempts(
   journal: ScannableJournal,
   words: readonly string[],
@@ -124,24 +141,48 @@ async function findAttempts(
 ): Promise<Entry[]> {
   const attempts = new Set<string>();
   const ids = new Set<string>();
-  const collect = async (lineWords: readonly string[], isMatch: (line: AttemptLine) => boolean) => {
-    for await (const { lines } of journal.scan({ words: lineWords }))
-      for (const line of lines) {
-        if (!("attempt" in line) || !isMatch(line)) continue;
+  for await (const { lines } of journal.scan({ words: [...new Set(words)] }))
+    for (const line of lines)
+      if ("attempt" in line && isWanted(line)) {
         attempts.add(line.attempt);
         if ("id" in line && line.id !== undefined) ids.add(line.id);
       }
-  };
-  await collect(words, isWanted);
-  if (attempts.size === 0) return [];
-  // The ids may be in other lines about these attempts.
-  if (ids.size === 0) await collect([...attempts], ({ attempt }) => attempts.has(attempt));
-  const group = createGrouping();
-  const entries: Entry[] = [];
-  for await (const { lines } of journal.scan({ words: [...words, ...attempts, ...ids] }))
+  let lines: DatedLine[] = [];
+  // A line about an attempt may have an id that other lines have instead of the attempt.
+  for (let knownIds = -1; attempts.size > 0 && ids.size > knownIds; ) {
+    knownIds = ids.size;
+    lines = await readLinesAbout(attempts, ids, journal);
+    for (const line of lines)
+      if ("attempt" in line && attempts.has(line.attempt) && "id" in line && line.id !== undefined) ids.add(line.id);
+  }
+  return groupLines(lines)
+    .filter(([{ attempt }]) => attempts.has(attempt))
+    .map(foldEntry);
+}
+
+/** The maximum number of words to search for. With more of them it is faster to parse each line. */
+const maxWords = 30;
+
+/**
+ * The lines about these attempts and ids, newest first. Reads no further back than the oldest intent of these attempts: the journal has no line about an
+ * attempt before its intent, and a line about an id belongs to the attempt whose line named that id before.
+ */
+async function readLinesAbout(
+  attempts: ReadonlySet<string>,
+  ids: ReadonlySet<string>,
+  journal: ScannableJournal,
+): Promise<DatedLine[]> {
+  const names = new Set([...attempts, ...ids]);
+  const words = names.size > maxWords ? undefined : [...names].map(wordOf);
+  const withoutIntent = new Set(attempts);
+  const found: DatedLine[] = [];
+  for await (const { lines } of journal.scan({ words })) {
     for (const line of lines) {
-      const found = group(line);
-      if (found && attempts.has(found[0].attempt)) entries.push(foldEntry(found));
+      if (line.kind === "intent") withoutIntent.delete(line.attempt);
+      const isAbout = "attempt" in line && attempts.has(line.attempt);
+      if (isAbout || ("id" in line && ids.has(line.id ?? ""))) found.push(line);
     }
-  return entries;
+    if (withoutIntent.size === 0) break;
+  }
+  return found;
 }

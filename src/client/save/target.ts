@@ -11,7 +11,7 @@ import { type FileId, fileIdOf, findRealPath } from "../ledger/identity.ts";
 import type { Journal } from "../ledger/journal.ts";
 import { syncFolder } from "../ledger/lines.ts";
 import type { StartedEntry } from "../ledger/policy.ts";
-import { findLine } from "../ledger/search.ts";
+import { findLine, wordOf } from "../ledger/search.ts";
 import { type Version, validatorOf } from "../ledger/version.ts";
 import {
   cannotCreateError,
@@ -130,7 +130,7 @@ export function createTargets(
   const watch: Watch = new Map();
 
   const findPartLine = async (part: string): Promise<PartState | undefined> =>
-    journal && findLine(journal, (line) => isPartLineOf(line, part)).catch(() => undefined);
+    journal && findLine(journal, (line) => isPartLineOf(line, part), [wordOf(part)]).catch(() => undefined);
 
   /** Removes the partial file of a dead process, under its lease. Never rejects. */
   async function removeAbandoned(part: string): Promise<void> {

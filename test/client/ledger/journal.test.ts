@@ -1,9 +1,11 @@
 import { appendFileSync, chmodSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { DatedLine, Entry, JournalLine, PartLine } from "../../../src/client/ledger/history.ts";
 import { openJournal } from "../../../src/client/ledger/journal.ts";
 import {
+  findByBeginning,
   findByCommand,
   findById,
   findByKey,
@@ -198,6 +200,114 @@ test("an id is found where it lies across two parts of the file that are read on
   await accept(uuid, "a");
   expect(offsetOf(uuid)).toBe(1_000_000 - 10);
   expect(await findById(journal, uuid)).toMatchObject([{ attempt: "a", id: uuid }]);
+});
+
+test("an id is found however it is written in JSON, and an attempt with two ids has the lines of both", async () => {
+  const journal = newJournal();
+  for (const id of ['with "quotes"', "back\\slash", "狐", "short"]) {
+    await journal.append(intent(`of ${id}`));
+    await journal.append({ kind: "accepted", attempt: `of ${id}`, id });
+    expect(await findById(journal, id)).toMatchObject([{ attempt: `of ${id}`, id }]);
+  }
+  await journal.append(intent("a"));
+  await journal.append({ kind: "unknown", attempt: "a", id: "first", reason: "HTTP 408" });
+  await journal.append({ kind: "accepted", attempt: "a", id: "second" });
+  await journal.append({ kind: "delivered", id: "second" });
+  for (const id of ["first", "second"])
+    expect(await findById(journal, id)).toMatchObject([{ attempt: "a", id: "first", state: "delivered" }]);
+});
+
+/** A story about a few attempts: which line comes next, and about which attempt, in a file of several parts. */
+const storyKinds = [
+  "intent",
+  "accepted",
+  "unknown",
+  "newer",
+  "completed",
+  "delivered",
+  "removed",
+  "dismissed",
+  "told",
+  "torn",
+];
+const story = fc.array(
+  fc.record({
+    kind: fc.constantFrom(...storyKinds),
+    attempt: fc.integer({ min: 0, max: 3 }),
+    id: fc.integer({ min: 0, max: 2 }),
+    key: fc.constantFrom(undefined, "key", "id-1"),
+    size: fc.constantFrom(0, 0, 400_000),
+  }),
+  { minLength: 4, maxLength: 24 },
+);
+
+test("a search by words finds the attempts that the whole journal has, with all their lines, wherever these are", () => {
+  const path = join(makeFolder(), "journal.jsonl");
+  const journal = openJournal(path, systemMachine);
+  const property = fc.asyncProperty(story, async (events) => {
+    const known = new Set<string>();
+    const texts = events.flatMap(({ kind, attempt: number, id: idNumber, key, size }, index) => {
+      const [attempt, id] = [`attempt-${number}`, `id-${idNumber}`];
+      const at = new Date(index * 1000).toISOString();
+      if (kind === "intent") {
+        if (known.has(attempt)) return [];
+        known.add(attempt);
+        return JSON.stringify({ at, ...intent(attempt), key, place: "x".repeat(size) });
+      }
+      const names = kind === "dismissed" || kind === "told" ? { attempt } : { attempt, id };
+      const isAboutId = ["completed", "delivered", "removed"].includes(kind);
+      const line = JSON.stringify({ at, kind, ...(isAboutId ? { id } : names), reason: "x".repeat(size) });
+      return kind === "torn" ? line.slice(0, -5) : line;
+    });
+    writeFileSync(path, `${texts.join("\n")}\n`);
+    const all = await readEntries(journal);
+    const lines = texts.filter((text) => text.endsWith("}")).map((text) => JSON.parse(text));
+    for (const id of ["id-0", "id-1", "id-2"]) {
+      const names = new Set(lines.flatMap((line) => (line.id === id ? line.attempt : [])));
+      expect(await findById(journal, id)).toEqual(all.filter(({ attempt }) => names.has(attempt)));
+    }
+    expect(await findByKey(journal, "key")).toEqual(all.filter(({ key }) => key === "key"));
+    expect(await findByBeginning(journal, "attempt-1")).toEqual(all.filter(({ attempt }) => attempt === "attempt-1"));
+  });
+  return fc.assert(property, { numRuns: 25 });
+});
+
+test("an id that several attempts have is found with all of them, however far apart their lines are", async () => {
+  const journal = newJournal();
+  const apart = { ...intent("other"), place: "x".repeat(1_200_000) };
+  const lines: object[] = [
+    { ...intent("a"), key: "key" },
+    apart,
+    { ...intent("b"), key: "key" },
+    apart,
+    intent("c"),
+    apart,
+    { kind: "unknown", attempt: "a", id: "id", reason: "HTTP 408" },
+    apart,
+    { kind: "accepted", attempt: "b", id: "id" },
+    apart,
+    { kind: "dismissed", attempt: "a" },
+    apart,
+    { kind: "accepted", attempt: "c", id: "id" },
+    apart,
+    { kind: "removed", id: "id" },
+  ];
+  writeFileSync(journal.path, lines.map((line) => `${JSON.stringify({ at: now, ...line })}\n`).join(""));
+  expect(await findById(journal, "id")).toMatchObject([
+    { attempt: "c", state: "running", removed: true },
+    { attempt: "b", state: "running" },
+    { attempt: "a", state: "unknown", dismissed: true },
+  ]);
+  expect(await findByKey(journal, "key")).toMatchObject([{ attempt: "b" }, { attempt: "a", dismissed: true }]);
+});
+
+test("a key that was sent a hundred times is found with all its attempts", async () => {
+  const journal = newJournal();
+  const lines = Array.from({ length: 100 }, (_, i) => [{ ...intent(`a${i}`), key: "nightly" }, accepted(`a${i}`)]);
+  const texts = [...lines.flat(), intent("other")].map((line) => `${JSON.stringify({ at: now, ...line })}\n`);
+  writeFileSync(journal.path, texts.join(""));
+  const found = await findByKey(journal, "nightly");
+  expect(found.map(({ id }) => id)).toEqual(Array.from({ length: 100 }, (_, i) => `id-a${99 - i}`));
 });
 
 test("JSON that is not a line of the journal is skipped, whatever it contains", async () => {
