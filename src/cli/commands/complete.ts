@@ -43,15 +43,17 @@ const completedName: Record<JournalNames, (entry: Entry) => string | undefined> 
 async function readNames(kind: JournalNames, io: Io): Promise<Suggestion[]> {
   const { openJournal } = await import("../../client/ledger/journal.ts");
   const { readRecent } = await import("../../client/ledger/search.ts");
-  const entries = await readRecent(openJournal(journalIn(storageFolder("state", io)), io));
-  const words = entries.flatMap((entry): Suggestion[] => {
-    const { status, request } = entry;
-    const name = completedName[kind](entry) ?? "";
-    return /^\w[\w.-]{0,99}$/.test(name)
-      ? [[name, `${status} ${shorten(plainLine(`${request.model} ${request.prompt}`))}`.trimEnd()]]
-      : [];
-  });
-  return words.slice(0, maxNames);
+  const wordsOf = (entries: readonly Entry[]) =>
+    entries.flatMap((entry): Suggestion[] => {
+      const { status, request } = entry;
+      const name = completedName[kind](entry) ?? "";
+      return /^\w[\w.-]{0,99}$/.test(name)
+        ? [[name, `${status} ${shorten(plainLine(`${request.model} ${request.prompt}`))}`.trimEnd()]]
+        : [];
+    });
+  const journal = openJournal(journalIn(storageFolder("state", io)), io);
+  const entries = await readRecent(journal, (found) => wordsOf(found).length >= maxNames);
+  return wordsOf(entries).slice(0, maxNames);
 }
 
 /** The files that begin like the typed `@path`, each after its `@`. Names that need quotes in a shell are left out. */

@@ -1,10 +1,12 @@
 import { VidgenError } from "../../errors.ts";
 import type { AcceptedStart, StartRequest } from "../../protocol/schema.ts";
 import { countsCredits } from "../generation/cost.ts";
-import { listEntries, type Service } from "../generation/service.ts";
+import type { Service } from "../generation/service.ts";
 import { askOnce } from "../http/ask.ts";
-import type { Entry } from "../ledger/history.ts";
-import { priceFieldsOf, readListedPrices } from "../ledger/price.ts";
+import { addLine, type Entry, foldEntry, groupLines } from "../ledger/history.ts";
+import { kindOfRequest, priceFieldsOf, readListedPrices, readPrices, readUsdPrices } from "../ledger/price.ts";
+import { isSameService } from "../ledger/same-service.ts";
+import { createTail, scanEntries, wordOf } from "../ledger/search.ts";
 import { type Budget, type Costs, checkBudget, createCosts, mustRunAlone } from "./costs.ts";
 
 /** The budget of starts that are followed elsewhere: a run of several generations, or the session of an agent. */
@@ -26,15 +28,20 @@ export async function openSpending(
   { isOwn = () => false, signal }: { isOwn?: (entry: Entry) => boolean; signal: AbortSignal },
 ): Promise<Spending | undefined> {
   if (!isLimited(budget)) return undefined;
-  const entries = await listEntries(service);
+  // The journal is read once, and then only what is new.
+  const readNewLines = createTail(service.journal);
+  const allEntries = groupLines(await readNewLines()).map(foldEntry);
+  const entries = allEntries.filter(({ base_url }) => isSameService(base_url, service.name));
   const ownEntries = entries.filter(isOwn);
   const costs = createCosts(ownEntries.toReversed(), entries, service, await fetchPrices(service, budget, signal));
-  const running = new Map(ownEntries.filter(isRunning).map(({ id = "", request }) => [id, request]));
+  const running = new Map(ownEntries.filter(isRunning).map((entry) => [entry.id ?? "", entry]));
   const readEnds = async () => {
-    for (const entry of running.size === 0 ? [] : await listEntries(service)) {
-      const { id = "" } = entry;
-      if (!running.has(id) || isRunning(entry)) continue;
-      running.delete(id);
+    for (const line of (await readNewLines()).reverse()) {
+      const entry = "id" in line ? running.get(line.id ?? "") : undefined;
+      if (entry === undefined) continue;
+      addLine(entry, line);
+      if (isRunning(entry)) continue;
+      running.delete(entry.id ?? "");
       costs.count(entry);
     }
   };
@@ -46,13 +53,21 @@ export async function openSpending(
   return {
     async mustWait(request) {
       await readEnds();
-      const runningRequests = [...running.values()];
+      const runningRequests = [...running.values()].map((entry) => entry.request);
       return runningRequests.length > 0 && mustRunAlone(request, runningRequests, budget, costs);
     },
     check: (request) => checkBudget(request, budget, costs),
     started(key, request, { generation: { id }, credits_charged: credits, ...stated }) {
-      running.set(id, request);
-      costs.started({ ...entryOf(key, request), ...stated, state: "running", id, credits });
+      const entry = {
+        ...entryOf(key, request),
+        ...stated,
+        state: "running",
+        status: "processing",
+        id,
+        credits,
+      } as const;
+      running.set(id, { ...entry });
+      costs.started(entry);
     },
     unknown: (key, request) => costs.started({ ...entryOf(key, request), state: "unknown" }),
   };
@@ -69,8 +84,34 @@ export async function checkSingle(
   signal?: AbortSignal,
 ): Promise<VidgenError | undefined> {
   if (!isLimited(budget)) return undefined;
-  const costs = createCosts([], await listEntries(service), service, await fetchPrices(service, budget, signal));
+  const entries = await findPriced(request, budget, service);
+  const costs = createCosts([], entries, service, await fetchPrices(service, budget, signal));
   return findUnpriced(request, budget, { service, costs }) ?? checkBudget(request, budget, costs);
+}
+
+/** The newest entries of this kind of request that state its price in the units of the budget. */
+async function findPriced(
+  request: StartRequest,
+  { maxCredits, maxCost }: Budget,
+  service: Service,
+): Promise<readonly Entry[]> {
+  const kind = kindOfRequest(request);
+  const isOfKind = ({ base_url, credits, cost, ...entry }: Entry) =>
+    isSameService(base_url, service.name) &&
+    (credits !== undefined || cost !== undefined) &&
+    kindOfRequest(entry.request) === kind;
+  const isEnough = (entries: readonly Entry[]) =>
+    (maxCredits === undefined || readPrices(entries, service.account).has(kind)) &&
+    (maxCost === undefined || readUsdPrices(entries, service).has(kind));
+  // The lines with the model, and those with a price.
+  const creditWords = maxCredits === undefined ? [] : ['"credits"'];
+  const costWords = maxCost === undefined ? [] : ['"accepted"', '"cost"'];
+  const priced: Entry[] = [];
+  for await (const part of scanEntries(service.journal, [wordOf(request.model), ...creditWords, ...costWords])) {
+    priced.push(...part.filter(isOfKind));
+    if (isEnough(priced)) break;
+  }
+  return priced;
 }
 
 function findUnpriced(

@@ -1,4 +1,5 @@
 import type { StartRequest } from "../../protocol/schema.ts";
+import type { Entry } from "../ledger/history.ts";
 import { type Charge, chargedOf, kindOfRequest, readPrices, readUsdPrices } from "../ledger/price.ts";
 import { findEntry, listRecent, type Service } from "./service.ts";
 
@@ -15,7 +16,13 @@ export type ExpectedCost =
 export async function expectCost(service: Service, requests: readonly StartRequest[]): Promise<ExpectedCost> {
   const costlyRequests = requests.filter(({ model }) => !service.isFree(model));
   if (costlyRequests.length === 0) return { kind: "free" };
-  const entries = await listRecent(service);
+  const isPriced = (entries: readonly Entry[]) => {
+    const [prices, usdPrices] = [readPrices(entries, service.account), readUsdPrices(entries, service)];
+    return costlyRequests.every((each) =>
+      (countsCredits(service, each.model) ? prices : usdPrices).has(kindOfRequest(each)),
+    );
+  };
+  const entries = await listRecent(service, isPriced);
   const prices = readPrices(entries, service.account);
   const credits = sumOf(costlyRequests, "credits", (request) =>
     countsCredits(service, request.model) ? prices.get(kindOfRequest(request))?.credits : undefined,

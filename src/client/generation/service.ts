@@ -131,9 +131,13 @@ export async function listEntries({ name, journal }: Service): Promise<Entry[]> 
   return (await readEntries(journal)).filter(({ base_url }) => isSameService(base_url, name));
 }
 
-/** The newest part of the entries, which is enough for prices, balances and times. Never rejects. */
-export async function listRecent({ name, journal }: Service): Promise<Entry[]> {
-  return (await readRecent(journal)).filter(({ base_url }) => isSameService(base_url, name));
+/** The newest entries of this service: see `readRecent`. Never rejects. */
+export async function listRecent(
+  { name, journal }: Service,
+  isEnough: (entries: readonly Entry[]) => boolean = () => false,
+): Promise<Entry[]> {
+  const ofService = (entries: readonly Entry[]) => entries.filter(({ base_url }) => isSameService(base_url, name));
+  return ofService(await readRecent(journal, (entries) => isEnough(ofService(entries))));
 }
 
 /** The attempts that have a generation of this id, newest first. */
@@ -164,7 +168,9 @@ export function recordedRequest({ redact }: Pick<Service, "redact">, request: St
 
 /** The account's balance, if the journal has a recent one, so that its fall shows what a start costs. Never rejects. */
 export async function findBalance(service: Service): Promise<number | undefined> {
-  const balance = readBalance(await listRecent(service), service.account);
+  const { account } = service;
+  const hasBalance = (entries: readonly Entry[]) => readBalance(entries, account) !== undefined;
+  const balance = readBalance(await listRecent(service, hasBalance), account);
   return balance && isComparable(balance, service.io.date()) ? balance.credits : undefined;
 }
 

@@ -6,7 +6,7 @@ import { createMutex } from "../../mutex.ts";
 import { removeUrlSecrets } from "../../protocol/url.ts";
 import { redactValue } from "../http/redaction.ts";
 import { type DatedLine, type Entry, type JournalLine, parseLine } from "./history.ts";
-import { appendLine, blankLines, type Range, readLinesBackwards } from "./lines.ts";
+import { appendLine, blankLines, type Range, readLinesBackwards, type TextPart } from "./lines.ts";
 
 /**
  * The record of everything that this machine started, as lines of a file. Several processes may append at once. A line never moves: it is overwritten
@@ -38,8 +38,8 @@ export type Journal = {
   forget(entry: Pick<Entry, "attempt" | "id">): Promise<void>;
 };
 
-/** Some lines, newest first. The oldest one starts at the byte `start` of the file, with the text `head`. */
-export type JournalPart = { lines: DatedLine[]; start: number; head: string };
+/** Some lines, newest first; see `TextPart`. */
+export type JournalPart = Omit<TextPart, "texts"> & { lines: DatedLine[] };
 
 /** The journal's lock, while `work` runs. `confirm` rejects if another process has taken it over. */
 export type Lock = Pick<Lease, "confirm">;

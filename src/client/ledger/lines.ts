@@ -107,10 +107,15 @@ export type Range = {
   from?: number | undefined;
 };
 
-/** Some lines, newest first. The oldest one starts at the byte `start` of the file, with the text `head`. */
-export type TextPart = { texts: string[]; start: number; head: string };
+/**
+ * Some lines, newest first. The oldest one starts at the byte `start` of the file, with the text `head`. The whole lines of the part end before the byte
+ * `end`: a line that another process is writing, or that a crash has torn, has no newline.
+ */
+export type TextPart = { texts: string[]; start: number; head: string; end: number };
 
-const partBytes = 1_000_000;
+/** Parsing a part takes a hundred times as long as searching it for words. */
+const parsedBytes = 100_000;
+const searchedBytes = 1_000_000;
 const headBytes = 120;
 
 /** The lines of a file from the last to the first, a part at a time. Rejects with the system's error. */
@@ -121,6 +126,7 @@ export async function* readLinesBackwards(
 ): AsyncGenerator<TextPart> {
   const file = await openLines(path, "r", { disk });
   try {
+    const partBytes = words === undefined ? parsedBytes : searchedBytes;
     let end = (await file.stat()).size;
     /** The end of a line that starts in an earlier part, with its newline. */
     let rest = Buffer.alloc(0);
@@ -139,7 +145,9 @@ export async function* readLinesBackwards(
       const whole = bytes.subarray(firstByte);
       const texts = words === undefined ? splitLines(whole) : findLines(whole, words);
       if (words !== undefined && texts.length === 0) continue;
-      yield { texts: texts.reverse(), start: start + firstByte, head: whole.toString("latin1", 0, headBytes) };
+      const first = start + firstByte;
+      const head = whole.toString("latin1", 0, headBytes);
+      yield { texts: texts.reverse(), start: first, head, end: first + whole.lastIndexOf(newline) + 1 };
     }
   } finally {
     await file.close();

@@ -18,10 +18,13 @@ type AttemptLine = DatedLine & { attempt: string };
 
 type Intent = IntentLine & { at: string };
 
-/** The lines of each attempt, a part of the file at a time. When the caller stops, the rest is not read. */
-export async function* scanAttempts(journal: ScannableJournal): AsyncGenerator<AttemptLines[]> {
+/** The lines of each attempt, a part of the file at a time; with `words`, only lines that contain one of them. When the caller stops, the rest is not read. */
+export async function* scanAttempts(
+  journal: ScannableJournal,
+  words?: readonly string[],
+): AsyncGenerator<AttemptLines[]> {
   const group = createGrouping();
-  for await (const { lines } of journal.scan()) {
+  for await (const { lines } of journal.scan({ words })) {
     const attempts = lines.flatMap((line) => {
       const attempt = group(line);
       return attempt ? [attempt] : [];
@@ -30,9 +33,9 @@ export async function* scanAttempts(journal: ScannableJournal): AsyncGenerator<A
   }
 }
 
-/** The entries of the attempts, a part of the file at a time. */
-export async function* scanEntries(journal: ScannableJournal): AsyncGenerator<Entry[]> {
-  for await (const attempts of scanAttempts(journal)) yield attempts.map(foldEntry);
+/** The entries of the attempts, a part of the file at a time; with `words`, only as lines that contain one of them say. */
+export async function* scanEntries(journal: ScannableJournal, words?: readonly string[]): AsyncGenerator<Entry[]> {
+  for await (const attempts of scanAttempts(journal, words)) yield attempts.map(foldEntry);
 }
 
 /** The lines of all attempts. */
@@ -46,14 +49,41 @@ export async function readEntries(journal: ScannableJournal): Promise<Entry[]> {
   return (await readAttempts(journal)).map(foldEntry);
 }
 
-/** The newest part of the entries, which is enough for prices, balances and times; empty if the journal cannot be read. Never rejects. */
-export async function readRecent(journal: ScannableJournal): Promise<Entry[]> {
+/** How many of the newest entries are enough for prices, balances and times. */
+const recentCount = 1_000;
+
+/**
+ * The newest entries, about a thousand or as many as are enough, for prices, balances and times; empty if the journal cannot be read. Never rejects.
+ */
+export async function readRecent(
+  journal: ScannableJournal,
+  isEnough: (entries: readonly Entry[]) => boolean = () => false,
+): Promise<Entry[]> {
+  const entries: Entry[] = [];
   try {
-    for await (const part of scanEntries(journal)) return part;
+    for await (const part of scanEntries(journal)) {
+      entries.push(...part);
+      if (entries.length >= recentCount || isEnough(entries)) break;
+    }
   } catch {
     return [];
   }
-  return [];
+  return entries;
+}
+
+/** Returns a function that reads the lines that were appended since its last call, newest first; at first, all lines. */
+export function createTail(journal: ScannableJournal): () => Promise<DatedLine[]> {
+  let from = 0;
+  return async () => {
+    const newLines: DatedLine[] = [];
+    let newEnd = from;
+    for await (const { lines, end } of journal.scan({ from })) {
+      newLines.push(...lines);
+      newEnd = Math.max(newEnd, end);
+    }
+    from = newEnd;
+    return newLines;
+  };
 }
 
 /** The newest matching attempt. Reads no further. */
