@@ -107,16 +107,12 @@ export type Range = {
   from?: number | undefined;
 };
 
-/**
- * Some lines, newest first. The oldest one starts at the byte `start` of the file, with the text `head`. The whole lines of the part end before the byte
- * `end`: a line that another process is writing, or that a crash has torn, has no newline.
- */
-export type TextPart = { texts: string[]; start: number; head: string; end: number };
+/** Some lines, newest first. `end` is the byte after the newline of the newest one: a line that is being written, or that a crash has torn, has no newline. */
+export type TextPart = { texts: string[]; end: number };
 
 /** Parsing a part takes a hundred times as long as searching it for words. */
 const parsedBytes = 100_000;
 const searchedBytes = 1_000_000;
-const headBytes = 120;
 
 /** The lines of a file from the last to the first, a part at a time. Rejects with the system's error. */
 export async function* readLinesBackwards(
@@ -145,9 +141,7 @@ export async function* readLinesBackwards(
       const whole = bytes.subarray(firstByte);
       const texts = words === undefined ? splitLines(whole) : findLines(whole, words);
       if (words !== undefined && texts.length === 0) continue;
-      const first = start + firstByte;
-      const head = whole.toString("latin1", 0, headBytes);
-      yield { texts: texts.reverse(), start: first, head, end: first + whole.lastIndexOf(newline) + 1 };
+      yield { texts: texts.reverse(), end: start + firstByte + whole.lastIndexOf(newline) + 1 };
     }
   } finally {
     await file.close();

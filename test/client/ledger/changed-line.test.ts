@@ -38,7 +38,7 @@ function journalOf(intent: IntentParts, later: JournalLine[] = [], lease: LeaseS
   const lines = [started, ...later].map((line): DatedLine => ({ at: "2026-10-01T10:00:00.000Z", ...line })).reverse();
   return {
     async *scan() {
-      yield { lines, start: 0, head: "", end: 0 };
+      yield { lines, end: 0 };
     },
     append: async () => {},
     leaseOf: async () => lease,

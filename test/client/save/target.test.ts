@@ -188,7 +188,7 @@ test.each([
     attempt: "12345678-0000-4000-8000-000000000000",
   };
   async function* scan() {
-    yield { lines: [line], start: 0, head: "", end: 0 };
+    yield { lines: [line], end: 0 };
   }
   const journal = { ...noJournal, scan };
   const target = await createTargets(journal, { ...systemMachine, disk }).claim(output, { attempt });
