@@ -75,7 +75,8 @@ export function createPoll({
     const isMissing = result !== undefined && "status" in result && result.status === 404;
     const isUnreadable = result !== undefined && isSuccess(result) && !answer.isReadable;
     const retryAfterMs = result && "status" in result ? result.retryAfterMs : undefined;
-    return { reason, isMissing, isUnreadable, retryAfterMs };
+    const replied = result && "status" in result ? result.status : undefined;
+    return { reason, replied, isMissing, isUnreadable, retryAfterMs };
   };
 }
 

@@ -4,7 +4,7 @@ import { finish } from "../upstream/finish.ts";
 import { isCompleted, isFailed } from "../upstream/follow.ts";
 import { clean } from "../upstream/reply.ts";
 import { confirm } from "../upstream/submit.ts";
-import { describe } from "../upstream/upstream.ts";
+import { describeCheck } from "../upstream/upstream.ts";
 import type { ServerIo } from "../videos/server.ts";
 import type { WorkflowResult } from "./job.ts";
 import { listen } from "./progress.ts";
@@ -53,7 +53,7 @@ export function createComfyUiEngine(options: ComfyUiEngineOptions, io: ServerIo)
     cancel: cancelJob,
     async check(signal) {
       const version = await server.findVersion(signal).catch((error) => {
-        throw error instanceof VidgenError ? error : new Error(`does not answer (${describe(error)})`);
+        throw error instanceof VidgenError ? error : new Error(describeCheck(error));
       });
       return `ComfyUI ${version}`;
     },

@@ -36,7 +36,7 @@ export function readJob(
   const { data: job } = jobSchema.safeParse(reply.json);
   // A proxy's 404 says nothing about the job.
   const isMissing = reply.status === 404 && reply.json !== undefined && /job not found/i.test(reply.text);
-  if (!job) return { reason: describeReply(reply), isMissing };
+  if (!job) return { reason: describeReply(reply), replied: reply.status, isMissing };
   const { id, status, execution_error: error } = job;
   const words = [error?.node_type, error?.exception_message].filter((part) => part !== undefined).join(": ");
   const hasNoMemory =

@@ -2,7 +2,15 @@ import { unlessAborted } from "../../../abort.ts";
 import { type Engine, failed, type RenderOptions } from "../engine.ts";
 import { createPatience, type JobObservation, minuteMs } from "./patience.ts";
 import { clean, type UpstreamJob } from "./reply.ts";
-import { backOffMs, describe, minutes, type PollFailure, type Upstream } from "./upstream.ts";
+import {
+  backOffMs,
+  describe,
+  describeSilence,
+  minutes,
+  type PollFailure,
+  statusOfError,
+  type Upstream,
+} from "./upstream.ts";
 
 const pollMs = 2_000;
 /** A job whose status has not changed for this long is polled less often. */
@@ -68,8 +76,8 @@ export async function follow(
         await stop(id, upstream, { cancel, signal });
         if (polled.fault !== undefined)
           throw failed(new Error(`${name}: ${polled.fault} (${polled.reason})`), { failure: "lost" });
-        const what = polled.isUnreadable ? "has not given a reply that can be read" : "has not responded";
-        const error = `${name}, which was generating this video, ${what} for ${minutes(limitMs)}: ${polled.reason}`;
+        const what = describeSilence(polled.replied, `for ${minutes(limitMs)}`);
+        const error = `${name}, which was generating this video, ${what}: ${polled.reason}`;
         throw failed(new Error(error), { failure: "silent" });
       }
       if (!polled.isMissing && ++failures === notifyAfter) upstream.report(describePollFailure(polled, name));
@@ -124,9 +132,8 @@ async function stop(
   signal.throwIfAborted();
 }
 
-function describePollFailure({ reason, isUnreadable }: PollFailure, name: string): string {
-  const what = isUnreadable ? "answers about this video, but its reply could not be read" : "does not answer";
-  return `${name} ${what}: ${reason}. Retrying.`;
+function describePollFailure({ reason, replied }: PollFailure, name: string): string {
+  return `${name} ${describeSilence(replied)}: ${reason}. Retrying.`;
 }
 
 export function isCompleted({ status }: Pick<UpstreamJob, "status">): boolean {
@@ -153,7 +160,7 @@ export async function pollOnce(
     return await poll(id, limit.signal);
   } catch (error) {
     signal.throwIfAborted();
-    return { reason: describe(error), isMissing: false };
+    return { reason: describe(error), replied: statusOfError(error), isMissing: false };
   } finally {
     limit.clear();
   }

@@ -43,17 +43,43 @@ export function paidPatienceMs(timeoutMs: number): number {
 }
 
 /**
- * A poll that did not return the job's status. `isMissing`: the server says that it does not know the job. `isUnreadable`: a provider, which has been
- * paid for the job, replied in an unknown format. `fault`: the server returned only an error of the server behind it; the text says what may have
+ * A poll that did not return the job's status. `replied` is the HTTP status of the reply; without one, there was no reply. `isMissing`: the server says
+ * that it does not know the job. `isUnreadable`: a provider, which has been paid for the job, replied in an unknown format. `fault`: the server returned only an error of the server behind it; the text says what may have
  * happened to the job. `retryAfterMs`: how long the server asks to wait.
  */
 export type PollFailure = {
   reason: string;
+  replied?: number | undefined;
   isMissing: boolean;
   isUnreadable?: boolean;
   fault?: string | undefined;
   retryAfterMs?: number | undefined;
 };
+
+/**
+ * Says that a server gave no usable reply, such as "does not answer", or "answers with an error" if there was a reply; with `for`, for how long, such as
+ * "has not responded for 30 min".
+ */
+export function describeSilence(replied: number | undefined, forText?: string): string {
+  if (replied === undefined) return forText === undefined ? "does not answer" : `has not responded ${forText}`;
+  if (replied >= 200 && replied < 300)
+    return forText === undefined
+      ? "answers about this video, but its reply could not be read"
+      : `has not given a reply that can be read ${forText}`;
+  return forText === undefined ? "answers with an error" : `has given only errors ${forText}`;
+}
+
+/** Returns the HTTP status of the reply that an error is about; `undefined` if there was none. */
+export function statusOfError(error: unknown): number | undefined {
+  return error instanceof Error && "reply" in error ? (error.reply as ServerReply).status : undefined;
+}
+
+/** Returns what is wrong with a server that was checked, such as "does not answer (ECONNREFUSED)" or "answers with HTTP 502". */
+export function describeCheck(error: unknown): string {
+  if (statusOfError(error) === undefined) return `does not answer (${describe(error)})`;
+  const reason = describe(error);
+  return reason.startsWith("HTTP ") ? `answers with ${reason}` : reason;
+}
 
 /** Returns an upstream's `report`. */
 export function createReport(onNote: (text: string) => void): Upstream["report"] {

@@ -119,6 +119,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
         reply.status === 403 && reply.json !== undefined && (await findKind(signal)).hidesJobsFromOtherKeys;
       return {
         reason: isForbidden ? `it shows this video's job, ${job}, only to the key that created it (${reason})` : reason,
+        replied: reply.status,
         isMissing: reply.status === 404,
         isUnreadable: isPaid && reply.status >= 200 && reply.status < 300,
         fault: isUpstreamFault(reply) ? upstreamFault : undefined,

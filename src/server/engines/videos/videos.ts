@@ -1,7 +1,7 @@
 import { VidgenError } from "../../../errors.ts";
 import { defaultJobs, type Engine } from "../engine.ts";
 import { finish } from "../upstream/finish.ts";
-import { describe } from "../upstream/upstream.ts";
+import { describeCheck } from "../upstream/upstream.ts";
 import { cancel } from "./cancel.ts";
 import { checkKey, detectKind } from "./detect.ts";
 import { maxImagesOf, otherImagesOf } from "./kinds.ts";
@@ -57,7 +57,7 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
     }),
     async check(signal) {
       const detected = await detectKind(server, io, signal).catch((error) => {
-        throw error instanceof VidgenError ? error : new Error(`does not answer (${describe(error)})`);
+        throw error instanceof VidgenError ? error : new Error(describeCheck(error));
       });
       const usedKind = options.kind ?? detected;
       if (!usedKind)

@@ -430,7 +430,7 @@ test("a key is sent if it is set; without a key, a proxy's refusal is reported",
 test("another server at the address is reported", async () => {
   const { engine } = await start({ fault: () => Response.json({ object: "list" }) });
   await expect(engine.check(new AbortController().signal)).rejects.toThrow(
-    "does not answer (does not respond like ComfyUI (HTTP 200))",
+    /^does not respond like ComfyUI \(HTTP 200\)$/,
   );
 });
 
