@@ -175,14 +175,14 @@ export async function openSharedService(options: SharedOptions, io: Io): Promise
     const { openPostgres } = await import("./store/postgres/postgres.ts");
     const { onNote } = options;
     const opening = { process, clock: io, reportProblem, onNote, signal: io.signal };
-    const { store, initialize, pageSecret } = await openPostgres(options.database, opening);
+    const { store, date, initialize, pageSecret } = await openPostgres(options.database, opening);
     steps.push(store.close);
     const api_key = createKey();
     const account = { name: localAccount, keyHash: hashKey(api_key), credits: options.credits ?? defaultCredits };
     const first = { account, webhookSecret: createSecret(), pageSecret: createKey() };
     const { isFirst, webhookSecret } = await initialize(first, { rotate: options.rotate ?? false });
     const state = { store, videos, webhookSecret, pageSecret };
-    const { service, urls, pageUrl, metricsUrl } = await openParts(options, { steps, ...state }, io);
+    const { service, urls, pageUrl, metricsUrl } = await openParts(options, { steps, ...state }, { ...io, date });
     await service.start("all");
     const address = {
       ...urls,

@@ -8,7 +8,7 @@ import type { Store } from "../store/store.ts";
 import { named, type Paths, type Route, reply, retryAfterHeader } from "./openapi/operation.ts";
 
 export type HealthOptions = {
-  store: Pick<Store, "check">;
+  store: Pick<Store, "check" | "clockDifferenceMs">;
   videos: Pick<MediaStore, "check">;
   engines: readonly Engine[];
   clock: Pick<Clock, "now" | "limit">;
@@ -21,6 +21,9 @@ const readinessSchema = named("Readiness", {
   database: z.enum(["ok", "unavailable"]),
   media: z.enum(["ok", "unavailable"]),
   engines: z.enum(["ok", "unavailable", "unused"]),
+  clock_difference_seconds: z.number().optional().meta({
+    description: "By how much the clock of the shared database is ahead of this machine's.",
+  }),
 });
 
 export type Health = {
@@ -49,7 +52,9 @@ export function createHealth({ store, videos, engines, clock }: HealthOptions): 
     const isReady = isDatabaseUp && isMediaUp && isEngineUp;
     const status = isStopping ? "stopping" : word(isReady);
     const engines = used().length === 0 ? "unused" : word(isEngineUp);
-    return { status, database: word(isDatabaseUp), media: word(isMediaUp), engines };
+    const differenceMs = store.clockDifferenceMs?.();
+    const difference = differenceMs !== undefined && { clock_difference_seconds: Math.round(differenceMs / 100) / 10 };
+    return { status, database: word(isDatabaseUp), media: word(isMediaUp), engines, ...difference };
   };
   const alive: Route = {
     isRoutine: true,

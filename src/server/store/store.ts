@@ -39,8 +39,10 @@ export type Store = Generations &
   Claims &
   Accounts &
   Reports & {
-    /** Resolves after a test write, which shows that a start could be stored now. */
+    /** Resolves after a test write, which shows that a start could be stored now. Measures the difference of the clocks. */
     check(): Promise<void>;
+    /** By how many milliseconds the database's clock is ahead of this machine's; only if processes share the database. */
+    clockDifferenceMs?(): number;
     /** Whether other processes use the database, so that work may arrive without a change that this process is notified of. */
     isShared: boolean;
     /** Calls `onChange` for every change of any process, this one included, until the returned function is called. */

@@ -87,3 +87,8 @@ test("/healthz answers without checking anything", async () => {
   const { ask } = createTestHealth({ store: broken, videos: { check: refuse } });
   expect((await ask("/healthz")).status).toBe(200);
 });
+
+test("of a shared database, the difference of the clocks is reported", async () => {
+  const { look } = createTestHealth({ store: { ...works, clockDifferenceMs: () => -300_040 } });
+  expect(await look()).toEqual([200, { ...allOk, clock_difference_seconds: -300 }]);
+});

@@ -11,6 +11,8 @@ export type ClaimsOptions = {
   process: string;
   clock: Pick<Clock, "now" | "date" | "sleep">;
   reportProblem: ReportProblem;
+  /** Called each time before the claims are renewed. */
+  onRenew?(): Promise<void>;
 };
 
 /** How often a process renews its claim on a generation, and how long after the last renewal another process may claim it. */
@@ -26,7 +28,7 @@ const outageMs = 15_000;
 /** The claims on generations. A row contains its holder and until when it is held, so the claims of a dead process expire. */
 export function createClaims(
   { query, transaction, upForMs }: Pick<Database, "query" | "transaction" | "upForMs">,
-  { process, clock, reportProblem }: ClaimsOptions,
+  { process, clock, reportProblem, onRenew = async () => {} }: ClaimsOptions,
 ) {
   const stop = new AbortController();
   /** The claims of this process, by generation: `lost` is aborted when another process has taken over, and `at` is the last renewal. */
@@ -69,7 +71,7 @@ export function createClaims(
   const renewAll = async () => {
     while (!stop.signal.aborted) {
       // The connections report an outage themselves.
-      await renew().catch(
+      await Promise.all([renew(), onRenew()]).catch(
         (error) =>
           Object(error).isUnavailable || reportProblem("The claims on running generations could not be renewed", error),
       );

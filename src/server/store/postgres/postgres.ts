@@ -17,9 +17,12 @@ import { migrate, requireCurrent } from "./migrations.ts";
 import { createReader } from "./reader.ts";
 import { runRule } from "./run.ts";
 import { createStarts } from "./starts.ts";
+import { createDatabaseTime, type DatabaseTime } from "./time.ts";
 
 export type Postgres = {
   store: Store;
+  /** The current date by the database's clock, for all times that processes compare. */
+  date: DatabaseTime["date"];
   /** The secrets that `initialize` has kept, if it ran. */
   secrets(): Promise<{ webhookSecret?: string | undefined; pageSecret?: string | undefined }>;
   /** The secret of the page's sessions. Like keys, it is cached only briefly, because another process may replace it. Rejects before `initialize`. */
@@ -103,14 +106,17 @@ export async function openPostgres(
   try {
     await database.checkSessions();
     await migrate(database, { clock, onNote, signal });
+    const { date, differenceMs, measure } = createDatabaseTime(background.query, { clock, onNote });
+    await measure();
     const starts = createStarts(database);
-    const { stopRenewing, ...claims } = createClaims(background, { process, clock, reportProblem });
+    const { stopRenewing, ...claims } = createClaims(background, { process, clock, reportProblem, onRenew: measure });
     const reader = createReader(database);
     const listeners = new Set<(change: Change) => void>();
     let isListening = false;
     const store: Store = {
-      check: () => database.query(checkWritable).then(() => {}),
-      ...createRuled(database, { process, clock }),
+      check: async () => void (await Promise.all([database.query(checkWritable), measure()])),
+      clockDifferenceMs: differenceMs,
+      ...createRuled(database, { process, clock: { ...clock, date } }),
       start: starts.start,
       ...createGenerationReads(reader),
       ...createDeliveryReads(reader),
@@ -149,9 +155,10 @@ export async function openPostgres(
     };
     return {
       store,
+      date,
       secrets: () => readSecrets(database),
       pageSecret: readPageSecret,
-      initialize: (first, options = {}) => initialize(database, first, { ...options, now: clock.date() }),
+      initialize: (first, options = {}) => initialize(database, first, { ...options, now: date() }),
     };
   } catch (error) {
     await close();

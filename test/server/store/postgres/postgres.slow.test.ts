@@ -411,3 +411,69 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     await expect(query(url, sql)).rejects.toThrow(said);
   });
 });
+
+describe("clocks that differ", { skip: postgresPrograms === undefined }, () => {
+  const server = useServer();
+
+  const minuteMs = 60_000;
+  const shifted = (ms: number) => ({ ...systemClock, date: () => new Date(Date.now() + ms) });
+
+  test("each process has the database's time, and its owner is told of a clock that is wrong by more than 5 s", async () => {
+    const url = await server().createDatabase();
+    const notes: string[] = [];
+    const onNote = (text: string) => void notes.push(text);
+    const behind = await open(url, { clock: shifted(-5 * minuteMs), onNote });
+    const ahead = await open(url, { clock: shifted(5 * minuteMs), onNote });
+    const right = await open(url, { onNote });
+    for (const { date } of [behind, ahead, right]) expect(Math.abs(date().getTime() - Date.now())).toBeLessThan(5_000);
+    expect(notes).toEqual([
+      expect.stringMatching(/^The clock of this machine is (299|300|301)\.\d s behind the database's/),
+      expect.stringMatching(/^The clock of this machine is (299|300|301)\.\d s ahead of the database's/),
+    ]);
+    await ahead.store.check();
+    expect([notes.length, ahead.store.clockDifferenceMs?.()]).toEqual([2, expect.closeTo(-5 * minuteMs, -4)]);
+  });
+
+  test("a video that one process starts and another completes is completed after it was started, and its callback is due at once", async () => {
+    const url = await server().createDatabase();
+    const start = async (differenceMs: number) => {
+      const service = await openSharedService(
+        {
+          // Nothing is made, so that the second process ends the generation.
+          ...{
+            database: url,
+            rotate: true,
+            engines: [fakeEngine({ concurrency: 0 })],
+            host: "127.0.0.1",
+            isLoopback: true,
+          },
+          ...{ ports: { api: 0, media: 0 }, pace: "fast", onDelivery: () => {}, onNote: () => {} },
+          openVideos: async () => openFolder({ folder: makeFolder() }),
+        },
+        { ...realIo(), ...shifted(differenceMs) },
+      );
+      onTestFinished(() => service.close(0));
+      const { base_url, api_key } = service.address;
+      const ask = (path: string, method = "GET", body?: object) =>
+        service.api(
+          new Request(base_url + path, {
+            ...{ method, headers: { Authorization: `Bearer ${api_key}`, "Content-Type": "application/json" } },
+            ...(body && { body: JSON.stringify(body) }),
+          }),
+        );
+      return { ask };
+    };
+    const ahead = await start(5 * minuteMs);
+    const reply = await ahead.ask("/api/generate", "POST", { prompt: "a fox", model: "sora-2" });
+    const { data } = (await reply.json()) as { data: { id: string; created_at: string } };
+    const behind = await start(-5 * minuteMs);
+    await behind.ask(`/api/cancel?id=${data.id}`, "POST");
+    const [row] = await query(url, "SELECT created_at, completed_at FROM vidgen.generations");
+    const ms = Date.parse(String(row?.completed_at)) - Date.parse(String(row?.created_at));
+    expect(ms).toBeGreaterThanOrEqual(-100);
+    expect(ms).toBeLessThan(2 * minuteMs);
+    expect(await (await behind.ask("/readyz")).json()).toMatchObject({
+      clock_difference_seconds: expect.closeTo(300, -1),
+    });
+  });
+});
