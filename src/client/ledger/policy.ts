@@ -189,15 +189,14 @@ async function findEarlier(
   return found.filter(({ base_url }) => mayBeSameService(base_url, service));
 }
 
-/** The attempts of the line, by name, that belong to another project: with other values than the line has now, they are other videos. */
+/** The attempts, by name, that belong to another project: with other values than the line has now, they are other videos; --again dismisses none of them. */
 async function findForeign(
   entries: readonly Entry[],
   { line }: Pick<WantedGeneration, "line">,
   disk: PolicyDisk,
 ): Promise<ReadonlySet<string>> {
   const foreign = new Set<string>();
-  for (const entry of entries)
-    if (line && isSameLine(entry, line) && !(await isSameProject(entry, line, disk))) foreign.add(entry.attempt);
+  for (const entry of entries) if (line && !(await isSameProject(entry, line, disk))) foreign.add(entry.attempt);
   return foreign;
 }
 
@@ -263,7 +262,7 @@ function isCandidate(
 }
 
 type CompareContext = Pick<WantedGeneration, "request" | "outputPath" | "fullPath" | "earlier" | "line" | "parent"> & {
-  /** The attempts of the line, by name, that belong to another project. */
+  /** The attempts, by name, that belong to another project. */
   foreign: ReadonlySet<string>;
 };
 
@@ -314,7 +313,7 @@ async function chooseFrom(entries: readonly Entry[], wanted: ChooseContext): Pro
   const stops: Stop[] = [];
   for (const entry of entries) {
     const action = await actionFor(entry, wanted);
-    if (action === "dismiss") dismissed.push(entry);
+    if (action === "dismiss" && !wanted.foreign.has(entry.attempt)) dismissed.push(entry);
     const choice = choiceOf(entry, action);
     if (choice?.kind === "resume") return choice;
     if (choice) stops.push(choice);
@@ -370,7 +369,12 @@ async function dismissChanged(
     take === undefined || (run !== take.run && position === take.position);
   const dismissed = new Set(choice.dismissed);
   for (const { entry } of findOpen(entries, { ...wanted, count: take?.count }))
-    if (atPosition(entry) && (await actionForChanged(entry, wanted)) === "dismiss") dismissed.add(entry);
+    if (
+      atPosition(entry) &&
+      !wanted.foreign.has(entry.attempt) &&
+      (await actionForChanged(entry, wanted)) === "dismiss"
+    )
+      dismissed.add(entry);
   return { ...choice, dismissed: [...dismissed] };
 }
 

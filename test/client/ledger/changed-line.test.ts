@@ -156,9 +156,11 @@ describe("an attempt that runs, and whose process has ended", () => {
   ])("in two projects, when %s", async (_, intent, place, expected) => {
     const parts = { line: { hash: "line", isPlaceTyped: false, ...place } };
     expect(await choiceFor(parts, intent)).toBe(expected);
-    // With --again, what does not stop the line is not dismissed either. The same request and output path count in any project.
-    const again = await choose(wanted({ ...parts, earlier: "again" }), journalOf(intent, [running]), disk);
-    expect(again).toMatchObject({ kind: "new", dismissed: expected === "new" ? [] : [{ attempt }] });
+    // --again dismisses nothing of another project, also not the same request. Without it, the same request counts in any project.
+    for (const each of [parts, { ...parts, ...sameRequest }]) {
+      const again = await choose(wanted({ ...each, earlier: "again" }), journalOf(intent, [running]), disk);
+      expect(again).toMatchObject({ kind: "new", dismissed: expected === "new" ? [] : [{ attempt }] });
+    }
     expect(await choiceFor({ ...parts, ...sameRequest }, intent)).toBe("resume");
   });
 
