@@ -53,9 +53,10 @@ test.each([
   expect(String((await checkSingle(request, { maxCredits: 50 }, service))?.code)).toBe(code);
 });
 
-test("a price that is far back is found, not unknown", async () => {
+test("a price that is several parts of the file back is found, not unknown", async () => {
   const { service, path } = openAt();
-  writeFileSync(path, textOf([started("old", { credits: 90 }), started("new", { padding: 2_500_000 })].flat()));
+  const others = Array.from({ length: 4 }, (_, i) => started(`other-${i}`, { model: "wan-2.5", padding: 900_000 }));
+  writeFileSync(path, textOf([started("old", { credits: 90 }), ...others, started("new", {})].flat()));
   const error = await checkSingle(request, { maxCredits: 50 }, service);
   expect(error?.message).toBe(
     "0 of at most 50 credits are spent, and the next generation costs up to 90: nothing more is started.",
