@@ -120,7 +120,12 @@ export function createService(given: ServiceOptions): Service {
   const sender = createCallbackSender({ ...options, sign, post: outbound.post, random: Math.random, onDelivery });
   const retention = options.keep && createRetention({ ...options, keep: options.keep });
   const startBy = createStartRoutes(
-    rehearseStarts({ ...options, missing: queue.missingEngines, onStart: metrics?.onStart }),
+    rehearseStarts({
+      ...options,
+      findImageFault: outbound.findImageFault,
+      missing: queue.missingEngines,
+      onStart: metrics?.onStart,
+    }),
   );
   const linkFor =
     sessions &&

@@ -14,7 +14,7 @@ import { createSecret, createSigner } from "../../src/server/callbacks/signature
 import type { Engine, RenderTask } from "../../src/server/engines/engine.ts";
 import type { Handler } from "../../src/server/http/message.ts";
 import { openFolder } from "../../src/server/media/folder.ts";
-import type { Get, Post } from "../../src/server/outbound/outbound.ts";
+import { createOutbound, type Get, type Post } from "../../src/server/outbound/outbound.ts";
 import type { Pace } from "../../src/server/queue/end.ts";
 import { createQueue, type Queue, type QueueOptions } from "../../src/server/queue/queue.ts";
 import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
@@ -177,6 +177,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     ...{ store, engines, clock, creditsPer, missing: queue.missingEngines },
     hasPaidPreviews: options.hasPaidPreviews ?? true,
     hasDirectives: options.hasDirectives ?? false,
+    findImageFault: createOutbound({ allowLoopback: (account) => account === "local", clock }).findImageFault,
   };
   const media = createRehearsedMedia({ store, videos, reportProblem });
   const appOptions = {

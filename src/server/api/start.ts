@@ -15,6 +15,8 @@ import {
   refuse,
 } from "../http/message.ts";
 import { readTraceparent } from "../observe/trace.ts";
+import type { FindImageFault } from "../outbound/outbound.ts";
+import { findImageFault } from "../queue/images.ts";
 import type { Idempotency, Label, StartOutcome, StoredGeneration, StoredRequest } from "../store/generations.ts";
 import type { Limited } from "../store/limits.ts";
 import type { Store } from "../store/store.ts";
@@ -57,6 +59,8 @@ export type StartOptions = StartReaderOptions &
   PriceOptions & {
     store: Pick<Store, "start" | "findStart" | "ledger">;
     clock: Pick<Clock, "date">;
+    /** Finds what is wrong with the address of an image. */
+    findImageFault?: FindImageFault | undefined;
     /** The engines that no process uses: generations submitted to them wait, and do not count as running. */
     missing?: (() => readonly string[]) | undefined;
     /** Called once for each generation that was started here. */
@@ -163,6 +167,7 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
     const { account } = c.var;
     const { request, callback_url } = readStart(json, names);
     await checkLimits(request, options.engines);
+    checkImages(request, (url) => options.findImageFault?.(url, account));
     c.set("model", request.model);
     const traceparent = readTraceparent(c.req.header("traceparent"));
     const label = readLabel(c);
@@ -246,6 +251,20 @@ async function checkLimits(request: StoredRequest, engines: StartOptions["engine
   const fault = faults.find((each) => each !== undefined);
   if (fault !== undefined && (hasOtherImages(request) || faults.every((each) => each !== undefined)))
     throw refuse(400, "outside_limits", `${request.model}: ${fault}`);
+}
+
+/** Refuses images that certainly cannot be used, before anything is charged. */
+function checkImages(request: StoredRequest, findAddressFault: (url: string) => string | undefined): void {
+  const { images, lastImage, references = [] } = request;
+  const fields = {
+    imageUrl: images,
+    lastImageUrl: lastImage === undefined ? [] : [lastImage],
+    referenceUrls: references,
+  };
+  for (const [name, sources] of Object.entries(fields)) {
+    const fault = sources.map((source) => findImageFault(source, findAddressFault)).find((each) => each !== undefined);
+    if (fault !== undefined) throw refuse(400, `invalid_${name}`, `${fault}; nothing was charged`);
+  }
 }
 
 export function notEnoughCredits(cost: number) {

@@ -35,13 +35,10 @@ export type OutboundRequest = {
 export async function sendOutbound(
   address: string,
   request: OutboundRequest,
-  { lookup, allowLoopback, isAllowed }: ConnectionOptions,
+  options: ConnectionOptions,
 ): Promise<IncomingMessage> {
   const { what, account, method, headers, body, signal } = request;
-  const rules: AddressRules = {
-    allowLoopback: () => allowLoopback(account),
-    isAllowed: (ip) => isAllowed?.(ip, account) ?? false,
-  };
+  const rules = rulesOf(options, account);
   const url = readTarget(address, what, rules);
   const check = (ip: string) => checkAddress(ip, what, rules);
   const openRequest = url.protocol === "https:" ? requestHttps : requestHttp;
@@ -54,7 +51,7 @@ export async function sendOutbound(
       headers: { ...headers, Host: url.host },
       agent: false,
       signal,
-      lookup: createLookup(check, lookup),
+      lookup: createLookup(check, options.lookup),
     } satisfies RequestOptions);
     outgoing.once("socket", (socket) => checkPeer(socket, check));
     outgoing.once("response", resolve);
@@ -62,6 +59,14 @@ export async function sendOutbound(
     outgoing.once("close", () => reject(new Error(`${url.host} closed the connection without a response`)));
     outgoing.end(body);
   });
+}
+
+/** Returns the rules for the addresses that an account has chosen. */
+export function rulesOf(
+  { allowLoopback, isAllowed }: Pick<ConnectionOptions, "allowLoopback" | "isAllowed">,
+  account: string | undefined,
+): AddressRules {
+  return { allowLoopback: () => allowLoopback(account), isAllowed: (ip) => isAllowed?.(ip, account) ?? false };
 }
 
 /** Resolves a host name for `net.connect`, which then connects only to checked addresses. One forbidden address refuses the name. */

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import { text } from "node:stream/consumers";
 import type { Clock, HttpResponse } from "../../io.ts";
-import { type ConnectionOptions, type OutboundRequest, sendOutbound } from "./connection.ts";
+import { type ConnectionOptions, type OutboundRequest, rulesOf, sendOutbound } from "./connection.ts";
+import { readTarget } from "./target.ts";
 
 export type OutboundOptions = ConnectionOptions & { clock: Pick<Clock, "limit"> };
 
@@ -28,14 +29,26 @@ export type Open = (url: string, options: { signal: AbortSignal; accept: string 
  * message is for people; `isForbidden: true` means that the service must not connect to the address. Proxy settings of the environment are
  * ignored, and connections are not reused.
  */
-export type Outbound = { post: Post; get: Get; open: Open };
+export type Outbound = { post: Post; get: Get; open: Open; findImageFault?: FindImageFault };
 
+/** Returns why an account may not have an image fetched from an address, as far as the address itself says that; `undefined` if it may. */
+export type FindImageFault = (url: string, account: string) => string | undefined;
+
+const imagesFrom = "images from";
 const getTimeoutMs = 30_000;
 const maxPostReplyBytes = 20_000;
 const maxRedirects = 3;
 
 export function createOutbound(options: OutboundOptions): Outbound {
   return {
+    findImageFault(url, account) {
+      try {
+        readTarget(url, imagesFrom, rulesOf(options, account));
+        return undefined;
+      } catch (error) {
+        return error instanceof Error ? error.message : String(error);
+      }
+    },
     async post(url, request) {
       const reply = await sendOutbound(url, { ...request, what: "callbacks to", method: "POST" }, options);
       // Only the status decides, so an error in the rest of the reply is ignored.
@@ -48,7 +61,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
       const timeout = options.clock.limit(getTimeoutMs, signal, reason);
       try {
         const accept = "image/png, image/jpeg, image/webp";
-        const request = { what: "images from", account, accept, signal: timeout.signal };
+        const request = { what: imagesFrom, account, accept, signal: timeout.signal };
         const reply = await follow(url, request, options);
         const body = await readAtMost(maxBytes, reply);
         if (!body) throw new Error(`it is larger than ${maxBytes / 1_000_000} MB`);
@@ -72,7 +85,8 @@ async function follow(
   { accept, ...rest }: Pick<OutboundRequest, "what" | "account" | "signal"> & { accept: string },
   options: OutboundOptions,
 ): Promise<IncomingMessage> {
-  const headers = { Accept: accept, "Accept-Encoding": "identity" };
+  // Some hosts refuse a request without a User-Agent.
+  const headers = { Accept: accept, "Accept-Encoding": "identity", "User-Agent": "vidgen" };
   let url = firstUrl;
   for (let redirects = 0; redirects <= maxRedirects; redirects++) {
     const reply = await sendOutbound(url, { ...rest, method: "GET", headers }, options);

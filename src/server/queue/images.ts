@@ -1,5 +1,6 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { systemCode } from "../../errors.ts";
 import { isDataUrl } from "../../protocol/url.ts";
 import type { ImageFile } from "../engines/engine.ts";
 import { maxMegapixels, pictureFormat, readData, readPictureHeader } from "../media/picture.ts";
@@ -37,6 +38,24 @@ export async function saveImages(
     saved.push({ ...image, path });
   }
   return saved;
+}
+
+/** Returns what is wrong with an image, as far as its address or its `data:` address shows that before it is fetched. */
+export function findImageFault(
+  source: string,
+  findAddressFault: (url: string) => string | undefined,
+): string | undefined {
+  const name = imageName(source);
+  if (!isDataUrl(source)) {
+    const fault = findAddressFault(source);
+    return fault && `${name} cannot be used: ${fault}`;
+  }
+  try {
+    checkImage(readData(source, name), name);
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
 }
 
 async function readImage(source: string, options: FetchOptions): Promise<Uint8Array> {
@@ -77,11 +96,19 @@ function checkSize({ width, height }: Size, name: string): void {
   if (longer > maxSide) throw new Error(`${name} has a side of ${longer} pixels, at most ${maxSide}`);
 }
 
+const unknownNameCodes = ["ENOTFOUND", "EAI_AGAIN", "ENODATA"];
+
+/** Says the same of a forbidden host and of one that does not exist; otherwise an account could find out which names the service's network has. */
+function reasonOf(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  const isNameless = "isForbidden" in error || unknownNameCodes.includes(systemCode(error) ?? "");
+  return isNameless ? "its host has no address that may be used" : error.message;
+}
+
 async function fetchImage(url: string, { get, account, signal }: FetchOptions): Promise<Uint8Array> {
   const { status, body } = await get(url, { account, signal, maxBytes }).catch((error: unknown) => {
     signal.throwIfAborted();
-    const reason = error instanceof Error ? error.message : error;
-    throw new Error(`${imageName(url)} could not be fetched: ${reason}`, { cause: error });
+    throw new Error(`${imageName(url)} could not be fetched: ${reasonOf(error)}`, { cause: error });
   });
   if (status !== 200) throw new Error(`${imageName(url)} responded with HTTP ${status}`);
   return body;

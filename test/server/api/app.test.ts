@@ -4,6 +4,7 @@ import { hashKey } from "../../../src/server/api/accounts.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/server/store/store.ts";
 
+import { aPng, pngOf } from "../queue/pictures.ts";
 import {
   apiKey,
   baseUrl,
@@ -22,6 +23,7 @@ const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{1
 const timestamp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 const url = "https://images.example/a.png";
 const unknownId = "00000000-0000-4000-8000-000000000000";
+const dataUrl = (bytes: Uint8Array) => `data:image/png;base64,${Buffer.from(bytes).toString("base64")}`;
 const statusPath = "/api/generation-status";
 
 test("a start is answered with the documented envelope and nothing else", async () => {
@@ -364,7 +366,7 @@ test("five images are too many for any model", async () => {
 test.each([
   { what: "a field it does not know", fields: { style: "noir" } },
   { what: "an image's address", fields: { imageUrl: url } },
-  { what: "an image's data", fields: { imageUrl: "data:image/png;base64,AAAA" } },
+  { what: "an image's data", fields: { imageUrl: dataUrl(aPng(3, 2)) } },
   { what: "a callback that is null", fields: { callback_url: null } },
 ])("$what is no reason to refuse", async ({ fields }) => {
   const service = await createTestService();
@@ -604,4 +606,36 @@ test("a read of the provenance that fails changes no reply, and is not remembere
   expect(lifetimes, "without it, no client sends a start again").toEqual([false, true]);
   expect(service.troubles).toEqual([expect.stringContaining("canary: disk I/O error")]);
   await store.close();
+});
+
+const field = "imageUrl";
+test.each([
+  ["data that is no image", { [field]: "data:image/png;base64,AAAA" }, apiKey, /is not a PNG, JPEG or WebP image/],
+  ["data that is not base64", { [field]: "data:image/png;base64,not base64!" }, apiKey, /is not valid base64/],
+  ["data of SVG", { [field]: "data:image/svg+xml,<svg/>" }, apiKey, /is not a PNG, JPEG or WebP image/],
+  [
+    "a picture of 144 megapixels",
+    { [field]: dataUrl(pngOf(12_000, 12_000, new Uint8Array())) },
+    apiKey,
+    /144 megapixels/,
+  ],
+  ["a picture that is cut off", { imageUrls: [dataUrl(aPng(3, 2).subarray(0, 20))] }, apiKey, /cannot be decoded/],
+  [
+    "a private address",
+    { [field]: "http://10.0.0.1/a.png" },
+    apiKey,
+    /images from 10.0.0.1 are refused: a private address/,
+  ],
+  ["a private address in another notation", { [field]: "http://0x0a000001/a.png" }, apiKey, /a private address/],
+  ["another account's loopback address", { [field]: "http://127.0.0.1/a.png" }, otherKey, /a loopback address/],
+  ["the port of another protocol", { [field]: "http://images.example:25/a.png" }, apiKey, /another protocol/],
+])("an image that cannot be used is refused before it is charged: %s", async (_, fields, key, says) => {
+  const service = await createTestService();
+  const reply = await service.start(fields, bearer(key));
+  expect([reply.status, await readError(reply)]).toEqual([
+    400,
+    { code: "invalid_imageUrl", message: expect.stringMatching(says) },
+  ]);
+  const charges = (await service.store.ledger({ limit: 9 })).filter(({ reason }) => reason === "start");
+  expect(charges).toEqual([]);
 });

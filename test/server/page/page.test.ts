@@ -293,9 +293,14 @@ test("an image of a request is shown as what its bytes are; whatever is no pictu
     "https://images.example/fox.png",
   ];
   const headers = { Authorization: `Bearer ${apiKey}`, "Content-Type": "application/json" };
-  const body = JSON.stringify({ prompt: "a fox", model: "wan-2.5", imageUrls });
-  const begun = await fetch(`${url}/api/generate`, { method: "POST", headers, body });
-  const { id } = ((await begun.json()) as { data: { id: string } }).data;
+  const start = (body: object) =>
+    fetch(`${url}/api/generate`, {
+      ...{ method: "POST", headers },
+      body: JSON.stringify({ prompt: "a fox", model: "wan-2.5", ...body }),
+    });
+  const { id } = ((await (await start({ imageUrls: [imageUrls[0], imageUrls[3]] })).json()) as { data: { id: string } })
+    .data;
+  for (const imageUrl of imageUrls.slice(1, 3)) expect((await start({ imageUrl })).status).toBe(400);
   const reply = await get(`/generations/${id}/images/0`);
   expect(Buffer.from(await reply.arrayBuffer()).equals(squaresJpeg)).toBe(true);
   const names = ["Content-Type", "X-Content-Type-Options", "Content-Security-Policy", "Cross-Origin-Resource-Policy"];

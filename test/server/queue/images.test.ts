@@ -116,6 +116,17 @@ describe("a bad image has a message that says why", () => {
     );
   });
 
+  test.each([
+    ["that does not exist", { code: "ENOTFOUND" }],
+    ["that nobody can resolve now", { code: "EAI_AGAIN" }],
+    ["of a private address", { isForbidden: true }],
+  ])("a host %s, by the same words", async (_, facts) => {
+    const get = () => Promise.reject(Object.assign(new Error("canary"), facts));
+    await expect(save(url, get)).rejects.toThrow(
+      new Error(`${name} could not be fetched: its host has no address that may be used`),
+    );
+  });
+
   test("an abort rejects with the signal's reason", async () => {
     const reason = new Error("the service is stopping");
     const get = () => Promise.reject(new Error("socket hang up"));
