@@ -90,10 +90,13 @@ function declare(program: CommandUnknownOpts) {
     .option("--results <file>", "where results are written (default: <file>.results.jsonl)")
     .addOption(eventsOption())
     .optionsGroup("Money:")
-    .option("--max-credits <n>", "stop before all runs of this batch together spend more than n credits")
+    .option(
+      "--max-credits <n>",
+      "stop before all runs and shards of this batch in one folder together spend more than n credits; machines without a common folder each have this limit for themselves",
+    )
     .option(
       "--max-cost <usd>",
-      "stop before all runs of this batch together cost more than this many US dollars at the provider of --engine",
+      "the same limit in US dollars, of what the provider of --engine charges",
     )
     .option("--keep-credits <n>", "stop before fewer than n credits are left in the account")
     .option("--retry-failed", "start refused and failed rows again; each is charged again")

@@ -16,9 +16,11 @@ import {
   type RunLine,
 } from "../ledger/history.ts";
 import { differsInPreview } from "../ledger/policy.ts";
+import { distinctStarts } from "../ledger/price.ts";
 import { isSameService } from "../ledger/same-service.ts";
 import { readAttempts } from "../ledger/search.ts";
 import { checkWindowsNames, folderOf } from "../save/output-path.ts";
+import { createBesideReader } from "./beside.ts";
 import { checkOutputs } from "./collisions.ts";
 import { type Costs, createCosts } from "./costs.ts";
 import { checkNoOtherRun, holdResults } from "./hold.ts";
@@ -175,6 +177,16 @@ export async function openBatch(
     noteOtherAccounts(plannedRows, service.account, options.onNote);
     noteWarnings(plannedRows, options.onNote, service);
     const costs = createCosts(attemptsOfBatch, entries, service);
+    const { journal } = service;
+    const readBeside = rowsFile && createBesideReader({ path, rowsFile, journal, attempts: attemptLines }, io.disk);
+    /** Counts the attempts of other shards; those at the rows of this run are counted as it starts them. */
+    const countBeside = async () => {
+      const found = (await readBeside?.()) ?? [];
+      const ofOthers = found.filter(
+        ({ base_url, row = "" }) => allKeys.has(row) && !keys.has(row) && isSameService(base_url, service.name),
+      );
+      for (const entry of distinctStarts(ofOthers)) costs.count(entry);
+    };
     return {
       plan: sumUp(plannedRows, costs),
       rows: plannedRows,
@@ -223,7 +235,7 @@ export async function openBatch(
         const end = await runRows(
           { running, toStart, sources },
           { ...runOptions, signal },
-          { work, costs, io, findListenerError },
+          { work, costs, io, countBeside, findListenerError },
         );
         // Written last: starting rows and saving videos is more urgent.
         const failures = runOptions.infoJson ? await addInfos(plannedRows, batchService, signal) : [];

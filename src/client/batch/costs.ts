@@ -23,6 +23,11 @@ export type Budget = {
   maxCost?: number | undefined;
 };
 
+/** Whether a budget has a limit of what is spent. */
+export function isLimited({ maxCredits, maxCost }: Budget): boolean {
+  return maxCredits !== undefined || maxCost !== undefined;
+}
+
 /** What is known of a kind of request (see `price.ts`), and of its starts in a batch. */
 type KindCosts = {
   /** In credits: the newest price that the service stated. */

@@ -27,7 +27,7 @@ export function findAttempts(
 }
 
 /** Merges the attempts of several files, each line once; attempts and lines are sorted from oldest to newest. */
-function mergeAttempts(files: readonly AttemptLines[]): AttemptLines[] {
+export function mergeAttempts(files: readonly AttemptLines[]): AttemptLines[] {
   const merged = new Map<string, AttemptLines>();
   for (const lines of files) {
     const [intent, ...later] = lines;

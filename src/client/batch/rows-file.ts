@@ -1,7 +1,7 @@
 import { basename, dirname, join, resolve } from "node:path";
 import { systemCode } from "../../errors.ts";
 import type { Disk } from "../../io.ts";
-import type { Entry } from "../ledger/history.ts";
+import type { Entry, IntentLine } from "../ledger/history.ts";
 import { type FileIdentity, findRealPath, identify, isSameFile } from "../ledger/identity.ts";
 import { readError, readRowsFile } from "./results.ts";
 
@@ -51,7 +51,7 @@ export async function findResultsOf(path: string, entries: readonly Entry[], dis
 export async function findOtherResults(
   path: string,
   rowsFile: RowsFile,
-  entries: readonly Entry[],
+  entries: readonly Pick<IntentLine, "batch" | "rows_file">[],
   disk: Disk,
 ): Promise<Set<string>> {
   const { identity, typedPath } = rowsFile;

@@ -1,6 +1,6 @@
 import { asVidgenError, VidgenError } from "../../errors.ts";
 import type { RetryIo } from "../http/retry.ts";
-import { type Budget, type Costs, checkBudget, mustRunAlone } from "./costs.ts";
+import { type Budget, type Costs, checkBudget, isLimited, mustRunAlone } from "./costs.ts";
 import type { PlannedRow } from "./row-state.ts";
 import { createSlots } from "./slots.ts";
 import type { CollectedRow, createWork, RowEnd, RunningRow, Source } from "./work.ts";
@@ -28,6 +28,8 @@ type RunDependencies = {
   work: ReturnType<typeof createWork>;
   costs: Costs;
   io: RetryIo;
+  /** Counts what other shards of the batch have started meanwhile. */
+  countBeside(): Promise<void>;
   /** The error of a listener; after it nothing more is started. */
   findListenerError(): VidgenError | undefined;
 };
@@ -46,7 +48,7 @@ const refusedLimitMs = 15 * 60_000;
 export async function runRows(
   { running, toStart, sources }: { running: RunningRow[]; toStart: PlannedRow[]; sources: Map<string, Source> },
   options: RunOptions,
-  { work, costs, io, findListenerError }: RunDependencies,
+  { work, costs, io, countBeside, findListenerError }: RunDependencies,
 ): Promise<RunEnd> {
   const { jobs, signal } = options;
   const slots = createSlots(jobs, io);
@@ -109,6 +111,9 @@ export async function runRows(
     void finish();
   };
   const start = async (row: PlannedRow) => {
+    if (isLimited(options)) await countBeside();
+    const reason = findListenerError() ?? checkBudget(row.record, options, costs);
+    if (reason) return stop(reason);
     const sent = await work.start(row, row.source === undefined ? undefined : sources.get(row.source));
     if (sent.kind === "not now") {
       if (slots.refusedForMs() === 0) options.onNote("The service accepts no more generations at the moment; waiting.");
@@ -161,9 +166,7 @@ export async function runRows(
     const waitMs = row && !mustWait ? slots.waitMs(running.length) : undefined;
     if (row && waitMs === 0) {
       readyRows.pop();
-      const reason = findListenerError() ?? checkBudget(row.record, options, costs);
-      if (reason) stop(reason);
-      else await start(row).catch((error) => stop(asVidgenError(error)));
+      await start(row).catch((error) => stop(asVidgenError(error)));
       continue;
     }
     await pause(waitMs);

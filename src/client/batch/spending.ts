@@ -7,7 +7,7 @@ import { addLine, type Entry, foldEntry, groupLines } from "../ledger/history.ts
 import { kindOfRequest, priceFieldsOf, readListedPrices, readPrices, readUsdPrices } from "../ledger/price.ts";
 import { isSameService } from "../ledger/same-service.ts";
 import { createTail, scanEntries, wordOf } from "../ledger/search.ts";
-import { type Budget, type Costs, checkBudget, createCosts, mustRunAlone } from "./costs.ts";
+import { type Budget, type Costs, checkBudget, createCosts, isLimited, mustRunAlone } from "./costs.ts";
 
 /** The budget of starts that are followed elsewhere: a run of several generations, or the session of an agent. */
 export type Spending = {
@@ -151,10 +151,6 @@ function findUnpriced(
     `--max-cost ${maxCost}`,
     `The price becomes known when a video of the same model, length, resolution and sound has ended, if its provider states the cost. ${learnHint}`,
   );
-}
-
-function isLimited({ maxCredits, maxCost }: Budget): boolean {
-  return maxCredits !== undefined || maxCost !== undefined;
 }
 
 function isRunning({ id, state }: Entry): boolean {

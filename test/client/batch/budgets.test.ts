@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { keyRows, shardOf } from "../../../src/client/batch/row.ts";
 import type { GenerationEvent } from "../../../src/client/generation/events.ts";
 import { createMachine, createService, type Service, type ServiceOptions } from "./machine.ts";
 
@@ -253,4 +254,46 @@ test("what others spend and buy does not affect a budget if the service states t
   expect(
     (await machine.open([...rows, machine.row("owl", { line: 9, fields: short })], { isDryRun: true })).plan,
   ).toMatchObject({ to_start: 1, credits: 1, models: [{ model: "wan-2.5", credits_each: 1 }] });
+});
+
+/** Twelve rows at 10 credits each, in two shards of one folder. */
+function createShards() {
+  const service = createService({ credits: 1_000, statesPrice: true });
+  const machine = createMachine(service, { atOnce: true });
+  const rows = machine.rows(..."abcdefghijkl");
+  const keyed = keyRows(rows);
+  const run = (index: number, options: Parameters<typeof machine.run>[1] = {}) =>
+    machine.run(
+      keyed.filter((row) => shardOf(row, 2) === index),
+      {
+        source: { file: machine.rowsFile, total: rows.length, shard: `${index}/2` },
+        keys: keyed.map(({ key }) => key),
+        results: `${machine.rowsFile}.${index}-of-2.results.jsonl`,
+        jobs: 1,
+        maxCredits: 40,
+        ...options,
+      },
+    );
+  return { service, machine, run };
+}
+
+test("--max-credits is for all shards together, whatever their results files", async () => {
+  for (const results of [undefined, "out/one.jsonl"]) {
+    const { service, machine, run } = createShards();
+    const { end } = await run(1, { maxCredits: 20, ...(results && { results: join(machine.folder, results) }) });
+    expect(end.stopError).toMatchObject({ message: /^20 of at most 20 credits are spent/ });
+    await run(2);
+    expect((await run(1)).end.stopError).toMatchObject({ message: /^40 of at most 40 credits are spent/ });
+    expect(service.generations).toHaveLength(4);
+  }
+});
+
+test("the starts of a shard that runs beside are counted before each start: at most what runs at once is more", async () => {
+  for (const results of [undefined, "out/two.jsonl"]) {
+    const { service, machine, run } = createShards();
+    const ends = await Promise.all([run(1), run(2, results ? { results: join(machine.folder, results) } : {})]);
+    for (const { end } of ends) expect(end.stopError).toMatchObject({ code: "credits" });
+    expect(service.generations.length).toBeLessThanOrEqual(5);
+    expect(service.generations.length).toBeGreaterThanOrEqual(4);
+  }
 });

@@ -1,4 +1,4 @@
-import { appendFileSync, existsSync, rmSync } from "node:fs";
+import { appendFileSync, existsSync, readFileSync, rmSync } from "node:fs";
 import { expect, test } from "vitest";
 import type { Row } from "../../../src/client/batch/row.ts";
 import { createMachine, createService, type Fault, leaveAlone } from "./machine.ts";
@@ -152,4 +152,70 @@ test("a row that begins with the frame of a deleted row is blocked until --redo 
   expect(service.generations.map(({ prompt }) => prompt)).toEqual(["a", "c", "a", "b"]);
   expect(existsSync(file)).toBe(true);
   expect((await machine.run(shots(3), { keepFrame })).batch.plan).toMatchObject({ done: 3, deleted: 0, to_start: 0 });
+});
+
+const otherPath = "https://api.video.example/v2";
+
+/** A row that was started at another path of the same origin, and then these files are gone or kept. */
+async function startElsewhere({ fault, killAfterMs, keepsResults = false }: ElsewhereOptions = {}) {
+  const service = createService({ fault });
+  const machine = createMachine(service);
+  const shots = machine.rows("a fox", "a bear");
+  const run = machine.run(shots.slice(0, 1), { baseUrl: otherPath });
+  if (killAfterMs === undefined) await run;
+  else {
+    await service.clock.sleep(killAfterMs);
+    machine.kill();
+  }
+  service.fault = undefined;
+  if (!keepsResults) rmSync(machine.results);
+  return { service, machine, shots };
+}
+
+type ElsewhereOptions = { fault?: Fault; killAfterMs?: number; keepsResults?: boolean };
+
+const places = [
+  ["with the journal alone", false],
+  ["with the results file", true],
+] as const;
+
+test.each(places)("an unclear row at another path of the same origin is left alone; %s", async (_, keepsResults) => {
+  const fault: Fault = (_, accept) => accept() && new Response("oops", { status: 502 });
+  const { service, machine, shots } = await startElsewhere({ fault, keepsResults });
+  for (let runs = 0; runs < 2; runs++)
+    expect((await machine.run(shots)).batch.plan).toMatchObject({ unknown: 1, done: runs, to_start: 1 - runs });
+  expect([service.charges("a fox"), service.charges("a bear")]).toEqual([1, 1]);
+  // --retry-unknown starts it here, and dismisses nothing at the other path.
+  expect((await machine.run(shots, { retryUnknown: true })).statuses).toEqual({ 1: "completed" });
+  expect((await machine.run(shots)).batch.plan).toMatchObject({ done: 2, unknown: 0 });
+  expect(readFileSync(machine.journal, "utf8")).not.toContain('"dismissed"');
+});
+
+test.each(places)(
+  "a row that runs at another path of the same origin stops the batch, and names its service; %s",
+  async (_, keepsResults) => {
+    const { service, machine, shots } = await startElsewhere({ killAfterMs: 10_000, keepsResults });
+    const error = { code: "usage", id: "gen-1", hint: expect.stringContaining(`vidgen wait gen-1`) };
+    await expect(machine.run(shots)).rejects.toMatchObject(error);
+    await expect(machine.run(shots)).rejects.toThrow(/Nothing was sent/);
+    expect(service.starts).toBe(1);
+    const { notes, ...opened } = await machine.open(shots, { retryUnknown: true });
+    expect(opened.plan).toMatchObject({ to_start: 2 });
+    expect(notes.join()).toMatch(/may be charged twice/);
+  },
+);
+
+test("a row that is lost at another path of the same origin is lost here", async () => {
+  const { service, machine, shots } = await startElsewhere({ killAfterMs: 10_000, keepsResults: true });
+  service.generations.splice(0);
+  await machine.run(shots.slice(0, 1), { baseUrl: otherPath });
+  rmSync(machine.results);
+  const { batch } = await machine.run(shots);
+  expect(batch.plan).toMatchObject({ lost: 1, to_start: 1 });
+  expect(service.charges("a fox")).toBe(0);
+});
+
+test("a row that is finished at another path of the same origin is started", async () => {
+  const { machine, shots } = await startElsewhere();
+  expect((await machine.open(shots, { overwrite: true, isDryRun: true })).plan).toMatchObject({ to_start: 2 });
 });
