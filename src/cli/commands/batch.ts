@@ -94,10 +94,7 @@ function declare(program: CommandUnknownOpts) {
       "--max-credits <n>",
       "stop before all runs and shards of this batch in one folder together spend more than n credits; machines without a common folder each have this limit for themselves",
     )
-    .option(
-      "--max-cost <usd>",
-      "the same limit in US dollars, of what the provider of --engine charges",
-    )
+    .option("--max-cost <usd>", "the same limit in US dollars, of what the provider of --engine charges")
     .option("--keep-credits <n>", "stop before fewer than n credits are left in the account")
     .option("--retry-failed", "start refused and failed rows again; each is charged again")
     .option("--retry-unknown", "start rows with an unknown outcome again; they may be charged twice")

@@ -105,8 +105,8 @@ function describeBlocked({ line, state }: PlannedRow): string[] {
   return [`  line ${line} is not started: it depends on line ${by.line}, ${why}`];
 }
 
-function describeUnclear({ line, state, attempt, id, at }: Entry): string {
-  const time = `${at.slice(0, 16)}Z`;
+function describeUnclear({ line, state, attempt, id, at, base_url }: Entry): string {
+  const time = `${at.slice(0, 16)}Z, at ${base_url}`;
   if (state === "lost")
     return `  line ${line} was charged, and the service no longer knows it: generation ${id}, ${time}`;
   const named = id === undefined ? "" : `; \`vidgen wait ${id}\` fetches it`;

@@ -17,7 +17,7 @@ import {
 } from "../ledger/history.ts";
 import { differsInPreview } from "../ledger/policy.ts";
 import { distinctStarts } from "../ledger/price.ts";
-import { isSameService } from "../ledger/same-service.ts";
+import { isSameService, mayBeSameService } from "../ledger/same-service.ts";
 import { readAttempts } from "../ledger/search.ts";
 import { checkWindowsNames, folderOf } from "../save/output-path.ts";
 import { createBesideReader } from "./beside.ts";
@@ -127,9 +127,11 @@ export async function openBatch(
     const results = openResults(path, runLine, { ...io, redact: service.redact });
     if (lease) await results.begin();
     const journalAttempts = await readJournalAttempts(service);
-    const entries = journalAttempts.map(foldEntry);
-    const otherPaths = rowsFile ? await findOtherResults(path, rowsFile, entries, io.disk) : new Set<string>();
-    const trusted = { userPaths: findUserPaths(path, rows, entries), platform: io.platform };
+    const journalEntries = journalAttempts.map(foldEntry);
+    const isHere = ({ base_url }: Pick<Entry, "base_url">) => isSameService(base_url, service.name);
+    const entries = journalEntries.filter(isHere);
+    const otherPaths = rowsFile ? await findOtherResults(path, rowsFile, journalEntries, io.disk) : new Set<string>();
+    const trusted = { userPaths: findUserPaths(path, rows, journalEntries), platform: io.platform };
     checkMachines(ownResults.paths, trusted);
     const ownPaths = new Set([path, ...ownResults.paths.map(({ named }) => named)]);
     const pathsOfOtherRuns = [...ownPaths, ...otherPaths].filter((name) => name !== path);
@@ -141,7 +143,8 @@ export async function openBatch(
     checkMachines(networkVideos, trusted);
     const paths = new Set([...ownPaths, ...otherPaths]);
     const attemptLines = findAttempts(files, { journalAttempts, paths });
-    const attempts = attemptLines.map(foldEntry);
+    const allAttempts = attemptLines.map(foldEntry).filter(({ base_url }) => mayBeSameService(base_url, service.name));
+    const attempts = allAttempts.filter(isHere);
     const ownNames = new Set(ownResults.attempts.map(([{ attempt }]) => attempt));
     /** Whether an attempt is a part of this batch: all in this results file, and those at rows that the rows file has now. */
     const isOfBatch = ({ attempt, batch = "", row = "" }: Entry) =>
@@ -155,23 +158,27 @@ export async function openBatch(
       ...rows.flatMap(({ files = [] }) => files),
     ];
     const batchService = withJournal(service, ledger.mirror, { protectedPaths, recall: ledger.recall });
-    const activeAttempts = attempts.filter(({ status }) => status !== "dismissed");
+    const isActive = ({ status }: Entry) => status !== "dismissed";
+    const activeAttempts = attempts.filter(isActive);
     checkPreviews(activeAttempts.filter(isOfBatch), path, service);
     const faults = createFaults(rowsName(options.source));
     const redoLines = files.flatMap(({ redos }) => redos);
     const journalNames = journalAttempts.map(([{ attempt }]) => attempt);
     const redos = readRedos(redoLines, activeAttempts, journalNames);
     const planOptions = { ...options, faults, redos, redo: options.redo };
-    const { rows: uncheckedRows, upToDate } = await planRows(redactedRows, activeAttempts, planOptions, io.disk);
-    const attemptsAtOtherRows = activeAttempts.filter(({ row = "" }) => !allKeys.has(row));
-    checkChanged(uncheckedRows, attemptsAtOtherRows, { ...options, redact: service.redact });
+    const elsewhere = allAttempts.filter((entry) => isActive(entry) && !isHere(entry));
+    const planAttempts = { here: activeAttempts, elsewhere };
+    const { rows: uncheckedRows, upToDate } = await planRows(redactedRows, planAttempts, planOptions, io.disk);
+    const isAtOtherRow = ({ row = "" }: Entry) => !allKeys.has(row);
+    const atOtherRows = allAttempts.filter((entry) => isActive(entry) && isAtOtherRow(entry));
+    checkChanged(uncheckedRows, atOtherRows, { ...options, redact: service.redact, service: service.name });
     const plannedRows = await checkOutputs(uncheckedRows, { ...options, faults }, { service: batchService, io });
     const unwrittenLines = [
       ...findUnwrittenRedos(ownResults.redos, redoLines),
       ...findUnwritten(attemptLines, ownResults.attempts, keys),
     ];
     if (lease) await createFolders(plannedRows, io.disk);
-    noteOrphans(attemptsAtOtherRows, options.onNote);
+    noteOrphans(activeAttempts.filter(isAtOtherRow), options.onNote);
     const rowsWithOldFrame = findOldFrames(plannedRows, attempts);
     noteOldFrames(rowsWithOldFrame, options.onNote);
     noteOtherAccounts(plannedRows, service.account, options.onNote);
@@ -182,9 +189,7 @@ export async function openBatch(
     /** Counts the attempts of other shards; those at the rows of this run are counted as it starts them. */
     const countBeside = async () => {
       const found = (await readBeside?.()) ?? [];
-      const ofOthers = found.filter(
-        ({ base_url, row = "" }) => allKeys.has(row) && !keys.has(row) && isSameService(base_url, service.name),
-      );
+      const ofOthers = found.filter((entry) => isHere(entry) && !isAtOtherRow(entry) && !keys.has(entry.row ?? ""));
       for (const entry of distinctStarts(ofOthers)) costs.count(entry);
     };
     return {
@@ -262,9 +267,9 @@ function rowsName({ file }: Pick<RunLine, "file">): string {
   return file === "-" ? "stdin" : file;
 }
 
-/** The attempts at this service in the journal, newest first. */
+/** The attempts in the journal that may be at this service, newest first. */
 async function readJournalAttempts({ name, journal }: Service): Promise<AttemptLines[]> {
-  return (await readAttempts(journal)).filter(([intent]) => isSameService(intent.base_url, name));
+  return (await readAttempts(journal)).filter(([{ base_url }]) => mayBeSameService(base_url, name));
 }
 
 /** The paths that the user has named: in this run, or in an earlier command. */
@@ -312,7 +317,7 @@ async function readAll(
   const files = [own];
   for (const other of otherPaths) {
     const { lastRun, redos, ...read } = await readResults(other, io.disk);
-    if (lastRun === undefined || lastRun.service === service.name)
+    if (lastRun === undefined || mayBeSameService(lastRun.service, service.name))
       files.push({ ...read, lastRun, redos: redos.filter(({ rows }) => rows.some(({ row }) => keys.has(row))) });
     else onNote(`${other} has the results of another service, ${lastRun.service}: they are ignored.`);
   }
@@ -335,9 +340,9 @@ function redactRow(row: KeyedRow, redact: Service["redact"]): KeyedRow {
   return { ...row, key: redact(key), source: source && redact(source), hash };
 }
 
-/** Throws `usage` for the results of another service: this one does not know its ids. */
+/** Throws `usage` for the results of another service: this one does not know its ids. At another path of the same origin, each row decides. */
 function checkService(source: RunLine | undefined, path: string, baseUrl: string): void {
-  if (source === undefined || source.service === baseUrl) return;
+  if (source === undefined || mayBeSameService(source.service, baseUrl)) return;
   throw usage(
     `${path} has the results of another service, ${source.service}. Nothing was sent.`,
     "Choose another file with --results.",

@@ -6,12 +6,13 @@ import { blocksRestart } from "../ledger/attempt.ts";
 import { hasContent } from "../ledger/content.ts";
 import type { Entry } from "../ledger/history.ts";
 import { isSameExcept, isStarted } from "../ledger/policy.ts";
+import { isSameService } from "../ledger/same-service.ts";
 import { markRedone, type RedoOptions, type RowAttempts } from "./redo.ts";
 import type { Redos, RowRedo } from "./redo-lines.ts";
 import { hashRow, type KeyedRow } from "./row.ts";
 import type { PlannedRow, RowState } from "./row-state.ts";
 import type { Faults } from "./rows/faults.ts";
-import { findDeciding, groupByRow, kindOfRow, kindsLeftAlone } from "./status.ts";
+import { findDeciding, findElsewhere, groupByRow, kindOfRow, kindsLeftAlone } from "./status.ts";
 
 export type PlanOptions = {
   retryFailed?: boolean | undefined;
@@ -19,20 +20,23 @@ export type PlanOptions = {
   redo?: RedoOptions | undefined;
 };
 
+type PlanSources = { faults: Faults; redos: Redos; onNote(text: string): void };
+
 /** The rows with their states, and the rows that `redo` names but that an earlier redo has already made again. */
 export type RowsPlan = { rows: PlannedRow[]; upToDate: PlannedRow[] };
 
 /**
- * Decides about each row by its attempts. Throws `usage` with all faults, such as a row whose request differs from
- * that of an earlier row with the same id.
+ * Decides about each row by its attempts: those at this service, and those at another path of its origin, which may be the same service. Throws `usage`
+ * with all faults, such as a row whose request differs from that of an earlier row with the same id, or for a row that is running elsewhere.
  */
 export async function planRows(
   rows: readonly KeyedRow[],
-  attempts: readonly Entry[],
-  { faults, redos, redo, ...options }: PlanOptions & { faults: Faults; redos: Redos },
+  { here, elsewhere }: { here: readonly Entry[]; elsewhere: readonly Entry[] },
+  { faults, redos, redo, onNote, ...options }: PlanOptions & PlanSources,
   disk: Disk,
 ): Promise<RowsPlan> {
-  const byRow = groupByRow(attempts);
+  const byRow = groupByRow(here);
+  const elsewhereByRow = groupByRow(elsewhere);
   const isReplaced = ({ attempt }: Entry) => redos.replacedAttempts.has(attempt);
   const attemptsOf = ({ key }: KeyedRow): RowAttempts => {
     const all = byRow.get(key) ?? [];
@@ -46,7 +50,10 @@ export async function planRows(
     lines.set(row.key, row.line);
     const all = byRow.get(row.key) ?? [];
     const currentAttempts = all.filter((each) => !isReplaced(each));
-    const state = await decideState(row, currentAttempts, options, disk);
+    const decided = await decideState(row, currentAttempts, options, disk);
+    const other = decided.kind === "new" ? findElsewhere(elsewhereByRow.get(row.key) ?? []) : undefined;
+    if (other && options.retryUnknown) onNote(retryNote(row, other));
+    const state = other && !options.retryUnknown ? stateElsewhere(other, row) : decided;
     const newestRedo = redos.newestOfRow.get(row.key);
     if (state.kind === "new" && newestRedo) {
       state.redo = newestRedo.redo;
@@ -80,7 +87,11 @@ export async function planRows(
 export function checkChanged(
   rows: readonly PlannedRow[],
   attempts: readonly Entry[],
-  { retryUnknown, redact }: Pick<PlanOptions, "retryUnknown"> & { redact(text: string): string },
+  {
+    retryUnknown,
+    redact,
+    service,
+  }: Pick<PlanOptions, "retryUnknown"> & { redact(text: string): string; service: string },
 ): void {
   const unfinished = attempts.filter((entry) => ["running", "unknown", "lost"].includes(kindOfRow(entry)));
   if (unfinished.length === 0) return;
@@ -89,7 +100,8 @@ export function checkChanged(
     for (const entry of unfinished) {
       if (entry.typed !== row.typed || !isChanged(row, entry, redact)) continue;
       if (!retryUnknown || !blocksRestart(entry.state)) throw changedRowError(row, entry);
-      row.state.dismissed.push(entry);
+      // At another path of the origin it only stops: it may belong to another service.
+      if (isSameService(entry.base_url, service)) row.state.dismissed.push(entry);
     }
   }
 }
@@ -153,6 +165,24 @@ async function decideState(row: KeyedRow, attempts: Entry[], options: PlanOption
   }
   if (await isDone(row, attempt, disk)) return { kind: "done", id: attempt.id, file: attempt.file };
   return { kind: attempt.removed ? "deleted" : "running", attempt };
+}
+
+/** The state of a row that an attempt at another path of the same origin stops. Throws `usage` if its generation can be followed there. */
+function stateElsewhere(attempt: Entry, { line }: KeyedRow): RowState {
+  const kind = kindOfRow(attempt);
+  if (kind === "unknown" || kind === "lost") return { kind, attempt };
+  const { id, base_url, at } = attempt;
+  const message = `Line ${line} has started generation ${id} at ${base_url} at ${at.slice(0, 16)}Z, and its video is not saved yet. Nothing was sent now.`;
+  throw new VidgenError("usage", message, {
+    id,
+    attempt: attempt.attempt,
+    hint: `\`vidgen wait ${id} --base-url ${base_url}\` takes its video. With --retry-unknown the row is started here too: it may be charged twice.`,
+  });
+}
+
+function retryNote({ line }: KeyedRow, { id, attempt, base_url }: Entry): string {
+  const named = id === undefined ? `attempt ${attempt}` : `generation ${id}`;
+  return `Line ${line} is started although ${named} at ${base_url} may be the same: it may be charged twice.`;
 }
 
 function isSame({ hash }: KeyedRow, { request, from }: Entry): boolean {

@@ -81,10 +81,17 @@ export async function readStatus(
   const redoLines = files.flatMap(({ redos }) => redos);
   const { replacedAttempts } = readRedos(redoLines, activeEntries, journalNames);
   const byRow = groupByRow(activeEntries.filter(({ attempt }) => !replacedAttempts.has(attempt)));
+  const services = new Set(sources.map(({ service }) => service));
   for (const [row, attempts] of byRow) {
-    const attempt = findDeciding(attempts);
-    if (attempt === undefined) continue;
-    if (attempts.filter(isPaid).length > 1) double_rows.push(row);
+    const here = attempts.filter(({ base_url }) => services.has(base_url));
+    const current = findDeciding(here);
+    const isStarted = current !== undefined && kindOfRow(current) !== "missing";
+    const attempt = isStarted ? current : (findElsewhere(attempts.filter((each) => !here.includes(each))) ?? current);
+    if (here.filter(isPaid).length > 1) double_rows.push(row);
+    if (attempt === undefined) {
+      counts.missing++;
+      continue;
+    }
     const kind = kindOfRow(attempt);
     counts[kind]++;
     const isDeleted = kind === "done" && (await isFileDeleted(attempt, io));
@@ -113,6 +120,16 @@ export function groupByRow(attempts: readonly Entry[]): Map<string, Entry[]> {
  */
 export function findDeciding(attempts: readonly Entry[]): Entry | undefined {
   return attempts.findLast(isPaid) ?? attempts.findLast(({ state }) => blocksRestart(state)) ?? attempts.at(-1);
+}
+
+/**
+ * Of the attempts at a row at another path of the same origin, that which stops a start here: one that may have been charged, else a lost one, else one
+ * whose video was not delivered. It may be the same service, where the row would be paid for twice. Finished attempts are those of another service.
+ */
+export function findElsewhere(attempts: readonly Entry[]): Entry | undefined {
+  const kinds: readonly (keyof RowCounts)[] = ["unknown", "lost", "running"];
+  const open = kinds.map((kind) => attempts.find((each) => !each.removed && kindOfRow(each) === kind));
+  return open.find((each) => each !== undefined);
 }
 
 /** Whether the video of an attempt was saved, and then deleted at the service and here, as `vidgen delete --files` does. */

@@ -235,6 +235,7 @@ function readLine(line: unknown): DatedLine | undefined {
   if (line.kind === "batch") {
     if (![line.rows, line.total].every(Number.isSafeInteger)) return undefined;
     if (line.shard !== null && typeof line.shard !== "string") return undefined;
+    if (!URL.canParse(String(line.service))) return undefined;
   }
   if (line.kind === "redo" && !(Array.isArray(line.rows) && line.rows.every(isRedoneRow))) return undefined;
   return line as DatedLine;

@@ -158,7 +158,7 @@ const otherPath = "https://api.video.example/v2";
 
 /** A row that was started at another path of the same origin, and then these files are gone or kept. */
 async function startElsewhere({ fault, killAfterMs, keepsResults = false }: ElsewhereOptions = {}) {
-  const service = createService({ fault });
+  const service = createService(fault && { fault });
   const machine = createMachine(service);
   const shots = machine.rows("a fox", "a bear");
   const run = machine.run(shots.slice(0, 1), { baseUrl: otherPath });
