@@ -364,7 +364,11 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
         const { jobs = 4 } = callOptions;
         const keyedRows = keyRows(await Promise.all(rows.map((row, index) => asRow(row, { index, onNote }))));
         const source = { file: "", total: keyedRows.length, shard: null };
-        const batch = await openBatch(keyedRows, { ...callOptions, source, onNote }, { service, io });
+        const batch = await openBatch(
+          keyedRows,
+          { ...callOptions, source, signal: stop.signal, onNote },
+          { service, io },
+        );
         try {
           const events = iterateBatch(batch, { ...callOptions, jobs, signal: stop.signal, abandon, onNote }, io.date);
           for await (const event of events) yield toBatchEvent(event);

@@ -199,7 +199,15 @@ async function prepare(file: string, flags: BatchFlags, context: BatchContext): 
   const source = { file, total: keyedRows.length, shard: shard ? `${shard.index}/${shard.of}` : null };
   const openedBatch = await openBatch(
     shardRows,
-    { ...pickPlanOptions(options), redo, results, source, keys: keyedRows.map(({ key }) => key), onNote: output.note },
+    {
+      ...pickPlanOptions(options),
+      redo,
+      results,
+      source,
+      keys: keyedRows.map(({ key }) => key),
+      signal: io.signal,
+      onNote: output.note,
+    },
     { service: session.service, io },
   );
   defer(openedBatch.close);

@@ -27,6 +27,7 @@ import { checkNoOtherRun, holdResults } from "./hold.ts";
 import { createLedger, findAttempts, findUnwritten } from "./ledger.ts";
 import { checkChanged, type PlanOptions, planRows } from "./plan.ts";
 import { findUnwrittenRedos, readRedos } from "./redo-lines.ts";
+import { createRowKeys, type FindRowKey } from "./resend.ts";
 import { checkMachines, findResults, lockOf, openResults, type Results, readResults } from "./results.ts";
 import { hashRow, type KeyedRow, type Row } from "./row.ts";
 import type { PlannedRow } from "./row-state.ts";
@@ -46,6 +47,8 @@ export type OpenBatchOptions = PlanOptions & {
   overwrite?: boolean | undefined;
   /** Only plans the batch: takes no lease, and does not change the results file. */
   isDryRun?: boolean | undefined;
+  /** Aborts the questions to the service. */
+  signal?: AbortSignal | undefined;
   onNote(text: string): void;
 };
 
@@ -165,7 +168,11 @@ export async function openBatch(
     const redoLines = files.flatMap(({ redos }) => redos);
     const journalNames = journalAttempts.map(([{ attempt }]) => attempt);
     const redos = readRedos(redoLines, activeAttempts, journalNames);
-    const planOptions = { ...options, faults, redos, redo: options.redo };
+    const { signal = new AbortController().signal } = options;
+    const findRowKey: FindRowKey = options.isDryRun
+      ? async () => ({ kind: "not kept", why: "nothing is asked in a dry run" })
+      : createRowKeys(service, attempts, signal);
+    const planOptions = { ...options, faults, redos, findRowKey, redo: options.redo };
     const elsewhere = allAttempts.filter((entry) => isActive(entry) && !isHere(entry));
     const planAttempts = { here: activeAttempts, elsewhere };
     const { rows: uncheckedRows, upToDate } = await planRows(redactedRows, planAttempts, planOptions, io.disk);

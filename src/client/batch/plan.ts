@@ -4,11 +4,12 @@ import { shorten } from "../../protocol/text.ts";
 import { redactValue } from "../http/redaction.ts";
 import { blocksRestart } from "../ledger/attempt.ts";
 import { hasContent } from "../ledger/content.ts";
-import type { Entry } from "../ledger/history.ts";
+import { type Entry, keyOf } from "../ledger/history.ts";
 import { isSameExcept, isStarted } from "../ledger/policy.ts";
 import { isSameService } from "../ledger/same-service.ts";
 import { markRedone, type RedoOptions, type RowAttempts } from "./redo.ts";
 import type { Redos, RowRedo } from "./redo-lines.ts";
+import { type FindRowKey, noAnswerError } from "./resend.ts";
 import { hashRow, type KeyedRow } from "./row.ts";
 import type { PlannedRow, RowState } from "./row-state.ts";
 import type { Faults } from "./rows/faults.ts";
@@ -20,7 +21,7 @@ export type PlanOptions = {
   redo?: RedoOptions | undefined;
 };
 
-type PlanSources = { faults: Faults; redos: Redos; onNote(text: string): void };
+type PlanSources = { faults: Faults; redos: Redos; findRowKey: FindRowKey; onNote(text: string): void };
 
 /** The rows with their states, and the rows that `redo` names but that an earlier redo has already made again. */
 export type RowsPlan = { rows: PlannedRow[]; upToDate: PlannedRow[] };
@@ -32,7 +33,7 @@ export type RowsPlan = { rows: PlannedRow[]; upToDate: PlannedRow[] };
 export async function planRows(
   rows: readonly KeyedRow[],
   { here, elsewhere }: { here: readonly Entry[]; elsewhere: readonly Entry[] },
-  { faults, redos, redo, onNote, ...options }: PlanOptions & PlanSources,
+  { faults, redos, redo, findRowKey, onNote, ...options }: PlanOptions & PlanSources,
   disk: Disk,
 ): Promise<RowsPlan> {
   const byRow = groupByRow(here);
@@ -50,14 +51,16 @@ export async function planRows(
     lines.set(row.key, row.line);
     const all = byRow.get(row.key) ?? [];
     const currentAttempts = all.filter((each) => !isReplaced(each));
-    const decided = await decideState(row, currentAttempts, options, disk);
+    const decided = await decideState(row, currentAttempts, { ...options, findRowKey, onNote }, disk);
     const other = decided.kind === "new" ? findElsewhere(elsewhereByRow.get(row.key) ?? []) : undefined;
     if (other && options.retryUnknown) onNote(retryNote(row, other));
     const state = other && !options.retryUnknown ? stateElsewhere(other, row) : decided;
     const newestRedo = redos.newestOfRow.get(row.key);
     if (state.kind === "new" && newestRedo) {
       state.redo = newestRedo.redo;
-      state.replaces = [...new Set([...newestRedo.replaces, ...all.map(({ attempt }) => attempt)])];
+      const key = state.resends?.key.key;
+      const others = all.filter((each) => keyOf(each) !== key).map(({ attempt }) => attempt);
+      state.replaces = [...new Set([...newestRedo.replaces, ...others])];
       state.replacedAttempt = findDeciding(all.filter(isReplaced));
     }
     planned.push({ ...row, state });
@@ -150,7 +153,12 @@ function blockRows(rows: readonly PlannedRow[], byKey: ReadonlyMap<string, Plann
   }
 }
 
-async function decideState(row: KeyedRow, attempts: Entry[], options: PlanOptions, disk: Disk): Promise<RowState> {
+async function decideState(
+  row: KeyedRow,
+  attempts: Entry[],
+  options: PlanOptions & Pick<PlanSources, "findRowKey" | "onNote">,
+  disk: Disk,
+): Promise<RowState> {
   const attempt = findDeciding(attempts);
   if (attempt === undefined) return { kind: "new", dismissed: [] };
   const kind = kindOfRow(attempt);
@@ -160,8 +168,7 @@ async function decideState(row: KeyedRow, attempts: Entry[], options: PlanOption
   }
   // A running attempt has no id if somebody edited its line.
   if (kind === "unknown" || kind === "lost" || !isStarted(attempt)) {
-    if (!options.retryUnknown) return { kind: kind === "lost" ? kind : "unknown", attempt };
-    return { kind: "new", dismissed: attempts.filter(({ state }) => blocksRestart(state)) };
+    return decideUnclear(row, attempts, attempt, options);
   }
   if (await isDone(row, attempt, disk)) return { kind: "done", id: attempt.id, file: attempt.file };
   return { kind: attempt.removed ? "deleted" : "running", attempt };
@@ -183,6 +190,38 @@ function stateElsewhere(attempt: Entry, { line }: KeyedRow): RowState {
 function retryNote({ line }: KeyedRow, { id, attempt, base_url }: Entry): string {
   const named = id === undefined ? `attempt ${attempt}` : `generation ${id}`;
   return `Line ${line} is started although ${named} at ${base_url} may be the same: it may be charged twice.`;
+}
+
+/** A row that may have been charged is started again if its key can be sent again, or with `retryUnknown`. Throws `network` if that is unknown. */
+async function decideUnclear(
+  row: KeyedRow,
+  attempts: readonly Entry[],
+  attempt: Entry,
+  { retryUnknown, findRowKey, onNote }: PlanOptions & Pick<PlanSources, "findRowKey" | "onNote">,
+): Promise<RowState> {
+  const unclear = attempts.filter(({ state }) => blocksRestart(state));
+  const found = await findRowKey(unclear, (entry) => isSame(row, entry));
+  const leftAlone: RowState = { kind: attempt.state === "lost" ? "lost" : "unknown", attempt };
+  if (found.kind === "kept") {
+    onNote(
+      `Line ${row.line} got no usable response. The service keeps its key, so it is sent again: it cannot be charged twice.`,
+    );
+    const { key, entry } = found;
+    return {
+      kind: "new",
+      dismissed: [],
+      resends: { key, entry, dismissedIfChanged: retryUnknown ? unclear : undefined },
+    };
+  }
+  if (found.kind === "alive") {
+    onNote(`Line ${row.line} is left alone: a process still works on attempt ${found.entry.attempt}.`);
+    return leftAlone;
+  }
+  if (!retryUnknown) return leftAlone;
+  if (found.kind === "no answer") throw noAnswerError(row.line);
+  if (attempt.state !== "lost")
+    onNote(`Line ${row.line} is sent with a new key, because ${found.why}: it may be charged twice.`);
+  return { kind: "new", dismissed: unclear };
 }
 
 function isSame({ hash }: KeyedRow, { request, from }: Entry): boolean {

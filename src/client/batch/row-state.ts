@@ -1,5 +1,5 @@
 import type { Entry, RedoneRow } from "../ledger/history.ts";
-import type { StartedEntry } from "../ledger/policy.ts";
+import type { KeptKey, StartedEntry } from "../ledger/policy.ts";
 import type { KeptVideo } from "./kept-video.ts";
 import type { KeyedRow } from "./row.ts";
 
@@ -22,6 +22,8 @@ export type NewState = {
   kind: "new";
   /** The attempts that may have been charged and are ignored from now on. */
   dismissed: Entry[];
+  /** The row's unclear attempt, whose key is sent again. If its request differs by its first frame, a new key is sent with --retry-unknown alone. */
+  resends?: { key: KeptKey; entry: Entry; dismissedIfChanged: Entry[] | undefined } | undefined;
   /** The redo that makes the row again: see `RedoLine`. `redoneRow` is set if the redo begins in this run, which first writes it to the results file. */
   redo?: string | undefined;
   redoneRow?: RedoneRow;

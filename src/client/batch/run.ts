@@ -112,7 +112,10 @@ export async function runRows(
   };
   const start = async (row: PlannedRow) => {
     if (isLimited(options)) await countBeside();
+    const resent = row.state.kind === "new" ? row.state.resends?.entry : undefined;
+    const countAgain = resent && costs.leaveOut(resent);
     const reason = findListenerError() ?? checkBudget(row.record, options, costs);
+    countAgain?.();
     if (reason) return stop(reason);
     const sent = await work.start(row, row.source === undefined ? undefined : sources.get(row.source));
     if (sent.kind === "not now") {

@@ -4,6 +4,7 @@ import { isGeneralRefusal } from "../generation/events.ts";
 import { type AttemptState, blocksRestart, type Status, statusOf } from "../ledger/attempt.ts";
 import { hasContent } from "../ledger/content.ts";
 import { type AttemptLines, type Entry, foldEntry, type RunLine } from "../ledger/history.ts";
+import { distinctStarts } from "../ledger/price.ts";
 import { findAttempts } from "./ledger.ts";
 import { readRedos } from "./redo-lines.ts";
 import { findResults, lockOf, type Results, readResults } from "./results.ts";
@@ -87,7 +88,7 @@ export async function readStatus(
     const current = findDeciding(here);
     const isStarted = current !== undefined && kindOfRow(current) !== "missing";
     const attempt = isStarted ? current : (findElsewhere(attempts.filter((each) => !here.includes(each))) ?? current);
-    if (here.filter(isPaid).length > 1) double_rows.push(row);
+    if (distinctStarts(here).filter(isPaid).length > 1) double_rows.push(row);
     if (attempt === undefined) {
       counts.missing++;
       continue;
@@ -116,10 +117,11 @@ export function groupByRow(attempts: readonly Entry[]): Map<string, Entry[]> {
 
 /**
  * The attempt that decides a row's state: a paid attempt, else an attempt that may have been paid for or is lost, else the last attempt. The last
- * is not enough, because with wrong clocks a refused attempt may come after a paid one.
+ * is not enough, because with wrong clocks a refused attempt may come after a paid one. Attempts that share a key are one.
  */
 export function findDeciding(attempts: readonly Entry[]): Entry | undefined {
-  return attempts.findLast(isPaid) ?? attempts.findLast(({ state }) => blocksRestart(state)) ?? attempts.at(-1);
+  const starts = distinctStarts(attempts);
+  return starts.findLast(isPaid) ?? starts.findLast(({ state }) => blocksRestart(state)) ?? starts.at(-1);
 }
 
 /**

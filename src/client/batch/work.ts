@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { asVidgenError, usage, VidgenError } from "../../errors.ts";
 import type { KeptFrame } from "../film/kept-frame.ts";
 import {
@@ -10,11 +11,11 @@ import {
   openAttempt,
 } from "../generation/attempt.ts";
 import { type EndStatus, errorFieldsOf, type GenerationEvent } from "../generation/events.ts";
-import type { Service } from "../generation/service.ts";
+import { recordedRequest, type Service } from "../generation/service.ts";
 import { start } from "../generation/start.ts";
 import type { Label } from "../http/api.ts";
 import { type AttemptState, statusOf } from "../ledger/attempt.ts";
-import { recordOf } from "../ledger/history.ts";
+import { type Entry, recordOf } from "../ledger/history.ts";
 import { chargedOf, weightOf } from "../ledger/price.ts";
 import type { Costs } from "./costs.ts";
 import { keepVideo } from "./kept-video.ts";
@@ -121,9 +122,13 @@ export function createWork(
     /** Starts a row. Rejects when another process has taken over the results file: then nothing was sent. */
     async start(row: PlannedRow, source: Source | undefined): Promise<RowStart> {
       const { key, line, state, record, outputPath, typed, untyped } = row;
-      const { dismissed = [], redo, replaces, keptVideo }: Partial<NewState> = state.kind === "new" ? state : {};
-      const recorded = { dismissed, redo, replaces, typed, untyped };
-      const batch = { path: results, row: key, line, rowsFile: rowsFile?.identity, ...recorded };
+      const {
+        dismissed = [],
+        resends,
+        redo,
+        replaces,
+        keptVideo,
+      }: Partial<NewState> = state.kind === "new" ? state : {};
       let attempt = "";
       let takeover: { error: unknown } | undefined;
       const onSending = async (name: string) => {
@@ -146,6 +151,21 @@ export function createWork(
         const hasFrame = source !== undefined;
         if (hashRow(recordOf(request), hasFrame) !== hashRow(record, hasFrame))
           throw usage("An image has changed since the file was checked. Nothing was sent.");
+        const isResent = resends && isDeepStrictEqual(recordedRequest(service, request), resends.entry.request);
+        if (resends && !isResent && resends.dismissedIfChanged === undefined)
+          throw usage("It begins with another frame than the request that may have been charged.");
+        const batch = {
+          path: results,
+          row: key,
+          line,
+          rowsFile: rowsFile?.identity,
+          dismissed: isResent ? dismissed : [...dismissed, ...(resends?.dismissedIfChanged ?? [])],
+          resends: isResent ? resends.key : undefined,
+          redo,
+          replaces,
+          typed,
+          untyped,
+        };
         // If killed here, the next run starts the row.
         if (keptVideo) await keepVideo(keptVideo, service);
         const rowOptions = { batch, from: source?.id };
@@ -155,8 +175,14 @@ export function createWork(
       if (takeover) throw takeover.error;
       const { entry } = ledger.find(attempt);
       if (entry && weightOf(entry) > 0) costs.started(entry);
-      if (outcome instanceof VidgenError)
+      if (outcome instanceof VidgenError) {
+        if (resends)
+          return {
+            kind: "ended",
+            ...reportEnd(row, { attempt: resends.entry.attempt, ...notResent(outcome, resends.entry) }),
+          };
         return { kind: "ended", ...reportEnd(row, { attempt, status: "unsent", error: outcome }) };
+      }
       if (outcome.kind === "accepted") {
         const { started } = outcome;
         const { id } = outcome.attempt;
@@ -210,6 +236,12 @@ export function createWork(
 function endStatusOf(state: AttemptState): EndStatus {
   const status = statusOf(state);
   return status === "starting" || status === "dismissed" || status === "deleted" ? "processing" : status;
+}
+
+/** A row that may have been charged is still unknown if its key could not be sent again. */
+function notResent({ message }: VidgenError, { attempt }: Pick<Entry, "attempt">): RowEnd {
+  const reason = `It may have been charged (attempt ${attempt}), and was not sent again: ${message}`;
+  return { status: "unknown", error: new VidgenError("unknown", reason, { attempt }) };
 }
 
 function describeEnd(status: EndStatus): string {

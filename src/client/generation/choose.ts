@@ -60,7 +60,7 @@ export async function wantedOf(chooser: Chooser, request: StartRequest, options:
  */
 export async function chooseStart(chooser: Chooser, wanted: WantedStart): Promise<Choice> {
   const { earlier } = wanted;
-  if (earlier === undefined) return { kind: "new", dismissed: [] };
+  if (earlier === undefined) return { kind: "new", dismissed: [], ...(wanted.keptKey && { resends: wanted.keptKey }) };
   return choose({ ...wanted, earlier, now: chooser.io.date() }, chooser.journal, chooser.io.disk);
 }
 

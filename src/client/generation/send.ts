@@ -176,7 +176,7 @@ async function sendAndRecord(
   const posted = await postUntilAnswered(service, request, intent, options);
   const checked = await rejectForeignId(service, posted, intent);
   const outcome = withBalanceDrop(unknownAfterResend(checked, intent), options);
-  const recorded = await recordOutcome(service, outcome, attempt);
+  const recorded = await recordOutcome(service, outcome, intent);
   // An unknown outcome stays there, so that the process exits with 6 even if it crashes later.
   if (outcome.kind !== "unknown") service.io.unsettled.delete(attempt);
   const settled =
@@ -212,7 +212,13 @@ function unknownAfterResend(outcome: SendOutcome, { attempt, firstSentAt }: Inte
   if (firstSentAt === undefined || outcome.kind === "accepted" || outcome.kind === "unknown") return outcome;
   const { kind, error } = outcome;
   const reason = kind === "unsent" ? "it could not be sent again with its key" : `it was sent again: ${error.message}`;
-  return unknownOutcome(reason, attempt);
+  // "Not now" says nothing about the earlier request.
+  const isNotNow = "notNow" in outcome && outcome.notNow !== undefined;
+  return unknownOutcome(
+    reason,
+    attempt,
+    isNotNow || error.httpStatus === undefined ? {} : { httpStatus: error.httpStatus },
+  );
 }
 
 function withBalanceDrop(outcome: SendOutcome, { balance }: SendOptions): SendOutcome {
@@ -223,13 +229,14 @@ function withBalanceDrop(outcome: SendOutcome, { balance }: SendOptions): SendOu
 }
 
 /** Records the outcome, and returns it. It is reported even if the journal cannot be written. */
-async function recordOutcome(service: Service, outcome: SendOutcome, attempt: string): Promise<SendOutcome> {
+async function recordOutcome(service: Service, outcome: SendOutcome, intent: Intent): Promise<SendOutcome> {
+  const { attempt } = intent;
   // A refusal with an id is recorded, not withdrawn, because the generation may exist.
   if (outcome.kind === "unsent" || (outcome.kind === "refused" && outcome.error.id === undefined)) {
     const { kind, error } = outcome;
     return { ...outcome, error: await withdraw(attempt, { kind, error }, service.journal) };
   }
-  await service.journal.append(outcomeLine(outcome, attempt)).catch((error) => {
+  await service.journal.append(outcomeLine(outcome, intent)).catch((error) => {
     const { message } = asVidgenError(error);
     const id = outcome.kind === "accepted" ? outcome.started.generation.id : outcome.error.id;
     const warning = `${message} This start could not be recorded: the same command may stop with exit 6.`;
@@ -238,10 +245,11 @@ async function recordOutcome(service: Service, outcome: SendOutcome, attempt: st
   return outcome;
 }
 
-function outcomeLine(outcome: SendOutcome, attempt: string): JournalLine {
+function outcomeLine(outcome: SendOutcome, { attempt, firstSentAt }: Intent): JournalLine {
   if (outcome.kind !== "accepted") {
-    const { message: reason, code, id } = outcome.error;
-    return { kind: outcome.kind, attempt, id, reason, code };
+    const { message: reason, code, id, httpStatus } = outcome.error;
+    const isAnswered = outcome.kind === "unknown" && firstSentAt !== undefined && httpStatus !== undefined;
+    return { kind: outcome.kind, attempt, id, reason, code, resend_answered: isAnswered || undefined };
   }
   const { generation, credits_charged: credits, balance_fell, remaining_credits } = outcome.started;
   return { kind: "accepted", attempt, id: generation.id, credits, balance_fell, remaining_credits };

@@ -58,6 +58,8 @@ export type StartedRow = {
   /** The hash of the row as it was typed, and what that does not determine: see `IntentLine`. */
   typed?: string | undefined;
   untyped?: readonly string[] | undefined;
+  /** The key of the row's unclear attempt, which the service says that it keeps: it is sent again. */
+  resends?: KeptKey | undefined;
 };
 
 /** A generation that the service accepted now. */
@@ -161,7 +163,7 @@ async function prepare(
   request: StartRequest,
   options: PaidStartOptions,
 ): Promise<PreparedStart | (StartedAttempt & { kind: "resumed" })> {
-  const wanted = await wantedOf(service, request, options);
+  const wanted = { ...(await wantedOf(service, request, options)), keptKey: options.batch?.resends };
   let chosen = await chooseAndWrite(service, wanted, options);
   // The service is asked without the journal's lock, because its answer may take seconds. After the answer, the choice is made again.
   const keptKey = chosen.kind === "refuse" ? await findKeptKey(service, chosen, options) : undefined;
@@ -301,6 +303,7 @@ function intentLine(
     attempt,
     key: wanted.key,
     resend_of: wanted.key === undefined ? resends?.key : undefined,
+    first_sent_at: resends?.firstSentAt,
     base_url: wanted.service,
     account,
     request: wanted.request,

@@ -22,11 +22,15 @@ export type JournalLine =
       balance_fell?: number | undefined;
       remaining_credits?: number | undefined;
     }
-  /** `id` is set if the reply named a generation without accepting the start. */
+  /**
+   * `id` is set if the reply named a generation without accepting the start. `resend_answered` is set if the service has answered when the key was sent
+   * again, so that sending it once more would not help.
+   */
   | {
       kind: "refused" | "unsent" | "unknown";
       attempt: string;
       id?: string | undefined;
+      resend_answered?: boolean | undefined;
       reason: string;
       code?: CommandErrorCode | undefined;
     }
@@ -78,6 +82,8 @@ export type IntentLine = Partial<Take> & {
   key?: string | undefined;
   /** The attempt whose Idempotency-Key is sent again. */
   resend_of?: string | undefined;
+  /** When the key was first sent, if an earlier attempt has sent it; ISO 8601, UTC. */
+  first_sent_at?: string | undefined;
   base_url: string;
   /** The account that pays: see `accountOf`. */
   account: string;
@@ -289,6 +295,8 @@ export type Entry = Omit<IntentLine, "kind" | "part"> & {
   /** Why the attempt was refused, is unknown, or failed. */
   reason?: string;
   code?: CommandErrorCode | undefined;
+  /** Whether the key was sent again, and the service's answer left the outcome unknown. */
+  resend_answered?: boolean;
   /** Whether other starts ignore the attempt. */
   dismissed?: boolean;
   /** Whether the service deleted the video. */
@@ -388,6 +396,7 @@ function fold(entry: Entry, line: DatedLine): void {
     case "unclear":
     case "failed":
       if (line.kind === "failed") entry.cost ??= line.cost;
+      if ("resend_answered" in line && line.resend_answered) entry.resend_answered = true;
       entry.state = nextState(stateBefore, line.kind);
       if (entry.state === stateBefore) break;
       entry.reason = line.reason;

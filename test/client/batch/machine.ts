@@ -31,6 +31,8 @@ export type ServiceOptions = {
   usd?: (request: Fields) => number;
   /** Whether one that failed has cost as much. */
   chargesFailed?: boolean;
+  /** For how many seconds it keeps Idempotency-Keys; a key that it has is answered as before, and not charged again. */
+  keyLifetime?: number;
   /** How many run at once; more get a 429. */
   capacity?: number;
   renderMs?: () => number;
@@ -49,6 +51,11 @@ export function createService(options: ServiceOptions = {}) {
     clock,
     credits: options.credits ?? 1_000_000,
     fault: options.fault,
+    keyLifetime: options.keyLifetime,
+    /** Whether a question about keys gets no answer. */
+    isSilent: false,
+    /** The Idempotency-Key of each start. */
+    keys: [] as string[],
     generations,
     /** When each start was refused for want of room, in milliseconds. */
     refused: [] as number[],
@@ -62,7 +69,15 @@ export function createService(options: ServiceOptions = {}) {
     ids: 0,
     charges: (prompt: string) => generations.filter((each) => each.prompt === prompt).length,
   };
-  const accept = (prompt: string, model: string, request: Fields) => {
+  const idsByKey = new Map<string, string>();
+  const accept = (prompt: string, model: string, request: Fields, key: string) => {
+    const kept = service.keyLifetime === undefined ? undefined : idsByKey.get(key);
+    if (kept !== undefined)
+      return Response.json({
+        success: true,
+        data: { id: kept, status: "processing" },
+        remaining_credits: service.credits,
+      });
     const cost = price(model, request);
     if (service.credits < cost) return Response.json({ error: "not enough credits" }, { status: 402 });
     const running = generations.filter(({ endsAt }) => endsAt > clock.now()).length;
@@ -72,6 +87,7 @@ export function createService(options: ServiceOptions = {}) {
     }
     service.credits -= cost;
     const id = `gen-${++service.ids}`;
+    idsByKey.set(key, id);
     generations.push({ id, prompt, model, endsAt: clock.now() + renderMs(), request, running });
     const stated = options.statesPrice ? { credits_charged: cost } : {};
     const data = { id, status: "processing" };
@@ -82,11 +98,16 @@ export function createService(options: ServiceOptions = {}) {
     if (init.method === "POST") {
       service.starts++;
       const { prompt, model, ...request } = JSON.parse(String(init.body));
-      const take = () => accept(prompt, model, request);
+      const key = new Headers(init.headers).get("Idempotency-Key") ?? "";
+      service.keys.push(key);
+      const take = () => accept(prompt, model, request, key);
       return (await service.fault?.(prompt, take)) ?? take();
     }
+    if (service.isSilent) return new Response("", { status: 503 });
     const found = generations.find(({ id }) => url.endsWith(`=${id}`) || url.endsWith(`/${id}.mp4`));
-    if (!found) return Response.json({ error: "no such generation" }, { status: 404 });
+    const headers: Record<string, string> =
+      service.keyLifetime === undefined ? {} : { "Idempotency-Key-Lifetime": String(service.keyLifetime) };
+    if (!found) return Response.json({ error: "no such generation" }, { status: 404, headers });
     const { id, prompt, endsAt, request } = found;
     if (url.endsWith(".mp4")) return new Response(tinyMp4(contentOf(found)).slice());
     service.polls++;
