@@ -1,6 +1,7 @@
 import type { Disk } from "../../io.ts";
 import { type AttemptLines, type Entry, foldEntry, type IntentLine } from "../ledger/history.ts";
 import type { Journal } from "../ledger/journal.ts";
+import { createTail } from "../ledger/search.ts";
 import { mergeAttempts } from "./ledger.ts";
 import { readResults } from "./results.ts";
 import { findOtherResults, type RowsFile } from "./rows-file.ts";
@@ -25,21 +26,10 @@ export function createBesideReader(
   const versions = new Map<string, string>();
   const known = new Map(attempts.map((lines) => [lines[0].attempt, lines]));
   const named = new Map<string, Pick<IntentLine, "batch" | "rows_file">>();
-  let from: number | undefined;
-
-  /** Collects the results files that the journal names. Its first call reads the newest part alone, because the older ones were read just before. */
-  async function readNames() {
-    let newest: number | undefined;
-    for await (const { lines, start } of journal.scan({ from })) {
-      newest ??= start;
-      for (const line of lines) if (line.kind === "intent" && line.batch !== undefined) named.set(line.batch, line);
-      if (from === undefined) break;
-    }
-    from = newest ?? from;
-  }
-
+  const readNewLines = createTail(journal);
   return async () => {
-    await readNames();
+    for (const line of await readNewLines())
+      if (line.kind === "intent" && line.batch !== undefined) named.set(line.batch, line);
     const changed: AttemptLines[] = [];
     for (const other of await findOtherResults(path, rowsFile, [...named.values()], disk)) {
       const found = await disk.stat(other).catch(() => undefined);
