@@ -77,8 +77,7 @@ const times = ["10:00", "10:01"];
 export function planOf(seed: string): Plan {
   const random = createRandom(seed);
   const typed = storyNames.find((name) => seed.startsWith(`${name}-`));
-  const isOne = drawnStories.length > 0 && random.next() < 0.25;
-  const name = typed ?? (isOne ? random.pick(drawnStories) : undefined);
+  const name = typed ?? (random.next() < 0.25 ? random.pick(drawnStories) : undefined);
   const plan = planFrom(seed, random);
   return name === undefined ? plan : withStory(plan, name, random);
 }

@@ -357,10 +357,11 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       if (before) replaced.set(idOfVideo(before) ?? "", now());
       if (after) foreign.add(idOfVideo(after) ?? "");
     },
-    /** Somebody has removed an attempt from the journal, and confirmed that. */
+    /** Somebody has removed an attempt from the journal, and confirmed that: all that share its key are gone. */
     onForgotten(name: string): void {
       const known = byName(name);
-      if (known) known.forgottenAt ??= now();
+      for (const each of attempts)
+        if (each.key === known?.key && each.service === known.service) each.forgottenAt ??= now();
       reach("an attempt is forgotten");
     },
     onResultsDeleted(): void {
