@@ -220,8 +220,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     const command = process && runOf(process).command;
     // Without a vidgen.json a line belongs to every project.
     if (command?.type === "generate" && command.project !== undefined && known.project !== undefined) {
-      const { folder = projectFolder, project } = command;
-      if (folder !== known.project && !known.styleAndImage.startsWith(`${project} `))
+      const { folder = projectFolder } = command;
+      if (folder !== known.project)
         throw new Broken(1, `${process?.name} dismisses ${known.attempt}, which belongs to another project`);
     }
     known.dismissedAt ??= now();
@@ -789,6 +789,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
           each.run.command.type === "generate" &&
           each.run.command.earlier === "again" &&
           isSame(other, each) &&
+          each.project === other.project &&
           each.output === other.output,
       );
     for (const other of attempts)
