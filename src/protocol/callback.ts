@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
 import { isRecord } from "./json.ts";
+import { describeDataUrl, isDataUrl } from "./url.ts";
 
 /** A received request; `body` is `undefined` if it is longer than 1 MB. */
 export type Incoming = { method: string; headers: IncomingHttpHeaders; body: Buffer | undefined };
@@ -55,7 +56,7 @@ export function readCallback(incoming: Incoming, secret: string | undefined): Ca
   return {
     id: asText(id),
     status: asText(status),
-    videoUrl: asText(video_url),
+    videoUrl: describeVideoUrl(asText(video_url)),
     headers,
     body,
     webhookId: headers["webhook-id"],
@@ -93,4 +94,9 @@ function readJsonObject(text: string): Record<string, unknown> | undefined {
 
 function asText(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;
+}
+
+/** A `data:` URL is shown by its size and hash: a callback delivers no video. */
+function describeVideoUrl(url: string | undefined): string | undefined {
+  return url !== undefined && isDataUrl(url) && url.includes(",") ? describeDataUrl(url) : url;
 }

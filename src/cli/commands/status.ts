@@ -6,6 +6,7 @@ import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { WireGeneration } from "../../protocol/schema.ts";
 import { shorten } from "../../protocol/text.ts";
+import { isDataUrl } from "../../protocol/url.ts";
 import { baseUrlOption, engineOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { withResume } from "../resume.ts";
@@ -66,7 +67,8 @@ async function status(typed: string | undefined, flags: StatusFlags, { io, outpu
   const urlsOutliveCommand = !session.isInProcess();
   const videoUrl = session.durableUrl(readVideoUrl(generation));
   if (videoUrl !== undefined) checkVideoUrl(videoUrl, generation.id, output);
-  const fields = [generation.id, generation.status, videoUrl].filter((field) => field !== undefined);
+  const videoText = isDataUrl(generation.video_url ?? "") ? generation.video_url : undefined;
+  const fields = [generation.id, generation.status, videoUrl ?? videoText].filter((field) => typeof field === "string");
   const document = urlsOutliveCommand ? generation : { ...generation, video_url: null, thumbnail_url: null };
   const { entry } = located;
   const file = await findFile(entry, io);
@@ -80,6 +82,7 @@ async function status(typed: string | undefined, flags: StatusFlags, { io, outpu
     const { recordDelivered } = await import("../../client/generation/attempt.ts");
     await recordDelivered(session.service, id);
   }
+  if (videoText !== undefined && file === undefined) output.note(`Save it with: vidgen wait ${id} -o <file>`);
   const isFilePrinted = io.stdout.isTTY && file !== undefined;
   if (!urlsOutliveCommand && generation.status === "completed" && !isFilePrinted)
     output.note(file === undefined ? `Save it with: vidgen wait ${id} -o <file>` : `Already saved: ${file}`);

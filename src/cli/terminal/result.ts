@@ -2,7 +2,7 @@ import { createReadStream } from "node:fs";
 import { isAbsolute, relative, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { pathToFileURL } from "node:url";
-import type { Finished } from "../../client/generation/attempt.ts";
+import { checkAddress, type Finished } from "../../client/generation/attempt.ts";
 import type { StartedEntry } from "../../client/ledger/policy.ts";
 import { formatBytes } from "../../client/request/bytes.ts";
 import { checkWindowsNames, isFolder } from "../../client/save/output-path.ts";
@@ -11,6 +11,7 @@ import type { Session } from "../../connect/session.ts";
 import { systemCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { readCost } from "../../protocol/schema.ts";
+import { isDataUrl } from "../../protocol/url.ts";
 import { readVideoFacts, type VideoFacts } from "../../video/mp4.ts";
 import { checkTemplate, findExtensionNote, findNoFolderNote } from "../../video/naming.ts";
 import { openExternally } from "./opener.ts";
@@ -47,9 +48,12 @@ export function resultOf(
   }
   const { generation, videoUrl } = finished;
   const file = finished.kind === "saved" ? finished.file : undefined;
+  checkAddress(finished);
   if (file === undefined) checkVideoUrl(videoUrl, id, output);
-  const durableUrl = session.durableUrl(videoUrl);
-  const urls = durableUrl === undefined ? { video_url: null, thumbnail_url: null } : { video_url: durableUrl };
+  const isData = isDataUrl(videoUrl);
+  const durableUrl = isData ? undefined : session.durableUrl(videoUrl);
+  const noUrls = isData ? {} : { video_url: null, thumbnail_url: null };
+  const urls = durableUrl === undefined ? noUrls : { video_url: durableUrl };
   const document = { ...generation, ...urls, ...(file === undefined ? {} : { file }) };
   return { document, file, videoUrl, durableUrl, isNew: true, cost: readCost(generation) };
 }

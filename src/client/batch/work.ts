@@ -1,8 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
 import { asVidgenError, usage, VidgenError } from "../../errors.ts";
+import type { CompletedGeneration } from "../../protocol/schema.ts";
+import { isDataUrl } from "../../protocol/url.ts";
 import type { KeptFrame } from "../film/kept-frame.ts";
 import {
   type Attempt,
+  checkAddress,
   close,
   type Finished,
   type FinishOptions,
@@ -99,7 +102,7 @@ export function createWork(
   function reportCollected(row: PlannedRow, attempt: string, finished: Finished): CollectedRow {
     const { id } = finished.of;
     const file = finished.kind === "url" ? null : finished.file;
-    const video_url = finished.kind === "found" ? null : finished.videoUrl;
+    const video_url = finished.kind === "found" ? null : printedUrl(finished);
     const { entry } = ledger.find(attempt);
     if (file !== null) onEvent({ event: "saved", ...rowFields(row), id, file });
     if (entry) costs.count(entry);
@@ -217,6 +220,7 @@ export function createWork(
             progress: (received, total) =>
               onEvent({ event: "progress", ...rowFields(row), id, received, total: total ?? null }),
           });
+          checkAddress(finished);
           // The results file has the URL now.
           await handOver(finished);
           return finished;
@@ -230,6 +234,11 @@ export function createWork(
         : reportCollected(row, attempt, finished);
     },
   };
+}
+
+/** The address of a video; of one that came as a `data:` URL, its description. */
+function printedUrl({ generation, videoUrl }: CompletedGeneration): string {
+  return isDataUrl(videoUrl) ? String(generation.video_url) : videoUrl;
 }
 
 /** The status of a generation whose video could not be saved. */

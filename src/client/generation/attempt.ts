@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import { asVidgenError, VidgenError } from "../../errors.ts";
 import { type CompletedGeneration, readCost, type WireGeneration } from "../../protocol/schema.ts";
+import { isDataUrl } from "../../protocol/url.ts";
 import { nextState } from "../ledger/attempt.ts";
 import type { Content } from "../ledger/content.ts";
 import { type Entry, isPaidBy, isUndelivered, type JournalLine } from "../ledger/history.ts";
@@ -193,6 +194,16 @@ async function followAndSave(attempt: Attempt, target: Target, listeners: Listen
     await writeInfo(file, infoFields, { overwrite: options.overwrite, redact: service.redact }, io);
   }
   return saved;
+}
+
+/** Throws `output` for a result that is a video in a `data:` URL: printed or recorded, it would not be delivered, and it may have 90 MB. */
+export function checkAddress(finished: Finished): void {
+  if (finished.kind !== "url" || !isDataUrl(finished.videoUrl)) return;
+  const { id } = finished.of;
+  throw new VidgenError("output", "The service sends this video itself, and no address of it: add -o to save it.", {
+    id,
+    hint: `\`vidgen wait ${id} -o video.mp4\` saves it at no cost.`,
+  });
 }
 
 /**

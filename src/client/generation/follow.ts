@@ -116,13 +116,13 @@ function createPollState(id: string, options: PollOptions, clock: RetryIo) {
   let previousReport = "";
   let repeats = 0;
   /** Translates another service's word for the end after three consecutive polls; a success only with a video URL. */
-  const interpret = (generation: WireGeneration): WireGeneration => {
+  const interpret = ({ generation, videoData }: PollResult & { kind: "generation" }): WireGeneration => {
     const report = `${generation.status} ${generation.video_url ?? ""}`;
     repeats = report === previousReport ? repeats + 1 : 1;
     previousReport = report;
     const meaning = meaningOf(generation);
     if (meaning === undefined || repeats < maxRefusals) return generation;
-    if (meaning === "completed" && readVideoUrl(generation) === undefined) return generation;
+    if (meaning === "completed" && (videoData ?? readVideoUrl(generation)) === undefined) return generation;
     if (meaning === "completed") return { ...generation, status: meaning };
     return {
       ...generation,
@@ -174,13 +174,13 @@ function createPollState(id: string, options: PollOptions, clock: RetryIo) {
       wasSeen = true;
       refusals = 0;
       missingSince = undefined;
-      const generation = interpret(result.generation);
+      const generation = interpret(result);
       if (generation.status === "failed") {
         options.onFailed?.(generation);
         throw failedError(id, generation);
       }
       if (generation.status === "completed") {
-        const videoUrl = readVideoUrl(generation);
+        const videoUrl = result.videoData ?? readVideoUrl(generation);
         if (videoUrl !== undefined) return { generation, videoUrl };
         completedSince ??= clock.now();
         if (askedAt - completedSince < toleranceMs) return undefined;

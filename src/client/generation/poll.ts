@@ -8,6 +8,7 @@ import {
   normalizeGeneration,
   readGeneration,
   saysNo,
+  splitVideoData,
   type WireGeneration,
 } from "../../protocol/schema.ts";
 import type { Api } from "../http/api.ts";
@@ -18,7 +19,8 @@ import { unwrapPoll } from "../http/salvage.ts";
 
 /** The result of one poll; `refused` is an error that the service answered. */
 export type PollResult =
-  | { kind: "generation"; generation: WireGeneration }
+  /** `videoData` is the video, if it came as a `data:` URL. */
+  | { kind: "generation"; generation: WireGeneration; videoData?: string }
   | { kind: "refused"; error: VidgenError }
   | NoAnswer;
 
@@ -86,11 +88,12 @@ function readPoll(reply: Reply, { id, baseUrl }: { id: string; baseUrl: string }
   // A 404 without JSON comes from a gateway, as during a deployment, and says nothing about the generation.
   if (status === 404 || isFromGateway(reply)) return asNoAnswer(reply, clock);
   const generation = status < 300 && reply.cut === undefined ? readGeneration(reply.json, id) : undefined;
-  if (generation) return { kind: "generation", generation: normalizeGeneration(generation, baseUrl) };
+  if (generation) return { kind: "generation", ...splitVideoData(normalizeGeneration(generation, baseUrl)) };
   const unwrapped = status < 300 ? readGeneration(unwrapPoll(reply, id)?.json, id) : undefined;
   if (unwrapped) {
     const { status, ...fields } = normalizeGeneration(unwrapped, baseUrl);
-    return { kind: "generation", generation: { ...fields, status: status === "failed" ? doubtfulFailure : status } };
+    const doubtful = { ...fields, status: status === "failed" ? doubtfulFailure : status };
+    return { kind: "generation", ...splitVideoData(doubtful) };
   }
   const isReasonedNo = saysNo(reply.json) && errorText(reply.json) !== undefined;
   // A poll is free, and a paid generation continues without credits, so an answer about credits counts as an outage.

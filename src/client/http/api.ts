@@ -37,6 +37,9 @@ export type Label = { name: string; size: number };
 /** `key` is the Idempotency-Key of a POST. */
 export type AccountsRequest = { body?: object | undefined; key?: string | undefined; signal: AbortSignal };
 
+/** A status may have the video itself, as a `data:` URL. */
+const maxStatusBytes = 90_000_000;
+
 const nonexistentId = "00000000-0000-4000-8000-000000000000";
 
 type ApiOptions = {
@@ -58,10 +61,13 @@ export function createApi(options: ApiOptions): Api {
     "Accept-Encoding": "identity",
   };
   const restriction = isPlainHttp(baseUrl) ? { isPrivateOnly: true } : {};
-  const send = async (path: string, init: FetchInit) =>
-    readReply(await fetch(baseUrl + path, { ...init, ...restriction, headers: { ...headers, ...init.headers } }));
+  const send = async (path: string, init: FetchInit, maxBytes?: number) =>
+    readReply(
+      await fetch(baseUrl + path, { ...init, ...restriction, headers: { ...headers, ...init.headers } }),
+      maxBytes,
+    );
   const status = (id: string, signal: AbortSignal) =>
-    send(`/api/generation-status?id=${encodeURIComponent(id)}${accountQuery("&")}`, { signal });
+    send(`/api/generation-status?id=${encodeURIComponent(id)}${accountQuery("&")}`, { signal }, maxStatusBytes);
   return {
     baseUrl,
     start: (request, attempt, { label, ...sendOptions }) => {

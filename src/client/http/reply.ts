@@ -34,9 +34,10 @@ const reportedHeaders = [
   "traceparent",
 ];
 
-export async function readReply(response: HttpResponse): Promise<Reply> {
+/** Reads a reply whose body has at most `maxBytes`. If it is longer or cut off, `cut` is the error, and `text` the received part. */
+export async function readReply(response: HttpResponse, maxBytes = maxReplyBytes): Promise<Reply> {
   const { status, headers } = response;
-  const { text: body, cut } = await readBodyText(response);
+  const { text: body, cut } = await readBodyText(response, maxBytes);
   const reported = reportedHeaders.map((name) => [name, headers.get(name)]).filter(([, value]) => value !== null);
   const retryAfter = headers.get("Retry-After");
   return { status, retryAfter, headers: Object.fromEntries(reported), ...parseBody(body), cut };
@@ -49,15 +50,14 @@ function parseBody(text: string): Pick<Reply, "text" | "json"> {
   return typeof json === "string" && isRecord(inner) ? { text: json, json: inner } : { text, json };
 }
 
-/** Reads up to 1 MiB of a body. If it is cut off or longer, `cut` is the error, and `text` has the received part. */
-async function readBodyText(response: HttpResponse): Promise<{ text: string; cut?: unknown }> {
+async function readBodyText(response: HttpResponse, maxBytes: number): Promise<{ text: string; cut?: unknown }> {
   const decoder = new TextDecoder();
   let text = "";
   let length = 0;
   try {
     for await (const chunk of response.body ?? []) {
       length += chunk.byteLength;
-      if (length > maxReplyBytes) return { text, cut: new Error(`the response is longer than ${maxReplyBytes} bytes`) };
+      if (length > maxBytes) return { text, cut: new Error(`the response is longer than ${maxBytes} bytes`) };
       text += decoder.decode(chunk, { stream: true });
     }
   } catch (cut) {

@@ -1,6 +1,12 @@
 import { isUsableId } from "../../protocol/id.ts";
 import { isRecord, parseJson, parseReplyJson } from "../../protocol/json.ts";
-import { type AcceptedStart, asGeneration, readGeneration, type StartRequest } from "../../protocol/schema.ts";
+import {
+  type AcceptedStart,
+  asGeneration,
+  readGeneration,
+  type StartRequest,
+  splitVideoData,
+} from "../../protocol/schema.ts";
 import type { Reply } from "./reply.ts";
 
 /** The readable part of a start reply, which may be cut off. `saysNo` is set for `"success": false`. */
@@ -18,7 +24,7 @@ export function readStartReply(text: string): StartReply {
   const data = isRecord(json) && isRecord(json.data) ? json.data : {};
   const status = typeof data.status === "string" ? data.status : "processing";
   // If the other fields cannot be read, only the id and the status are used.
-  const generation = asGeneration({ ...data, id, status }) ?? { id, status };
+  const { generation } = splitVideoData(asGeneration({ ...data, id, status }) ?? { id, status });
   const started: AcceptedStart = { generation, remaining_credits: toNumber(remaining_credits) };
   const charged = toNumber(credits_charged);
   if (charged !== undefined && charged >= 0) started.credits_charged = charged;

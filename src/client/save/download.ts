@@ -3,6 +3,7 @@ import { asVidgenError, systemCode, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile, HttpResponse, Io } from "../../io.ts";
 import { lacksCredits } from "../../protocol/credits.ts";
 import { isTransient, retryAfterMs } from "../../protocol/status.ts";
+import { isDataUrl, readDataUrl } from "../../protocol/url.ts";
 import { faultOfMp4, type Mp4Fault } from "../../video/mp4.ts";
 import { isProxyRefusal } from "../http/proxy.ts";
 import { describeFailure, describeReply, readReply } from "../http/reply.ts";
@@ -72,6 +73,12 @@ export async function download(url: string, file: DiskFile, options: MediaOption
   let expirations = 0;
   /** The size of the file when its URL expired, and since when it has not grown. */
   let stuck = { at: -1, since: 0 };
+  // The signal aborts at the timeout. If the caller has aborted it, `save` throws the reason of that instead.
+  const pause = (ms: number, reason: string) =>
+    io.sleep(ms, options.signal).catch(() => {
+      const message = `Timed out before the video was saved: it is completed, but it could not be fetched: ${reason}.`;
+      throw new VidgenError("pending", message);
+    });
   for (;;) {
     const outcome = await fetchOnce(currentUrl, file, received, { options, io });
     if (outcome.kind === "whole") return received.hash.digest("hex");
@@ -80,16 +87,12 @@ export async function download(url: string, file: DiskFile, options: MediaOption
       if (io.now() - notReadySince >= patienceMs)
         throw new VidgenError("output", `The video at its URL is not finished: ${outcome.reason}.`);
       if (++unfinishedCount === 1) options.onNote(`The video is not finished yet (${outcome.reason}); retrying.`);
-      await io.sleep(freeRetryMs(unfinishedCount, io.random()), options.signal);
+      await pause(freeRetryMs(unfinishedCount, io.random()), outcome.reason);
       continue;
     }
     if (outcome.kind === "outage") {
       if (++outages === 2) options.onNote(`Could not download the video yet (${outcome.reason}); retrying.`);
-      // The signal aborts at the timeout. If the caller has aborted it, `save` throws the reason of that instead.
-      await io.sleep(freeRetryMs(outages, io.random(), outcome.waitMs), options.signal).catch(() => {
-        const message = `Timed out before the video was saved. The video URL returned: ${outcome.reason}.`;
-        throw new VidgenError("pending", message);
-      });
+      await pause(freeRetryMs(outages, io.random(), outcome.waitMs), outcome.reason);
       continue;
     }
     if (outcome.kind === "expired") {
@@ -101,7 +104,7 @@ export async function download(url: string, file: DiskFile, options: MediaOption
       if (io.now() - stuck.since >= patienceMs) throw expiredError(outcome, currentUrl);
       currentUrl = await requestNewUrl(status, options);
       if (++expirations === 2) options.onNote(`The video URL does not work yet (HTTP ${status}); retrying.`);
-      await io.sleep(backoffMs(expirations, io.random()), options.signal);
+      await pause(backoffMs(expirations, io.random()), outcome.reason);
       continue;
     }
     if (received.furthest - sizeAtFirstTry >= progressBytes) {
@@ -110,7 +113,7 @@ export async function download(url: string, file: DiskFile, options: MediaOption
     }
     if (++tries >= maxTries) throw new VidgenError("output", `Could not download the video: ${outcome.reason}.`);
     if (tries === 2) options.onNote(`Could not download the video yet (${outcome.reason}); retrying.`);
-    await io.sleep(freeRetryMs(tries, io.random(), outcome.waitMs), options.signal);
+    await pause(freeRetryMs(tries, io.random(), outcome.waitMs), outcome.reason);
   }
 }
 
@@ -245,12 +248,23 @@ async function readFailure(response: HttpResponse, io: Pick<Io, "date">): Promis
   throw new VidgenError("output", `The video URL returned ${reason}.`, { httpStatus: status });
 }
 
+/** The reply in a `data:` URL. */
+function readData(address: string): HttpResponse {
+  const bytes = readDataUrl(address);
+  const get = (name: string) => (/^content-length$/i.test(name) ? String(bytes.length) : null);
+  const body = (async function* () {
+    yield bytes;
+  })();
+  return { status: 200, headers: { get }, body, text: async () => bytes.toString() };
+}
+
 /** Sends a GET, and follows at most five redirects, from https only to https. */
 export async function fetchMedia(
   url: string,
   range: Record<string, string>,
   { signal, fetch }: { signal: AbortSignal; fetch: Io["fetch"] },
 ): Promise<HttpResponse> {
+  if (isDataUrl(url)) return readData(url);
   const headers = { "Accept-Encoding": "identity", ...range };
   let currentUrl = url;
   for (let redirects = 0; ; redirects++) {

@@ -1,6 +1,7 @@
 import { VidgenError } from "../../errors.ts";
 import type { CompletedGeneration } from "../../protocol/schema.ts";
 import { shorten } from "../../protocol/text.ts";
+import { isDataUrl } from "../../protocol/url.ts";
 import { canBeName } from "../../video/naming.ts";
 import { type Content, readContent } from "../ledger/content.ts";
 import type { Entry } from "../ledger/history.ts";
@@ -52,7 +53,7 @@ export async function save({ generation, videoUrl }: CompletedGeneration, option
     if (options.signal.aborted) throw options.signal.reason;
     const failure = outputError(error, "the video");
     // An error with an HTTP status came from the URL itself, so the URL does not help.
-    const isUrlUseful = currentUrl !== undefined && failure.httpStatus === undefined;
+    const isUrlUseful = currentUrl !== undefined && !isDataUrl(currentUrl) && failure.httpStatus === undefined;
     throw failure.with({ id, hint: isUrlUseful ? `The video is at ${currentUrl}` : undefined });
   } finally {
     limit.clear();

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import {
   copyFileSync,
   linkSync,
@@ -15,7 +16,7 @@ import { describe, expect, test } from "vitest";
 import { tinyMp4 } from "../../mp4.ts";
 import { lacks } from "../../needs.ts";
 import { aPng } from "../../server/queue/pictures.ts";
-import { createWorld, isStart, type World } from "../../vidgen.ts";
+import { createWorld, isStart, mediaUrl, type World } from "../../vidgen.ts";
 
 /** A world in which a video has been saved under this name. */
 async function withSaved(name: string) {
@@ -241,4 +242,69 @@ describe("what vidgen needs is never replaced by a video, not even with --overwr
       expect(readFileSync(results, "utf8")).toMatch(/^\{"at"/);
     },
   );
+});
+
+describe("a video that comes as a data: URL of a completed job", () => {
+  const bytes = Buffer.from(tinyMp4("a fox"));
+  const sha256 = createHash("sha256").update(bytes).digest("hex");
+  const shown = `data:video/mp4 (${bytes.length} bytes, sha256 ${sha256})`;
+
+  /** Every poll of a completed generation has the video itself, in 2 MB of JSON. */
+  async function createDataWorld(): Promise<World> {
+    const world = await createWorld();
+    world.faults.push(async (request) => {
+      if (isStart(request) || !request.url.includes("generation-status")) return undefined;
+      const id = new URL(request.url).searchParams.get("id");
+      const video_url = `data:video/mp4;base64,${bytes.toString("base64")}`;
+      return Response.json({ id, status: "completed", video_url, log: "x".repeat(2_000_000) });
+    });
+    return world;
+  }
+
+  test("is saved with -o, and shown by its size and hash", async () => {
+    const world = await createDataWorld();
+    const file = join(world.folder, "fox.mp4");
+    const run = await world.vidgen("generate", "a fox", "-o", file, "--json");
+    expect([run.code, run.stderr]).toEqual([0, expect.not.stringContaining("base64")]);
+    expect(JSON.parse(run.stdout)).toMatchObject({ file, video_url: shown });
+    expect(readFileSync(file)).toEqual(bytes);
+    expect(run.stdout).not.toContain("base64");
+  });
+
+  test("is exit 9 without -o, also for a look, until it is saved", async () => {
+    const world = await createDataWorld();
+    const run = await world.vidgen("generate", "a fox");
+    expect([run.code, run.stdout, run.stderr]).toEqual([9, "", expect.stringContaining("add -o")]);
+    const look = await world.vidgen("status");
+    expect([look.code, look.stdout]).toEqual([0, expect.stringMatching(/\tcompleted\tdata:video\/mp4 \(/)]);
+    const list = JSON.parse((await world.vidgen("list", "--json")).stdout);
+    expect([list[0].status, list[0].file ?? null]).toEqual(["completed", null]);
+    const file = join(world.folder, "fox.mp4");
+    // The same command resumes it, and nothing more is paid.
+    expect((await world.vidgen("generate", "a fox", "-o", file)).code).toBe(0);
+    expect([readFileSync(file).equals(bytes), world.requests.filter(isStart).length]).toEqual([true, 1]);
+  });
+
+  test("ends the row of a batch without an output with exit 9, and leaves it to be saved", async () => {
+    const world = await createDataWorld();
+    const rows = join(world.folder, "rows.txt");
+    writeFileSync(rows, "a fox\n");
+    const run = await world.vidgen("batch", rows, "-y");
+    expect([run.code, run.stdout + run.stderr]).toEqual([9, expect.stringContaining("add -o")]);
+    expect(readFileSync(`${rows}.results.jsonl`, "utf8")).not.toMatch(/"kind":"delivered"|base64/);
+  });
+});
+
+test("a video that cannot be fetched until the time is over is told as completed, with the reason", async () => {
+  const world = await createWorld();
+  world.faults.push((request) =>
+    request.url.startsWith(mediaUrl) ? new Response("gone", { status: 404 }) : undefined,
+  );
+  const run = await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"), "--timeout", "50s");
+  expect([run.code, run.stderr]).toEqual([
+    5,
+    expect.stringMatching(
+      /Timed out before the video was saved: it is completed, but it could not be fetched: .*HTTP 404/,
+    ),
+  ]);
 });
