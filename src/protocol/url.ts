@@ -101,8 +101,8 @@ export function isDataUrl(address: string): boolean {
 export function readDataUrl(address: string): Buffer {
   const comma = address.indexOf(",");
   const data = address.slice(comma + 1);
-  const decoded = data.includes("%") ? decodeURIComponent(data) : data;
-  return /;base64\s*$/i.test(address.slice(0, comma)) ? Buffer.from(decoded, "base64") : Buffer.from(decoded);
+  const decoded = data.replace(/%([\da-f]{2})/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+  return Buffer.from(decoded, /;base64\s*$/i.test(address.slice(0, comma)) ? "base64" : "latin1");
 }
 
 /** What is shown in place of a `data:` URL, such as "data:video/mp4 (2097152 bytes, sha256 9f86...)". It is no address. */

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { readStartReply } from "../../src/client/http/salvage.ts";
 import { isSameId } from "../../src/protocol/id.ts";
 import { isRecord, parseJson } from "../../src/protocol/json.ts";
-import { errorText, failureReason, readGeneration, saysNo } from "../../src/protocol/schema.ts";
+import { errorText, failureReason, readGeneration, saysNo, splitVideoData } from "../../src/protocol/schema.ts";
 
 // Written by hand from the interface, so that a slip in the schema that both sides share cannot hide.
 const startReply = `{
@@ -257,4 +257,15 @@ test.each([
 
 test("a text of 900 kB is shown, and written down, in its beginning alone", () => {
   expect(errorText({ error: "x".repeat(900_000) })?.length).toBe(2_001);
+});
+
+test.each([
+  ["data:video/mp4;base64,AAEC/w==", "data:video/mp4 (4 bytes, sha256 "],
+  ["data:video/mp4;codecs=avc1;base64,AAEC%2Fw%3D%3D", "data:video/mp4 (4 bytes, sha256 "],
+  ["DATA:video/mp4,%00%01%02%ff", "DATA:video/mp4 (4 bytes, sha256 "],
+  ["data:,%zz%", "data: (4 bytes, sha256 "],
+])("the video in %s is described by its size and hash, and described once", (video_url, shown) => {
+  const split = splitVideoData({ id: "a", status: "completed", video_url });
+  expect([split.generation.video_url?.startsWith(shown), split.videoData]).toEqual([true, video_url]);
+  expect(splitVideoData(split.generation)).toEqual({ generation: split.generation });
 });

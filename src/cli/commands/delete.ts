@@ -22,6 +22,7 @@ function declare(program: CommandUnknownOpts) {
     )
     .argument("<id...>", 'ids of generations, or at least 8 characters of each; "last" for the newest')
     .option("--files", "also delete the saved file, unless it was changed")
+    .option("--unclear", "delete one of which nobody knows whether it was charged; the same line then starts a new one")
     .option("-y, --yes", "do not ask; needed in a script")
     .option("--account <name>", "for the owner of a `vidgen serve`: the account of the generations (default: your own)")
     .addOption(localOption())
@@ -40,6 +41,8 @@ async function deleteVideos(typed: string[], flags: DeleteFlags, context: Contex
   const { io, output, defer } = context;
   const options = withEngineFlag(flags);
   if (typed.includes("")) throw usage("An id is empty.");
+  const acknowledgesUnclear = options.unclear ?? false;
+  if (acknowledgesUnclear && typed.length > 1) throw usage("--unclear deletes one generation at a time.");
   const { openServices } = await import("../../connect/services.ts");
   const { locateGenerations } = await import("../generations.ts");
   const { deleteGeneration, findDeletable, findOtherAccount, forAccount } = await import(
@@ -54,7 +57,8 @@ async function deleteVideos(typed: string[], flags: DeleteFlags, context: Contex
   // Nothing is deleted if one of them cannot be deleted.
   for (const { id, open } of new Map(located.map((each) => [each.id, each])).values()) {
     const session = await open();
-    const find = (account: string | undefined) => findDeletable(forAccount(session.service, account), id, io);
+    const find = (account: string | undefined) =>
+      findDeletable(forAccount(session.service, account), id, { ...io, acknowledgesUnclear });
     let { account } = options;
     const deletable = await find(account).catch(async (error) => {
       // Another account is only searched if the user is asked, since the question names it. In a script, --account must name it.
@@ -90,7 +94,7 @@ async function deleteVideos(typed: string[], flags: DeleteFlags, context: Contex
 }
 
 /** Throws `usage` if nobody can be asked, and `interrupted` if the answer is not yes. */
-async function confirm(found: readonly FoundVideo[], { files }: DeleteFlags, context: Context): Promise<void> {
+async function confirm(found: readonly FoundVideo[], { files, unclear }: DeleteFlags, context: Context): Promise<void> {
   const { io } = context;
   const { askWhether, canAsk } = await import("../terminal/prompts.ts");
   if (!canAsk(context, io))
@@ -104,7 +108,8 @@ async function confirm(found: readonly FoundVideo[], { files }: DeleteFlags, con
     ? " It was never saved to a file here."
     : ` Never saved to a file here: ${unsaved.map(({ id }) => id).join(", ")}.`;
   const what = isOne ? `the video of ${first?.id}` : `${found.length} videos`;
-  const question = `Delete ${what} at the service${accountsText(found)}${files ? ", and the saved file" : ""}?${unsaved.length > 0 ? unsavedNote : ""}`;
+  const unclearNote = unclear ? " The same line then starts a new one, which is paid." : "";
+  const question = `Delete ${what} at the service${accountsText(found)}${files ? ", and the saved file" : ""}?${unsaved.length > 0 && !unclear ? unsavedNote : ""}${unclearNote}`;
   if (!(await askWhether(question, false, io))) throw new VidgenError("interrupted", "Nothing was deleted.");
 }
 

@@ -1,6 +1,7 @@
 import { asVidgenError, doctorHint, usage, VidgenError } from "../../errors.ts";
 import { isRecord } from "../../protocol/json.ts";
 import { errorText } from "../../protocol/schema.ts";
+import type { RemoveOptions } from "../http/api.ts";
 import { askPatiently } from "../http/ask.ts";
 import { refusal } from "../http/reply.ts";
 import { type Entry, isPaidBy } from "../ledger/history.ts";
@@ -11,6 +12,7 @@ import { findEntry, record, type Service } from "./service.ts";
 import { readStatus } from "./status.ts";
 
 type WithSignal = { signal: AbortSignal };
+type DeleteOptions = WithSignal & RemoveOptions;
 
 /** A generation whose video may be deleted. */
 export type Deletable = {
@@ -21,13 +23,19 @@ export type Deletable = {
   file: string | undefined;
   /** Whether the service still has the generation; if not, only the journal and the file need a change. */
   isAtService: boolean;
+  /** Whether nobody knows if it was charged, which the user has acknowledged. */
+  isUnclear: boolean;
 };
 
 /**
  * Checks whether a generation may be deleted. Throws `usage` if it is running (deleting it would cancel it), if it may have been
  * charged and is not dismissed, or if a live process is saving its video. Also throws as `readStatus` does. Deletes nothing.
  */
-export async function findDeletable(service: Service, id: string, { signal }: WithSignal): Promise<Deletable> {
+export async function findDeletable(
+  service: Service,
+  id: string,
+  { signal, acknowledgesUnclear = false }: DeleteOptions,
+): Promise<Deletable> {
   const knownEntry = await findEntry(service, id);
   const generation = await readStatus(service, id, { signal }).catch((thrown) => {
     const error = asVidgenError(thrown);
@@ -40,14 +48,17 @@ export async function findDeletable(service: Service, id: string, { signal }: Wi
   const entry = await findEntry(service, id);
   const isChargeUnknown =
     entry?.state === "unknown" || (generation?.status === "failed" && failedError(id, generation).ended === "unknown");
-  if (isChargeUnknown && !entry?.dismissed)
+  const dismissText = entry ? `\`vidgen list --dismiss ${entry.attempt}\` closes the attempt, or ` : "";
+  if (isChargeUnknown && !entry?.dismissed && !acknowledgesUnclear)
     throw usage(
       `It is unknown whether ${id} was charged, so it stays on record. Nothing was deleted.`,
-      entry && `\`vidgen list --dismiss ${entry.attempt}\` closes the attempt once you have checked the account.`,
+      `Once you have checked the account, ${dismissText}\`vidgen delete --unclear ${id}\` deletes it: the same line then starts a new one, which is paid.`,
     );
+  if (!isChargeUnknown && acknowledgesUnclear)
+    throw usage(`It is known whether ${id} was charged. Nothing was deleted.`, `Leave out --unclear.`);
   if (entry && (await isInUse(entry, service))) throw inUseError(id);
   const file = entry?.file === "-" ? undefined : entry?.file;
-  return { id, entry, file, isAtService: generation !== undefined };
+  return { id, entry, file, isAtService: generation !== undefined, isUnclear: isChargeUnknown };
 }
 
 /** The account that a generation belongs to, if it is not that of the key: a service says so only to its owner. Does not retry, and never rejects. */
@@ -71,13 +82,13 @@ export function forAccount(service: Service, account: string | undefined): Servi
  */
 export async function deleteGeneration(
   service: Service,
-  { id, entry, isAtService }: Deletable,
+  { id, entry, isAtService, isUnclear }: Deletable,
   { signal }: WithSignal,
 ): Promise<void> {
   const lease = entry && (await service.journal.acquire(entry.attempt));
   if (entry && !lease) throw inUseError(id);
   try {
-    if (isAtService) await askToDelete(service, id, { signal });
+    if (isAtService) await askToDelete(service, id, { signal, acknowledgesUnclear: isUnclear });
     if (entry && !entry.removed) await record(service, { kind: "removed", id });
   } finally {
     await lease?.release();
@@ -87,9 +98,17 @@ export async function deleteGeneration(
 }
 
 /** Asks the service to delete a video, which is safe to repeat, since the generation has ended. A missing video counts as deleted. */
-async function askToDelete(service: Service, id: string, { signal }: WithSignal): Promise<void> {
+async function askToDelete(
+  service: Service,
+  id: string,
+  { signal, acknowledgesUnclear }: DeleteOptions,
+): Promise<void> {
   const { api, io } = service;
-  const { kind, reply } = await askPatiently((signal) => api.remove(id, signal), { baseUrl: api.baseUrl, signal }, io);
+  const { kind, reply } = await askPatiently(
+    (signal) => api.remove(id, signal, { acknowledgesUnclear }),
+    { baseUrl: api.baseUrl, signal },
+    io,
+  );
   if (reply && reply.status < 300 && isRecord(reply.json) && reply.json.deleted === true) return;
   if (reply?.status === 409 && errorText(reply.json) !== undefined) throw refusal(reply).with({ id });
   const isGone = await readStatus(service, id, { signal }).then(

@@ -18,7 +18,7 @@ export type Api = {
   /** POST /api/cancel, which only `vidgen serve` has: safe to repeat. Rejects as `fetch` does. */
   cancel(id: string, signal: AbortSignal): Promise<Reply>;
   /** DELETE /v1/videos/{id}, which only `vidgen serve` has: deletes an ended generation, cancels a running one. Rejects as `fetch` does. */
-  remove(id: string, signal: AbortSignal): Promise<Reply>;
+  remove(id: string, signal: AbortSignal, options?: RemoveOptions): Promise<Reply>;
   /** The same service, for requests of its owner about the generations of another account. Only `vidgen serve` has accounts. */
   forAccount(account: string): Api;
   /** GET /v1/models, with prices, which only `vidgen serve` has. Rejects as `fetch` does. */
@@ -26,6 +26,9 @@ export type Api = {
   /** /accounts, which `vidgen serve` has for its owner: GET without a body, POST with one. Rejects as `fetch` does. */
   accounts(path: string, request: AccountsRequest): Promise<Reply>;
 };
+
+/** `acknowledgesUnclear` also deletes a generation of which nobody knows whether it was charged. */
+export type RemoveOptions = { acknowledgesUnclear?: boolean | undefined };
 
 export type SendStartOptions = Pick<FetchInit, "signal" | "unsentSignal" | "beforeSend" | "onUpload"> & {
   label?: Label | undefined;
@@ -78,8 +81,10 @@ export function createApi(options: ApiOptions): Api {
     probe: (signal) => status(nonexistentId, signal),
     cancel: (id, signal) =>
       send(`/api/cancel?id=${encodeURIComponent(id)}${accountQuery("&")}`, { method: "POST", signal }),
-    remove: (id, signal) =>
-      send(`/v1/videos/${encodeURIComponent(id)}${accountQuery("?")}`, { method: "DELETE", signal }),
+    remove: (id, signal, { acknowledgesUnclear } = {}) => {
+      const query = acknowledgesUnclear ? `?acknowledged=unclear${accountQuery("&")}` : accountQuery("?");
+      return send(`/v1/videos/${encodeURIComponent(id)}${query}`, { method: "DELETE", signal });
+    },
     forAccount: (account) => createApi({ ...options, account }),
     models: (signal) => send("/v1/models", { signal }),
     accounts: (path, { body, key, signal }) => send(`/accounts${path}`, { signal, ...(body && postInit(body, key)) }),

@@ -112,6 +112,38 @@ test("what may have been charged stays on record until it is dismissed", async (
   expect((await world.vidgen("delete", id, "--yes")).code).toBe(0);
 });
 
+test("--unclear deletes one of which nobody knows whether it was charged, and says that the same line is paid again", async () => {
+  const world = await createWorld({ renderMs: 1000 });
+  const line = ["generate", "an owl", "--no-wait"];
+  const id = (await world.vidgen(...line)).stdout.trim();
+  await world.io.sleep(2000);
+  const unclear = { id, status: "failed", error: "no usable answer", error_code: "unclear" };
+  world.faults.push(({ url }) => (url.includes("generation-status") ? json(200, unclear) : undefined));
+  expect(await world.vidgen("delete", "--unclear", id)).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("Add --yes to delete."),
+  });
+  world.isTerminal = true;
+  world.answers.push(["Delete", "\r"]);
+  const asked = await world.vidgen("delete", "--unclear", id);
+  const question = stripVTControlCharacters(asked.stderr).replace(/\s+/g, "");
+  expect([asked.code, question]).toEqual([130, expect.stringContaining("Thesamelinethenstartsanewone,whichispaid.")]);
+  world.isTerminal = false;
+  expect((await world.vidgen("delete", "--unclear", id, id, "--yes")).code).toBe(2);
+  expect(deletes(world)).toEqual([]);
+  expect((await world.vidgen("delete", "--unclear", id, "--yes")).code).toBe(0);
+  expect(deletes(world).map(({ url }) => new URL(url).search)).toEqual(["?acknowledged=unclear"]);
+  world.faults.pop();
+  expect((await world.vidgen(...line)).code).toBe(0);
+  expect(starts(world)).toHaveLength(2);
+});
+
+test("--unclear deletes nothing else", async () => {
+  const { world, id } = await withVideo();
+  expect((await world.vidgen("delete", "--unclear", id, "--yes")).code).toBe(2);
+  expect(deletes(world)).toEqual([]);
+});
+
 test("a line with -n: the deleted one alone is made again", async () => {
   const { world } = await withVideo({ isSaved: false });
   const line = ["generate", "a fox", "-n", "2", "-o", join(world.folder, "{n}.mp4")];
