@@ -1,7 +1,8 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
+import { describeDataUrl } from "./data-url.ts";
 import { isRecord } from "./json.ts";
-import { describeDataUrl, isDataUrl } from "./url.ts";
+import { isDataUrl } from "./url.ts";
 
 /** A received request; `body` is `undefined` if it is longer than 1 MB. */
 export type Incoming = { method: string; headers: IncomingHttpHeaders; body: Buffer | undefined };

@@ -1,8 +1,9 @@
 import * as z from "zod/mini";
 import { usage } from "../errors.ts";
+import { describeDataUrl } from "./data-url.ts";
 import { isSameId, isUsableId } from "./id.ts";
 import { isRecord } from "./json.ts";
-import { describeDataUrl, isDataUrl } from "./url.ts";
+import { isDataUrl } from "./url.ts";
 
 /** The interface's three states of a generation (section 3 of api.md). */
 export const states = ["processing", "completed", "failed"] as const;
