@@ -74,10 +74,11 @@ export async function download(url: string, file: DiskFile, options: MediaOption
   let expirations = 0;
   /** The size of the file when its URL expired, and since when it has not grown. */
   let stuck = { at: -1, since: 0 };
-  // The signal aborts at the timeout. If the caller has aborted it, `save` throws the reason of that instead.
   const pause = (ms: number, reason: string) =>
-    io.sleep(ms, options.signal).catch(() => {
-      const message = `Timed out before the video was saved: it is completed, but it could not be fetched: ${reason}.`;
+    io.sleep(ms, options.signal).catch((error) => {
+      // A caller's own reason, such as Ctrl-C, is not the end of the time.
+      if (asVidgenError(error).code !== "pending") throw error;
+      const message = `Timed out before the video was saved: it is completed, but it cannot be fetched: ${reason}.`;
       throw new VidgenError("pending", message);
     });
   for (;;) {

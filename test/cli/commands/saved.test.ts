@@ -304,7 +304,7 @@ test("a video that cannot be fetched until the time is over is told as completed
   expect([run.code, run.stderr]).toEqual([
     5,
     expect.stringMatching(
-      /Timed out before the video was saved: it is completed, but it could not be fetched: .*HTTP 404/,
+      /Timed out before the video was saved: it is completed, but it cannot be fetched: .*HTTP 404/,
     ),
   ]);
 });

@@ -352,11 +352,13 @@ test.each([
   expect([outcome, freshUrls]).toEqual(["saved", 0]);
   const controller = new AbortController();
   const overdue: Answer = (signal, clock) => {
-    if (clock.now() > 300_000) controller.abort();
+    if (clock.now() > 300_000) controller.abort(new VidgenError("pending", "Timed out before the video was saved."));
     return outage(signal, clock);
   };
   const over = await run([overdue], { signal: controller.signal });
-  const message = expect.stringMatching(/^Timed out before the video was saved. The video URL returned: .*HTTP 4/);
+  const message = expect.stringMatching(
+    /^Timed out before the video was saved: it is completed, but it cannot be fetched: .*HTTP 4/,
+  );
   expect(over.outcome).toMatchObject({ code: "pending", exit: 5, message });
 });
 
