@@ -289,7 +289,7 @@ type RepeatOptions = Partial<{ [name in keyof RepeatedLine]: RepeatedLine[name] 
 export async function readLine(
   words: Pick<TypedWords, "command" | "generation" | "prompt">,
   { projectInput, ...flags }: GenerateFlags & { projectInput: ProjectInput },
-  { io, command }: CommandContext,
+  { io, command, output }: CommandContext,
 ): Promise<TypedLine> {
   const options = withEngineFlag(flags);
   const starts = readStarts(options, command);
@@ -300,7 +300,9 @@ export async function readLine(
   const service = local ? "local" : remoteUrl && new URL(remoteUrl).origin;
   const outputAt = async ({ isLocal }: { isLocal: boolean }) =>
     outputFor(starts, (await findOutput(options, projectInput, io)) ?? (isLocal && wait ? "." : undefined), io);
-  const allWords = { ...words, from, set, preset, style, count: starts.count, service };
+  // As in the recorded request, a key in the prompt does not count, so that a new key makes no other command.
+  const prompt = words.prompt && output.redact(words.prompt);
+  const allWords = { ...words, prompt, from, set, preset, style, count: starts.count, service };
   const hash = await hashLine(allWords, command, io);
   const variableModel = await findVariableModel(allWords, { models: starts.models, projectInput }, io);
   const hashes =

@@ -129,6 +129,18 @@ describe.each(kinds)("%s", (kind, spellMore, count) => {
   });
 });
 
+test("a prompt that has the key in it is the same command with a new key, so that last keeps its meaning", async () => {
+  const world = await createWorld();
+  const line = () => ["again", "last", `a fox with ${world.env.VIDGEN_API_KEY}`];
+  await world.vidgen("generate", "an owl", "--no-wait");
+  await kill(world, isStart, ...line());
+  await world.vidgen("generate", "a dog", "--no-wait");
+  const sent = paid(world);
+  world.env.VIDGEN_API_KEY = "canary-key-9876543210";
+  expect(await world.vidgen(...line())).toMatchObject({ code: 6 });
+  expect(paid(world)).toBe(sent);
+});
+
 describe("at another path of the same origin, which may be the same service,", () => {
   const moved = async (moment: (request: Request) => boolean, ...line: string[]) => {
     const world = await createWorld();
