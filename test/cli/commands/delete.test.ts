@@ -144,14 +144,14 @@ test("--unclear deletes nothing else", async () => {
   expect(deletes(world)).toEqual([]);
 });
 
-test("a line with -n: the deleted one alone is made again", async () => {
+test("a line with -n whose videos were all saved is finished, also if one was deleted: the same line starts a new run", async () => {
   const { world } = await withVideo({ isSaved: false });
   const line = ["generate", "a fox", "-n", "2", "-o", join(world.folder, "{n}.mp4")];
   await world.vidgen(...line);
   const [{ id }] = await list(world);
   await world.vidgen("delete", id, "--files", "--yes");
   expect((await world.vidgen(...line)).code).toBe(0);
-  expect(starts(world)).toHaveLength(1 + 2 + 1);
+  expect(starts(world)).toHaveLength(1 + 2 + 2);
 });
 
 test("the same line, of a video that was never saved, starts a new generation", async () => {
