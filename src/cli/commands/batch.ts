@@ -173,11 +173,15 @@ async function prepare(file: string, flags: BatchFlags, context: BatchContext): 
   const { set = [], each = [], inputFormat: format } = options;
   const ignoreColumns = options.ignoreColumns?.flatMap((names) => names.split(","));
   const isLocal = options.local ?? false;
-  const { style, references, untyped } = projectInput;
+  const { style, references } = projectInput;
+  // VIDGEN_MODEL is a part of the command where it gives the model; a saved model is compared, as a value of vidgen.json is.
+  const environmentModel = texts.model === undefined ? io.env.VIDGEN_MODEL || undefined : undefined;
+  const isModelSaved = texts.model === undefined && environmentModel === undefined;
+  const untyped = isModelSaved ? [...projectInput.untyped, "model"] : projectInput.untyped;
   const { prompt, preset } = options;
   const typed = { texts: typedTexts, images, set, prompt, preset, style: options.style };
   const requestOptions = { ...options, isLocal, style, texts: { ...texts, model }, images, set };
-  const fromProject = { references, typed, untyped };
+  const fromProject = { references, typed, untyped, environmentModel };
   const rowOptions = { ...requestOptions, ...fromProject, format, each, output: outputPath, ignoreColumns };
   const {
     rows,

@@ -118,8 +118,8 @@ function isChanged({ record, from, untyped = [] }: KeyedRow, entry: Entry, redac
 }
 
 function changedRowError({ line }: KeyedRow, { id, attempt, at }: Entry): VidgenError {
-  const when = `at ${at.slice(0, 16)}Z with other values of vidgen.json`;
-  const undo = "Or undo the change in vidgen.json: then this batch continues it.";
+  const when = `at ${at.slice(0, 16)}Z with other values of vidgen.json or the settings`;
+  const undo = "Or undo the change in vidgen.json or in the settings: then this batch continues it.";
   if (id === undefined) {
     const message = `Line ${line} was sent ${when} and got no usable response: it may have been charged (attempt ${attempt}). Nothing was sent now.`;
     const hint = `If your account has no generation from that time, run \`vidgen list --dismiss ${attempt}\` and try again.\n${undo}`;
@@ -234,8 +234,9 @@ async function isDone({ outputPath }: KeyedRow, { state, place, file, content }:
   return file !== undefined && content !== undefined && hasContent(file, content, disk);
 }
 
-function changedFault({ id = "" }: KeyedRow, earlier: Entry): string {
-  const changed = earlier.untyped === undefined ? "" : ", or undo the change in vidgen.json";
+function changedFault({ id = "", typed }: KeyedRow, earlier: Entry): string {
+  const isTypedSame = typed !== undefined && earlier.typed === typed;
+  const changed = isTypedSame ? ", or undo the change in vidgen.json or in the settings" : "";
   const outcome = earlier.id === undefined ? `attempt ${earlier.attempt}` : `generation ${earlier.id}`;
   return `"${shorten(id)}" is a different request from line ${earlier.line} of an earlier run, which was started at ${earlier.at.slice(0, 16)}Z (${outcome}); give this row another id${changed}, or make it again with --redo`;
 }

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import * as z from "zod";
 import { lacks } from "../../needs.ts";
 import { aPng } from "../../server/queue/pictures.ts";
@@ -635,4 +635,58 @@ test.each([
 test("--redo all is refused where a row has that id", async () => {
   const { batch } = await createBatch(["all,a fox", "owl,an owl"]);
   expect(await batch("--redo", "all")).toMatchObject({ code: 2, stderr: expect.stringContaining('the id "all"') });
+});
+
+describe("a saved model that changes between two runs", () => {
+  const rows = ["[http: 500] a fox", "an owl"];
+  const changeModel = async (world: World, model: string) =>
+    expect((await world.vidgen("config", "set", "model", model)).code).toBe(0);
+
+  test("stops an unclear row without an id, and --retry-unknown starts it", async () => {
+    const { world, file } = await createBatch(rows, "prompt");
+    expect((await world.vidgen("batch", file)).code).toBe(6);
+    await changeModel(world, "ray-3");
+    const { length } = starts(world);
+    const run = await world.vidgen("batch", file);
+    expect([run.code, run.stderr]).toEqual([6, expect.stringMatching(/vidgen.json or the settings.*Nothing was sent/)]);
+    expect(starts(world)).toHaveLength(length);
+    await world.vidgen("batch", file, "--retry-unknown");
+    expect(starts(world).length).toBeGreaterThan(length);
+  });
+
+  test("is another row where the first video was delivered, and where the row or VIDGEN_MODEL gives the model", async () => {
+    const { world, file } = await createBatch(["an owl"], "prompt");
+    expect((await world.vidgen("batch", file)).code).toBe(0);
+    await changeModel(world, "ray-3");
+    expect((await world.vidgen("batch", file)).code).toBe(0);
+    expect(starts(world).map(({ model }) => model)).toEqual(["wan-2.5", "ray-3"]);
+  });
+
+  test("a loop over VIDGEN_MODEL starts each row with each model, also while one of them is unclear", async () => {
+    const { world, file } = await createBatch(["[http: 500] a fox"], "prompt");
+    for (const model of ["wan-2.5", "ray-3"]) {
+      world.env.VIDGEN_MODEL = model;
+      expect((await world.vidgen("batch", file)).code).toBe(6);
+    }
+    expect(new Set(starts(world).map(({ model }) => model))).toEqual(new Set(["wan-2.5", "ray-3"]));
+  });
+});
+
+test("a cosmetic edit of a table is never another row: a column more, another order, 05 for 5", async () => {
+  for (const isOld of [false, true]) {
+    const { world, file, results } = await createBatch(["a fox,5", "an owl,10"], "prompt,duration");
+    const run = () => world.vidgen("batch", file, "-o", join(world.folder, "clips/{prompt}.mp4"));
+    expect((await run()).code).toBe(0);
+    // As an older version wrote it, which recorded no hash of the typed row.
+    if (isOld) writeFileSync(results, readFileSync(results, "utf8").replaceAll(/,"typed":"[^"]*"/g, ""));
+    for (const text of [
+      "prompt,duration,mood\na fox,5,calm\nan owl,10,wild\n",
+      "duration,prompt\n10,an owl\n5,a fox\n",
+      "prompt,duration\na fox,05\nan owl,10\n",
+    ]) {
+      writeFileSync(file, text);
+      expect((await run()).stderr).toContain("2 rows: 2 done, 0 to start");
+    }
+    expect(starts(world)).toHaveLength(2);
+  }
 });

@@ -42,8 +42,10 @@ export type RowFlags = Omit<RequestInput, "texts"> & {
   references?: References | undefined;
   /** The flags as they were typed, to recognize a row whose request differs only in the fields of `untyped`. */
   typed?: object | undefined;
-  /** The fields whose values are from vidgen.json. */
+  /** The fields whose values are from vidgen.json or a saved setting. */
   untyped?: readonly string[] | undefined;
+  /** The value of VIDGEN_MODEL, if it gives the model of rows without one. */
+  environmentModel?: string | undefined;
 };
 
 type CheckOptions = Destination & { table: Table; flags: RowFlags; eachNames: readonly string[]; images: ImageCheck };
@@ -150,7 +152,8 @@ export function createRowCheck(
     const request = toRequest({ ...input, images: checkedImages.recorded });
     const record = recordOf(request);
     const untyped = [...(flags.untyped ?? []), ...(names.length > 0 ? ["prompt", "referenceUrls"] : [])];
-    const typed = flags.typed && hashTyped(row, flags.typed);
+    const environmentModel = row.texts.has("model") ? undefined : flags.environmentModel;
+    const typed = flags.typed && hashTyped(row, flags.typed, environmentModel);
     const rowFields = { id, line: line.line, outputPath, typed, untyped: untyped.length > 0 ? untyped : undefined };
     if (hasFrame) return { ...rowFields, record, load: createFramedLoad(input, record, line.line) };
     if (checkedImages.isFile) {
@@ -163,9 +166,9 @@ export function createRowCheck(
   };
 }
 
-/** The hash of a row's cells and the typed flags. */
-function hashTyped({ texts, images, extra }: TableLine, flags: object): string {
-  const line = [...texts, images, extra, flags];
+/** The hash of a row's cells and the typed flags, with the value of VIDGEN_MODEL if it gives the model. */
+function hashTyped({ texts, images, extra }: TableLine, flags: object, environmentModel: string | undefined): string {
+  const line = [...texts, images, extra, flags, ...(environmentModel === undefined ? [] : [environmentModel])];
   return createHash("sha256").update(JSON.stringify(line)).digest("base64url");
 }
 
