@@ -1,7 +1,7 @@
 import type { Budget } from "../client/batch/costs.ts";
 import type { ChooseOptions } from "../client/generation/choose.ts";
 import type { Service } from "../client/generation/service.ts";
-import type { Choice, Earlier } from "../client/ledger/policy.ts";
+import type { Choice, Earlier, WaitChoice } from "../client/ledger/policy.ts";
 import { formatAge, formatExpected } from "../connect/format.ts";
 import type { Project } from "../connect/project.ts";
 import { asVidgenError, type VidgenError } from "../errors.ts";
@@ -111,6 +111,14 @@ async function describeDryStart(
   return { text, document: file === undefined ? document : { ...document, project: file } };
 }
 
+const waitReasons: Record<WaitChoice["because"], string> = {
+  starting: "another process is starting the same request",
+  unknown:
+    "the same request got no usable response, and its process is still working on it; after 60 s nothing is sent",
+  unsure:
+    "for up to 60 s it is not known whether the process that started the same request, on another machine, is still running",
+};
+
 async function describeChoice(
   choice: Exclude<Choice, { kind: "new" }>,
   { earlier }: DryRunOptions,
@@ -124,7 +132,7 @@ async function describeChoice(
   }
   if (choice.kind === "wait") {
     const { attempt } = choice.entry;
-    const text = `Would wait: another process is starting the same request (attempt ${attempt}).`;
+    const text = `Would wait: ${waitReasons[choice.because]} (attempt ${attempt}).`;
     return { text, document: { wait: { attempt } } };
   }
   const { refusalError } = await import("../client/ledger/policy.ts");

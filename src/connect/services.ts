@@ -115,6 +115,7 @@ function unwritableJournal(error: VidgenError): Journal {
     append: refuse,
     lock: refuse,
     leaseOf: refuse,
+    holderOf: refuse,
     acquire: refuse,
     withdraw: refuse,
     forget: refuse,

@@ -1,11 +1,13 @@
 import { basename, resolve } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import { blocksRestart, statuses } from "../../client/ledger/attempt.ts";
+import { type AttemptState, blocksRestart, statuses } from "../../client/ledger/attempt.ts";
 import { findUnfollowed, listAttempts } from "../../client/ledger/attempts.ts";
-import type { Entry } from "../../client/ledger/history.ts";
+import { type Entry, keyOf } from "../../client/ledger/history.ts";
 import type { Journal } from "../../client/ledger/journal.ts";
 import { creditsOf, distinctStarts } from "../../client/ledger/price.ts";
-import { findByBeginning, readRecent } from "../../client/ledger/search.ts";
+import { findByBeginning, findByKey, readRecent } from "../../client/ledger/search.ts";
+import { sharesKey } from "../../client/ledger/shared-key.ts";
 import { dismiss } from "../../client/save/claim.ts";
 import { createTargets } from "../../client/save/target.ts";
 import { countCredits, formatAge, formatNumber, formatUsd } from "../../connect/format.ts";
@@ -29,7 +31,7 @@ import {
   sumKeys,
   sumSpent,
 } from "../sums.ts";
-import { type Output, plainLine } from "../terminal/output.ts";
+import { plainLine } from "../terminal/output.ts";
 import { displayPath } from "../terminal/result.ts";
 import { ellipsisFor } from "../terminal/text.ts";
 import { noteUnsaved } from "../unsaved.ts";
@@ -87,7 +89,8 @@ const modelOption = () =>
 type ListFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Prints the generations started on this machine, newest first, from the journal; with `--open` opens a video. Sends no request. */
-async function list(words: string[], options: ListFlags, { io, output }: Context): Promise<void> {
+async function list(words: string[], options: ListFlags, context: Context): Promise<void> {
+  const { io, output } = context;
   const { open, dismiss, forget, yes, sum, csv, limit = "30" } = options;
   const [action, otherAction] = Object.entries({ open, dismiss, forget, sum }).flatMap(([name, value]) =>
     value === undefined ? [] : name,
@@ -105,8 +108,8 @@ async function list(words: string[], options: ListFlags, { io, output }: Context
   const { findJournal } = await import("../../connect/services.ts");
   const journal = findJournal({ ...io, onNote: output.note });
   if (open) return openSaved(word ?? lastWord, journal, { io, output });
-  if (dismiss !== undefined) return dismissAttempt(dismiss, journal, { io, output });
-  if (forget !== undefined) return forgetEntry(forget, { yes, journal, io, output });
+  if (dismiss !== undefined) return dismissAttempt(dismiss, journal, context);
+  if (forget !== undefined) return forgetEntry(forget, { yes, journal, context });
   if (!/^[1-9]\d{0,8}$/.test(limit)) throw usage(`--limit must be a whole number above 0, not "${limit}".`);
   const matches = createFilter(words, options, io.date());
   if (sum !== undefined) return printSums(sum, { matches, words, options, journal }, { io, output });
@@ -291,46 +294,114 @@ const unknownNote =
 const unfollowedNote =
   "No command on this machine follows the generations marked `processing!`. `vidgen wait --all -o ./` waits for them and saves them.";
 
-async function dismissAttempt(typed: string, journal: Journal, { io, output }: Pick<Context, "io" | "output">) {
-  await waitForLease(await findEntry(typed, journal, io), journal, { io, output });
-  const attempt = await journal.lock(async () => {
-    // Reads the entry again: its process may have written the outcome just before it ended.
-    const entry = await findEntry(typed, journal, io);
-    const lease = entry.state === "sending" ? await journal.leaseOf(entry.attempt) : "dead";
-    if (!blocksRestart(entry.state) || lease !== "dead")
+async function dismissAttempt(typed: string, journal: Journal, { io, output }: Context): Promise<void> {
+  const check = ({ entry, sharing }: Named) => {
+    const started = sharing.find(({ id, state }) => id !== undefined && startedStates.has(state));
+    if (started && started.attempt !== entry.attempt)
+      throw usage(
+        `${typed} was sent with the same key as generation ${started.id}, which is ${started.status}. Nothing was dismissed.`,
+      );
+    if (started || !sharing.some(({ state }) => blocksRestart(state)))
       throw usage(`${typed} is ${entry.status}: only an attempt with the status unknown or lost can be dismissed.`);
-    await dismiss(entry, { journal, targets: createTargets(journal, io) });
-    return entry.attempt;
+  };
+  await withoutProcess(typed, journal, { io, output, check }, async (sharing) => {
+    const blocking = sharing.filter(({ state }) => blocksRestart(state));
+    await dismiss(blocking, { journal, targets: createTargets(journal, io) });
+    const names = blocking.map(({ attempt }) => attempt).join(", ");
+    output.note(`Dismissed ${names}: the same request can be started again.`);
   });
-  output.note(`Dismissed ${attempt}: the same request can be started again.`);
 }
 
-/** Waits until the lease of an attempt shows whether its process, on another machine, is still running: a lease is `unsure` for at most a minute. */
-async function waitForLease(
-  { attempt, state }: Entry,
-  { leaseOf }: Pick<Journal, "leaseOf">,
-  { io, output }: Pick<Context, "io" | "output">,
+/** The states of an attempt whose generation the service has accepted, and which did not fail. */
+const startedStates: ReadonlySet<AttemptState> = new Set(["running", "ready", "delivered"]);
+
+/** The attempt that a word names, and all attempts with its key at its service, which are one start. */
+type Named = { entry: Entry; sharing: readonly Entry[] };
+
+async function findNamedKey(typed: string, journal: Journal, io: Io): Promise<Named> {
+  const entry = await findEntry(typed, journal, io);
+  const withKey = await findByKey(journal, keyOf(entry));
+  return { entry, sharing: withKey.filter((each) => sharesKey(each, entry)) };
+}
+
+type FreeOptions = Pick<Context, "io" | "output"> & { check(named: Named): void | Promise<void> };
+
+/**
+ * Runs `work` under the journal's lock, with all attempts that share the key of the named one, if no live process has any of them and `check` permits it.
+ * Throws `usage` if a live process has one, or the error of `check`.
+ */
+async function withoutProcess(
+  typed: string,
+  journal: Journal,
+  { io, output, check }: FreeOptions,
+  work: (sharing: readonly Entry[]) => Promise<void>,
 ): Promise<void> {
-  for (let seconds = 0; state === "sending" && (await leaseOf(attempt)) === "unsure"; seconds++) {
-    if (seconds === 2)
-      output.note("Waiting up to 60 s to find out whether its process, on another machine, is still running.");
-    await io.sleep(1_000, io.signal);
+  const isUnsure = async ({ sharing }: Named) => {
+    const leases = await Promise.all(sharing.map(({ attempt }) => journal.leaseOf(attempt)));
+    const alive = sharing[leases.indexOf("alive")];
+    if (alive) throw await workedOnError(typed, alive, journal);
+    return leases.includes("unsure");
+  };
+  for (let isDone = false, looks = 1; !isDone; looks++) {
+    const named = await findNamedKey(typed, journal, io);
+    if (await isUnsure(named)) {
+      // Whether a process on another machine is alive is known within a minute.
+      if (looks === 3)
+        output.note("Waiting up to 60 s to find out whether its process, on another machine, is still running.");
+      await io.sleep(1_000, io.signal);
+      continue;
+    }
+    await check(named);
+    isDone = await journal.lock(async () => {
+      // Looks again: its process may have written the outcome just before it ended.
+      const found = await findNamedKey(typed, journal, io);
+      if (!isDeepStrictEqual(found, named) || (await isUnsure(found))) return false;
+      await work(found.sharing);
+      return true;
+    });
   }
 }
 
-type ForgetOptions = { yes: boolean | undefined; journal: Journal; io: Io; output: Output };
-
-/** Without `yes`, throws `usage` for an entry that must not get lost: the id of a paid video that is not saved, or an attempt that may have been charged. */
-async function forgetEntry(typed: string, { yes, journal, io, output }: ForgetOptions): Promise<void> {
-  const entry = await journal.lock(async () => {
-    const found = await findEntry(typed, journal, io);
-    if (!yes && !isSettled(found)) throw notSettledError(found);
-    await journal.forget(found);
-    return found;
-  });
-  output.note(
-    `Removed ${entry.id ?? entry.attempt} from the journal. No file was deleted, and nothing at the service.`,
+async function workedOnError(typed: string, { attempt, status }: Entry, journal: Journal): Promise<VidgenError> {
+  const holder = await journal.holderOf(attempt);
+  return usage(
+    `${typed} is ${status}, and process ${holder?.pid} works on it (attempt ${attempt}). Nothing was changed.`,
+    "Try again when that process has ended.",
   );
+}
+
+type ForgetOptions = { yes: boolean | undefined; journal: Journal; context: Context };
+
+/**
+ * Removes all attempts with the key of the named one. Without `yes`, asks about those that must not get lost: the id of a paid video that is not saved, or
+ * an attempt that may have been charged. Throws `usage` if nobody can be asked.
+ */
+async function forgetEntry(typed: string, { yes = false, journal, context }: ForgetOptions): Promise<void> {
+  const { io, output } = context;
+  const agreed = new Set<string>();
+  const check = async ({ sharing }: Named) => {
+    const unsettled = sharing.filter((each) => !isSettled(each) && !agreed.has(each.attempt));
+    if (yes || unsettled.length === 0) return;
+    await askToForget(unsettled, context);
+    for (const { attempt } of unsettled) agreed.add(attempt);
+  };
+  await withoutProcess(typed, journal, { io, output, check }, async (sharing) => {
+    await journal.forget(sharing);
+    const names = sharing.map(nameOf).join(", ");
+    output.note(`Removed ${names} from the journal. No file was deleted, and nothing at the service.`);
+  });
+}
+
+function nameOf({ id, attempt }: Entry): string {
+  return id ?? attempt;
+}
+
+async function askToForget(unsettled: readonly Entry[], context: Context): Promise<void> {
+  const { io } = context;
+  const { askWhether, canAsk } = await import("../terminal/prompts.ts");
+  if (!canAsk(context, io)) throw notSettledError(unsettled);
+  const question = `May have been charged, and no video is saved: ${unsettled.map(nameOf).join(", ")}. Remove from the journal anyway?`;
+  if (!(await askWhether(question, false, io))) throw new VidgenError("interrupted", "Nothing was removed.");
 }
 
 /** Whether nothing is left to do for an entry: it cost nothing, has failed, was deleted or dismissed, or its video is saved. */
@@ -341,8 +412,14 @@ function isSettled({ status, id, file }: Entry): boolean {
   return ["failed", "unsent", "dismissed", "deleted"].includes(status);
 }
 
-function notSettledError({ attempt, id, status }: Entry): VidgenError {
+function notSettledError([entry, ...others]: readonly Entry[]): VidgenError {
+  const { attempt, id, status } = entry as Entry;
   const typed = `vidgen list --forget ${id ?? attempt} --yes`;
+  if (others.length > 0)
+    return usage(
+      `${[entry as Entry, ...others].map(nameOf).join(", ")} were sent with the same key, which may have been charged, and no video of it is saved. Nothing was removed.`,
+      `To remove them anyway: ${typed}`,
+    );
   if (id === undefined)
     return usage(
       `Attempt ${attempt} may have been charged: once it is removed, the same command starts another generation, which is charged too. Nothing was removed.`,

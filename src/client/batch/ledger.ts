@@ -113,15 +113,20 @@ export function createLedger(
   return {
     mirror: (journal) => ({
       ...journal,
-      async append(line) {
+      async append(...lines) {
+        const at = io.date().toISOString();
         // With the name of its attempt, a line belongs to a row even if an earlier line is missing from the results file.
-        const entryBefore = find(line);
-        const dated = { at: io.date().toISOString(), ...line, ...(entryBefore && { attempt: entryBefore.attempt }) };
-        const failure = await journal.append(dated).then(() => undefined, asVidgenError);
+        const dated = lines.map((line) => {
+          const entryBefore = find(line);
+          return { at, ...line, ...(entryBefore && { attempt: entryBefore.attempt }) };
+        });
+        const failure = await journal.append(...dated).then(() => undefined, asVidgenError);
         // Without the intent in the journal nothing is sent, so it must not be in the results file either.
-        if (failure && line.kind === "intent") throw failure;
-        const entry = applyLine(dated);
-        if (entry) await results?.append(dated).catch((error) => recordFailure(line, entry, asVidgenError(error)));
+        if (failure && lines.some(({ kind }) => kind === "intent")) throw failure;
+        for (const line of dated) {
+          const entry = applyLine(line);
+          if (entry) await results?.append(line).catch((error) => recordFailure(line, entry, asVidgenError(error)));
+        }
         if (failure) throw failure;
       },
       async withdraw(line) {

@@ -15,8 +15,8 @@ import {
   type RunLine,
 } from "../ledger/history.ts";
 import { type FileIdentity, findRealPath } from "../ledger/identity.ts";
-import { blankAttempt, type WithdrawnLine } from "../ledger/journal.ts";
-import { appendLine, openLines, readLines } from "../ledger/lines.ts";
+import { blankAttempts, type WithdrawnLine } from "../ledger/journal.ts";
+import { appendLines, openLines, readLines } from "../ledger/lines.ts";
 import { kindOf } from "../save/files.ts";
 
 /** The content of a results file. It has the same lines as a journal, a line at the start of each run, and relative paths. */
@@ -76,7 +76,7 @@ export function openResults(path: string, source: RunLine, io: ResultsIo): Resul
   const redactLine = (line: DatedLine) => redactValue(line, io.redact);
   const write = async (line: DatedLine, first?: DatedLine) => {
     try {
-      await appendLine(path, redactLine(line), io.disk, first && redactLine(first));
+      await appendLines(path, [redactLine(line)], io.disk, first && redactLine(first));
       mayBeTorn = false;
     } catch (cause) {
       mayBeTorn = true;
@@ -96,7 +96,7 @@ export function openResults(path: string, source: RunLine, io: ResultsIo): Resul
     append,
     withdraw: (line) =>
       append(line).catch(() =>
-        blankAttempt(path, { attempt: line.attempt }, io.disk).catch((cause) => {
+        blankAttempts(path, [{ attempt: line.attempt }], io.disk).catch((cause) => {
           throw resultsError(path, cause);
         }),
       ),

@@ -68,12 +68,18 @@ export async function chooseStart(chooser: Chooser, wanted: WantedStart): Promis
 export async function chooseTakes(
   chooser: Chooser,
   requests: readonly StartRequest[],
-  options: ChooseOptions & { earlier: Earlier },
+  options: ChooseOptions & Pick<WantedStart, "waitedFor"> & { earlier: Earlier },
 ): Promise<RunChoice> {
   const wanted = await wantedOf(chooser, requests[0] as StartRequest, options);
   const recordedRequests = requests.map((request) => recordedRequest(chooser, request));
   return chooseRun(
-    { ...wanted, earlier: options.earlier, requests: recordedRequests, now: chooser.io.date() },
+    {
+      ...wanted,
+      earlier: options.earlier,
+      waitedFor: options.waitedFor,
+      requests: recordedRequests,
+      now: chooser.io.date(),
+    },
     chooser.journal,
     chooser.io.disk,
   );

@@ -24,11 +24,10 @@ export type Intent = {
   at: string;
   /** Whether the caller set the key, which then permanently identifies one start. */
   hasCallerKey: boolean;
-  /**
-   * When the key was first sent, if that request may have been charged; ISO 8601, UTC. The key is sent again only as long as the service says that it
-   * remembers the key.
-   */
-  firstSentAt?: string | undefined;
+  /** When the key was first sent, at the latest now; ISO 8601, UTC. It is sent again only as long as the service says that it keeps keys of that age. */
+  firstSentAt: string;
+  /** Whether an earlier request with the key may have been charged. */
+  isResend: boolean;
   /** Rejects if nothing may be sent, because another process has, or may have, taken over the attempt, or because the attempt was dismissed. */
   confirm(): Promise<void>;
   /** Throws if this process was suspended since `confirm`, so that another process may have taken over. Checks only the clock. */
@@ -105,11 +104,10 @@ export async function sendPaid(
   if (options.warnsAboutRequest !== false) noteWarnings(service, request);
   let outcome = await sendAndRecord(service, request, intent, options);
   const maxSends = intent.hasCallerKey ? maxNamedResends : maxResends;
-  const { firstSentAt = intent.at } = intent;
   for (let failures = 0; outcome.kind === "unknown" && failures < maxSends; failures++) {
-    if (!(await waitForKeptKey(service, firstSentAt, { ...options, failures }))) break;
+    if (!(await waitForKeptKey(service, intent.firstSentAt, { ...options, failures }))) break;
     service.note(resendNote);
-    outcome = await sendAndRecord(service, request, { ...intent, firstSentAt }, options);
+    outcome = await sendAndRecord(service, request, { ...intent, isResend: true }, options);
   }
   return outcome;
 }
@@ -208,8 +206,8 @@ async function rejectForeignId(service: Service, outcome: SendOutcome, { attempt
 }
 
 /** After a resend, a refused or unsent request leaves open what happened to the first one: the outcome is unknown unless the service accepted it. */
-function unknownAfterResend(outcome: SendOutcome, { attempt, firstSentAt }: Intent): SendOutcome {
-  if (firstSentAt === undefined || outcome.kind === "accepted" || outcome.kind === "unknown") return outcome;
+function unknownAfterResend(outcome: SendOutcome, { attempt, isResend }: Intent): SendOutcome {
+  if (!isResend || outcome.kind === "accepted" || outcome.kind === "unknown") return outcome;
   const { kind, error } = outcome;
   const reason = kind === "unsent" ? "it could not be sent again with its key" : `it was sent again: ${error.message}`;
   // "Not now" says nothing about the earlier request.
@@ -320,28 +318,26 @@ async function postOnce(
 ): Promise<PostOutcome> {
   const { io } = service;
   const { unsettled } = io;
+  const { attempt, isResend, firstSentAt } = intent;
+  // Asked right before a key is sent again, because this process may have been suspended since the last answer.
+  const askedAt = io.date().getTime();
+  if (isResend) unsettled.add(attempt);
+  if (isResend && (await askForKey(service, firstSentAt, options.signal)) !== "kept")
+    return unknownOutcome("it was not sent again, because the service no longer says that it keeps its key", attempt);
+  // Confirmed after the question, whose answer may take seconds: meanwhile the attempt may have been taken over or dismissed.
   try {
     await intent.confirm();
   } catch (error) {
     return stopped(error);
   }
-  unsettled.add(intent.attempt);
-  const { firstSentAt } = intent;
-  // Asked right before a key is sent again, because this process may have been suspended since the last answer.
-  const askedAt = io.date().getTime();
-  if (firstSentAt !== undefined && (await askForKey(service, firstSentAt, options.signal)) !== "kept")
-    return unknownOutcome(
-      "it was not sent again, because the service no longer says that it keeps its key",
-      intent.attempt,
-    );
+  unsettled.add(attempt);
   const assertFresh = () => {
     intent.assertFresh();
-    if (firstSentAt !== undefined && io.date().getTime() - askedAt >= keyAnswerValidMs)
+    if (isResend && io.date().getTime() - askedAt >= keyAnswerValidMs)
       throw new VidgenError("network", "This process was suspended for over a minute.");
   };
   const answer = await post(service, request, { ...intent, assertFresh }, options);
-  if (answer.kind === "unsent" || answer.kind === "not now" || answer.kind === "stopped")
-    unsettled.delete(intent.attempt);
+  if (answer.kind === "unsent" || answer.kind === "not now" || answer.kind === "stopped") unsettled.delete(attempt);
   return answer;
 }
 

@@ -1,7 +1,7 @@
 import { asVidgenError, beforePaying, VidgenError } from "../../errors.ts";
 import type { AcceptedStart, StartRequest } from "../../protocol/schema.ts";
 import { blocksRestart } from "../ledger/attempt.ts";
-import type { DatedLine, Entry, JournalLine } from "../ledger/history.ts";
+import { type DatedLine, type Entry, isPaidBy, type JournalLine } from "../ledger/history.ts";
 import type { FileIdentity } from "../ledger/identity.ts";
 import type { AttemptLease, Journal, Lock } from "../ledger/journal.ts";
 import {
@@ -9,17 +9,21 @@ import {
   type Earlier,
   isRunDone,
   type KeptKey,
+  type RefusedChoice,
   type RunPosition,
   refusalError,
   type StartedEntry,
+  type WaitChoice,
 } from "../ledger/policy.ts";
 import { withCharge } from "../ledger/price.ts";
 import { findByPrompt, findLine, wordOf } from "../ledger/search.ts";
+import { firstSendOf } from "../ledger/shared-key.ts";
 import { withdraw } from "../ledger/withdraw.ts";
 import { claimOutput, dismiss, releaseOf, type WaitOptions, waitUntilFree } from "../save/claim.ts";
 import type { ClaimOptions, Target } from "../save/target.ts";
 import { type Attempt, createAttempt, type FinishOptions } from "./attempt.ts";
 import { type ChooseOptions, chooseStart, chooseTakes, type WantedStart, wantedOf } from "./choose.ts";
+import { createOutcomeWait } from "./outcome-wait.ts";
 import { askForKey, type Intent, resendNote, type SendOptions, type SendOutcome, sendPaid } from "./send.ts";
 import { entriesOfKey, type Service } from "./service.ts";
 
@@ -118,7 +122,7 @@ export async function start(
       await release();
       return { ...outcome, key: intent.key };
     }
-    if (intent.firstSentAt !== undefined) await dismissEarlier(service, intent);
+    if (intent.isResend) await dismissEarlier(service, intent);
     // From now on the same command resumes the generation until it is delivered.
     const { id } = outcome.started.generation;
     const { attempt, at, key } = intent;
@@ -130,13 +134,19 @@ export async function start(
   }
 }
 
-/** Dismisses earlier attempts with the same key, which are the same generation, unless a live process follows them. Never rejects. */
+/** Dismisses earlier attempts with the same key, which are the same generation, unless another process has one of them. Never rejects. */
 async function dismissEarlier(service: Service, { attempt, key }: Intent): Promise<void> {
+  const { journal } = service;
   try {
-    for (const entry of await entriesOfKey(service, key)) {
-      const isOpen = entry.attempt !== attempt && blocksRestart(entry.state) && !entry.dismissed;
-      if (isOpen && (await service.journal.leaseOf(entry.attempt)) === "dead") await dismiss(entry, service);
-    }
+    await journal.lock(async () => {
+      const others = (await entriesOfKey(service, key)).filter((entry) => entry.attempt !== attempt);
+      const leases = await Promise.all(others.map((entry) => journal.leaseOf(entry.attempt)));
+      if (leases.some((lease) => lease !== "dead")) return;
+      await dismiss(
+        others.filter(({ state, dismissed }) => blocksRestart(state) && !dismissed),
+        service,
+      );
+    });
   } catch (error) {
     service.note(asVidgenError(error).message);
   }
@@ -176,12 +186,12 @@ async function prepare(
 }
 
 /**
- * The key of a start with an unknown outcome, if the service says that it remembers the key, which is then safe to send again with the API key of the
- * oldest attempt. For another account the same key may be new, and the start would be charged again.
+ * The key of a start with an unknown outcome, if the service says that it remembers the key, which is then safe to send again with the API key that it
+ * was sent with. For another account the same key may be new, and the start would be charged again.
  */
 async function findKeptKey(
   service: Service,
-  { key }: RefusedStart,
+  { key }: RefusedChoice,
   { signal, check }: PaidStartOptions,
 ): Promise<KeptKey | undefined> {
   if (key === undefined) return undefined;
@@ -192,30 +202,25 @@ async function findKeptKey(
     return undefined;
   }
   const attempts = await entriesOfKey(service, key);
-  const oldest = attempts.at(-1);
-  if (oldest?.account !== service.account) return undefined;
-  // A process that got no usable response is still asking the service itself.
-  for (const { attempt } of attempts) if ((await service.journal.leaseOf(attempt)) === "alive") return undefined;
-  const isKept = (await askForKey(service, oldest.at, signal)) === "kept";
-  return isKept ? { key, firstSentAt: oldest.at } : undefined;
+  const firstSentAt = firstSendOf(attempts);
+  const mayBeCharged = attempts.filter(({ state }) => state !== "unsent" && state !== "refused");
+  if (firstSentAt === undefined || !mayBeCharged.every((each) => isPaidBy(service.account, each))) return undefined;
+  const isKept = (await askForKey(service, firstSentAt, signal)) === "kept";
+  return isKept ? { key, firstSentAt } : undefined;
 }
 
 type TakenOverAttempt = { kind: "resume"; entry: StartedEntry; lease: AttemptLease | undefined };
-type RefusedStart = Choice & { kind: "refuse" };
+type Unlocked<Chosen> = Exclude<Chosen, WaitChoice>;
 
-/**
- * Chooses under the journal's lock, so that two processes never choose the same attempt. Retries while another process starts the same request or uses
- * the file.
- */
+/** Chooses under the journal's lock, so that two processes never choose the same attempt. Waits for other processes as `underLock` does. */
 function chooseAndWrite(
   service: Service,
   wanted: WantedStart,
   options: PaidStartOptions,
-): Promise<PreparedStart | TakenOverAttempt | RefusedStart> {
-  return underLock(service, wanted, options, async (lock) => {
-    const choice = await chooseStart(service, wanted);
-    if (choice.kind === "wait") return undefined;
-    if (choice.kind === "refuse") return choice;
+): Promise<PreparedStart | TakenOverAttempt | RefusedChoice> {
+  return underLock(service, wanted, options, async ({ lock, waitedFor }) => {
+    const choice = await chooseStart(service, { ...wanted, waitedFor });
+    if (choice.kind === "wait" || choice.kind === "refuse") return choice;
     if (choice.kind === "new") return writeIntent(service, wanted, choice, { ...options, lock });
     const { entry, isJoined } = choice;
     // If a live process has the attempt's lease, both processes follow the generation.
@@ -227,20 +232,38 @@ function chooseAndWrite(
   });
 }
 
-/** Runs `work` under the journal's lock, and repeats it while it returns `undefined`, which means that another process must finish first. */
-function underLock<Result>(
-  { journal, targets, note, io }: Service,
+type LockedWork<Result> = (locked: { lock: Lock; waitedFor: ReadonlySet<string> }) => Promise<Result | undefined>;
+
+/**
+ * Runs `work` under the journal's lock. Repeats it while it returns `undefined` or a wait, which mean that another process must finish first. Returns a
+ * refusal if the outcome of an attempt stays unknown for too long.
+ */
+async function underLock<Result extends { kind: string }>(
+  service: Service,
   { request }: Pick<WantedStart, "request">,
-  { outputPath, timeoutMs, signal }: Pick<PaidStartOptions, "outputPath"> & WaitOptions,
-  work: (lock: Lock) => Promise<Result | undefined>,
-): Promise<Result> {
-  const tryOnce = async (attempts: number) => {
-    // From the second attempt on, takes the lock only when the file may be free.
-    if (attempts > 1 && outputPath !== undefined && (await targets.isHeld(outputPath, request))) return undefined;
-    return journal.lock(work, signal);
+  options: Pick<PaidStartOptions, "outputPath" | "mcp" | "sendSignal"> & WaitOptions,
+  work: LockedWork<Result | WaitChoice>,
+): Promise<Unlocked<Result> | RefusedChoice> {
+  const { journal, targets, note, io } = service;
+  const { outputPath, timeoutMs, signal } = options;
+  const outcomeWait = createOutcomeWait(service, options);
+  const { waitedFor } = outcomeWait;
+  const tryOnce = async (tries: number) => {
+    // From the second try on, takes the lock only when the file may be free.
+    if (tries > 1 && outputPath !== undefined && (await targets.isHeld(outputPath, request))) return undefined;
+    const result = await journal.lock((lock) => work({ lock, waitedFor }), signal);
+    return isWait(result) && result.because === "starting" ? undefined : result;
   };
   const message = "Another process is still starting the same request. Nothing was sent.";
-  return waitUntilFree(tryOnce, { timeoutMs, signal, note, message }, io);
+  for (;;) {
+    const result = await waitUntilFree(tryOnce, { timeoutMs, signal, note, message }, io);
+    const refused = isWait(result) ? await outcomeWait.next(result) : (result as Unlocked<Result>);
+    if (refused !== undefined) return refused;
+  }
+}
+
+function isWait(result: { kind: string } | undefined): result is WaitChoice {
+  return result?.kind === "wait";
 }
 
 /**
@@ -251,7 +274,7 @@ function underLock<Result>(
 async function writeIntent(
   service: Service,
   wanted: WantedStart,
-  { dismissed, resends }: Choice & { kind: "new" },
+  { dismissed, resends, firstSentAt = resends?.firstSentAt }: Choice & { kind: "new" },
   options: PaidStartOptions & { lock: Lock },
 ): Promise<PreparedStart | undefined> {
   const { journal, targets, io } = service;
@@ -267,10 +290,12 @@ async function writeIntent(
   try {
     lease = await journal.acquire(attempt);
     const writeAndDismiss = async () => {
-      await journal.append(intentLine(service, wanted, { attempt, resends, part: target?.partPath, ...options }));
+      await journal.append(
+        intentLine(service, wanted, { attempt, resends, firstSentAt, part: target?.partPath, ...options }),
+      );
       await options.lock.confirm();
       await target?.open();
-      for (const entry of [...dismissed, ...(batch?.dismissed ?? [])]) await dismiss(entry, service);
+      await dismiss([...dismissed, ...(batch?.dismissed ?? [])], service);
     };
     await writeAndDismiss().catch(async (error) => {
       throw await withdraw(attempt, { kind: "unsent", error: asVidgenError(error) }, journal);
@@ -280,8 +305,9 @@ async function writeIntent(
     throw error;
   }
   const key = idempotencyKey ?? resends?.key ?? attempt;
-  const keyHistory = { hasCallerKey: idempotencyKey !== undefined, firstSentAt: resends?.firstSentAt };
-  const intent = { attempt, key, at, ...keyHistory, ...ownershipOf(attempt, lease, journal) };
+  const keyHistory = { firstSentAt: firstSentAt ?? at, isResend: resends !== undefined };
+  const hasCallerKey = idempotencyKey !== undefined;
+  const intent = { attempt, key, at, hasCallerKey, ...keyHistory, ...ownershipOf(attempt, lease, journal) };
   return { kind: "new", intent, target, release: releaseOf(target, lease) };
 }
 
@@ -291,19 +317,25 @@ function intentLine(
   {
     attempt,
     resends,
+    firstSentAt,
     part,
     outputPath,
     noWait,
     batch,
     from,
-  }: PaidStartOptions & { attempt: string; resends: KeptKey | undefined; part: string | undefined },
+  }: PaidStartOptions & {
+    attempt: string;
+    resends: KeptKey | undefined;
+    firstSentAt: string | undefined;
+    part: string | undefined;
+  },
 ): JournalLine {
   return {
     kind: "intent",
     attempt,
     key: wanted.key,
     resend_of: wanted.key === undefined ? resends?.key : undefined,
-    first_sent_at: resends?.firstSentAt,
+    first_sent_at: firstSentAt,
     base_url: wanted.service,
     account,
     request: wanted.request,
@@ -408,18 +440,21 @@ export async function openTakes(
 ): Promise<TakesRun> {
   const wanted = await wantedOf(service, requests[0] as StartRequest, options);
   // Each generation claims its own file later.
-  return underLock(service, wanted, { ...options, outputPath: undefined }, async () => {
-    const choice = await chooseTakes(service, requests, options);
-    if (choice.kind === "wait") return undefined;
-    if (choice.kind === "refuse") throw withCharge(refusalError(choice), choice.entry, service);
-    const { name = service.io.uuid(), positions } = choice;
-    const lease = await service.journal.acquire(name);
+  const opened = await underLock(service, wanted, { ...options, outputPath: undefined }, async ({ waitedFor }) => {
+    const choice = await chooseTakes(service, requests, { ...options, waitedFor });
+    if (choice.kind !== "run") return choice;
+    const { name = service.io.uuid(), positions, isJoined } = choice;
     const isDone = async () => {
       const takes = await findByPrompt(service.journal, wanted.request.prompt, ({ run }) => run === name).catch(
         () => [],
       );
       return isRunDone({ run: name, count: requests.length }, takes);
     };
-    return lease && { name, positions, isDone, release: lease.release };
+    // Each position is started once under the lock, so that two processes can follow a run.
+    if (isJoined) return { kind: "opened" as const, name, positions, isDone, release: async () => {} };
+    const lease = await service.journal.acquire(name);
+    return lease && { kind: "opened" as const, name, positions, isDone, release: lease.release };
   });
+  if (opened.kind === "refuse") throw withCharge(refusalError(opened), opened.entry, service);
+  return opened;
 }

@@ -1,20 +1,20 @@
 import { dirname, join } from "node:path";
 import { systemCode, systemHint, systemReason, VidgenError } from "../../errors.ts";
 import type { Disk } from "../../io.ts";
-import { type Lease, type LockIo, readHolder, tryLease, type Watch, withLock } from "../../lease.ts";
+import { type Holder, type Lease, type LockIo, readHolder, tryLease, type Watch, withLock } from "../../lease.ts";
 import { createMutex } from "../../mutex.ts";
 import { removeUrlSecrets } from "../../protocol/url.ts";
 import { redactValue } from "../http/redaction.ts";
 import { type DatedLine, type Entry, type JournalLine, parseLine } from "./history.ts";
-import { appendLine, blankLines, type Range, readLinesBackwards, type TextPart } from "./lines.ts";
+import { appendLines, blankLines, type Range, readLinesBackwards, type TextPart } from "./lines.ts";
 
 /**
  * The record of everything that this machine started, as lines of a file. Several processes may append at once. A line never moves: it is overwritten
  * with spaces instead of being removed. `search.ts` has the queries.
  */
 export type Journal = {
-  /** Resolves when the line is on the disk. Throws `output` when it cannot be written. */
-  append(line: JournalLine): Promise<void>;
+  /** Writes the lines at once, and resolves when they are on the disk. Throws `output` when they cannot be written. */
+  append(...lines: JournalLine[]): Promise<void>;
   /**
    * Reads the file backwards, a part at a time; a missing file has none. Lines that a crash has torn are skipped. Throws `output` if it
    * cannot be read.
@@ -27,6 +27,8 @@ export type Journal = {
   lock<Result>(work: (lock: Lock) => Promise<Result>, signal?: AbortSignal): Promise<Result>;
   /** Whether a live process has a lease; "unsure" for a process on another machine, until later calls within a minute decide. Changes nothing. */
   leaseOf(name: string): Promise<LeaseState>;
+  /** The process that has a lease, or may have it; `undefined` if none does. Changes nothing. */
+  holderOf(name: string): Promise<Holder | undefined>;
   /** Acquires the lease of an attempt, by which other processes see that a live process works on it. `undefined` while another process holds it. */
   acquire(attempt: string): Promise<AttemptLease | undefined>;
   /**
@@ -34,8 +36,8 @@ export type Journal = {
    * can be written and the journal has its intent.
    */
   withdraw(line: WithdrawnLine): Promise<void>;
-  /** Overwrites the lines of an attempt with spaces. Only inside `lock`. */
-  forget(entry: Pick<Entry, "attempt" | "id">): Promise<void>;
+  /** Overwrites the lines of attempts with spaces. Only inside `lock`. */
+  forget(entries: readonly NamedAttempt[]): Promise<void>;
 };
 
 /** Some lines, newest first; see `TextPart`. */
@@ -69,8 +71,11 @@ export function openJournal(path: string, io: JournalIo): Journal {
       cause: error,
     });
   };
-  const append = (line: JournalLine) =>
-    appendLine(path, { at: io.date().toISOString(), ...line }, disk).catch(throwOutputError);
+  const append = (...lines: JournalLine[]) => {
+    const dated = lines.map((line) => ({ at: io.date().toISOString(), ...line }));
+    return appendLines(path, dated, disk).catch(throwOutputError);
+  };
+  const holderOf = (name: string) => readHolder(leasePath(name), io, watch).catch(throwOutputError);
   return {
     append,
     async *scan(range = {}) {
@@ -90,8 +95,9 @@ export function openJournal(path: string, io: JournalIo): Journal {
       const lockOptions = { io, signal, onNote: io.onNote };
       return inTurn(() => withLock(`${path}.lock`, lockOptions, workLocked), signal).catch(throwOutputError);
     },
+    holderOf,
     async leaseOf(name) {
-      const holder = await readHolder(leasePath(name), io, watch).catch(throwOutputError);
+      const holder = await holderOf(name);
       if (holder === undefined) return "dead";
       return holder.isSure ? "alive" : "unsure";
     },
@@ -107,20 +113,25 @@ export function openJournal(path: string, io: JournalIo): Journal {
       return { ...acquired.lease, confirm, name, release };
     },
     withdraw: (line) =>
-      append(line).catch(() => blankAttempt(path, { attempt: line.attempt }, disk).catch(throwOutputError)),
-    forget: (entry) => blankAttempt(path, entry, disk).catch(throwOutputError),
+      append(line).catch(() => blankAttempts(path, [{ attempt: line.attempt }], disk).catch(throwOutputError)),
+    forget: (entries) => blankAttempts(path, entries, disk).catch(throwOutputError),
   };
 }
 
-/** Overwrites with spaces the lines about an attempt, and those about the generation `id` if it is set. Rejects with the system's error. */
-export async function blankAttempt(path: string, { attempt, id }: Pick<Entry, "attempt" | "id">, disk: Disk) {
-  const isAboutAttempt = (line: DatedLine | undefined): boolean => {
+type NamedAttempt = Pick<Entry, "attempt" | "id">;
+
+/** Overwrites with spaces the lines about attempts, and those about their generations where `id` is set. Rejects with the system's error. */
+export async function blankAttempts(path: string, entries: readonly NamedAttempt[], disk: Disk): Promise<void> {
+  const attempts = new Set(entries.map(({ attempt }) => attempt));
+  const ids = new Set(entries.flatMap(({ id }) => id ?? []));
+  const isAboutOne = (line: DatedLine | undefined): boolean => {
     if (line === undefined) return false;
-    return "attempt" in line ? line.attempt === attempt : "id" in line && line.id !== undefined && line.id === id;
+    return "attempt" in line ? attempts.has(line.attempt) : "id" in line && line.id !== undefined && ids.has(line.id);
   };
   // Older versions copied the lines about unfinished attempts. Nobody reads these copies.
-  const isCopy = (text: string) => text.includes('"kind":"unfinished"') && text.includes(JSON.stringify(attempt));
-  await blankLines(path, (text) => isAboutAttempt(parseLine(text)) || isCopy(text), disk);
+  const isCopy = (text: string) =>
+    text.includes('"kind":"unfinished"') && entries.some(({ attempt }) => text.includes(JSON.stringify(attempt)));
+  await blankLines(path, (text) => isAboutOne(parseLine(text)) || isCopy(text), disk);
 }
 
 /** For a client without a journal. */
@@ -129,6 +140,7 @@ export const noJournal: Journal = {
   async *scan() {},
   lock: (work) => work({ confirm: async () => {} }),
   leaseOf: async () => "dead",
+  holderOf: async () => undefined,
   acquire: async () => ({
     name: "",
     lost: new AbortController().signal,
@@ -151,7 +163,7 @@ export function withoutSecrets(journal: Journal, redact: (text: string) => strin
   };
   return {
     ...journal,
-    append: (line) => journal.append(redacted(line)),
+    append: (...lines) => journal.append(...lines.map(redacted)),
     withdraw: (line) => journal.withdraw(redacted(line)),
   };
 }

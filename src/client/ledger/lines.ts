@@ -3,15 +3,20 @@ import { systemCode } from "../../errors.ts";
 import type { Disk, DiskFile } from "../../io.ts";
 
 /**
- * Appends an object as a line of JSON, in one write; a new file gets the line `first` before it. Resolves when it is on the disk. Several processes
- * may append at once. Rejects with the system's error.
+ * Appends objects as lines of JSON, in one write; a new file gets the line `firstLine` before them. Resolves when they are on the disk. Several
+ * processes may append at once. Rejects with the system's error.
  */
-export async function appendLine(path: string, line: object, disk: Disk, firstLine?: object): Promise<void> {
+export async function appendLines(
+  path: string,
+  lines: readonly object[],
+  disk: Disk,
+  firstLine?: object,
+): Promise<void> {
   await disk.mkdir(dirname(path), { recursive: true, mode: 0o700 });
   const file = await openLines(path, "a+", { disk, mode: 0o600 });
   try {
     const { size } = await file.stat();
-    const texts = (size === 0 && firstLine ? [firstLine, line] : [line]).map((each) => `${JSON.stringify(each)}\n`);
+    const texts = (size === 0 && firstLine ? [firstLine, ...lines] : lines).map((each) => `${JSON.stringify(each)}\n`);
     const bytes = Buffer.from([(await endsWithoutNewline(file, size)) ? "\n" : "", ...texts].join(""));
     const { bytesWritten } = await file.write(bytes);
     await file.datasync();

@@ -19,6 +19,7 @@ import type { Journal, LeaseState } from "./journal.ts";
 import { type CommandLine, isSameLine, isSameProject } from "./line.ts";
 import { isSameService, mayBeSameService } from "./same-service.ts";
 import { findByCommand, findByKey } from "./search.ts";
+import { firstSendOf, sharesKey } from "./shared-key.ts";
 
 /**
  * What a start does about earlier attempts at the same request: `resume` continues an interrupted attempt; `reuse` takes any generation of the same
@@ -33,8 +34,10 @@ export type Mode = Earlier | "key";
 export type Action =
   /** Ignore the attempt, and start a new generation. */
   | "pass"
-  /** Try again later. */
+  /** Try again later: a live process works on the attempt. */
   | "wait"
+  /** Look again until it is known whether the attempt's process, on another machine, is alive. */
+  | "watch"
   /** Take over the attempt, and follow its generation. */
   | "resume"
   /** Follow the generation while another process holds the attempt's lease. */
@@ -57,8 +60,17 @@ type DecisionRow = Record<Mode, Action> & {
 
 /** The first matching row decides. */
 const rows: readonly DecisionRow[] = [
+  { states: ["running"], isIdHandedOver: true, resume: "pass", reuse: "resume", again: "pass", key: "resume" },
+  {
+    states: ["sending", "unknown", "running", "ready"],
+    leases: ["unsure"],
+    resume: "watch",
+    reuse: "watch",
+    again: "watch",
+    key: "watch",
+  },
   { states: ["sending"], leases: ["alive"], resume: "pass", reuse: "wait", again: "pass", key: "wait" },
-  { states: ["sending"], leases: ["unsure"], resume: "wait", reuse: "wait", again: "pass", key: "wait" },
+  { states: ["unknown"], leases: ["alive"], resume: "wait", reuse: "wait", again: "pass", key: "wait" },
   {
     states: ["sending", "unknown"],
     resume: "send again",
@@ -66,9 +78,7 @@ const rows: readonly DecisionRow[] = [
     again: "dismiss",
     key: "send again",
   },
-  { states: ["running"], isIdHandedOver: true, resume: "pass", reuse: "resume", again: "pass", key: "resume" },
   { states: ["running", "ready"], leases: ["alive"], resume: "pass", reuse: "join", again: "pass", key: "join" },
-  { states: ["running", "ready"], leases: ["unsure"], resume: "wait", reuse: "join", again: "pass", key: "join" },
   { states: ["running", "ready"], resume: "resume", reuse: "resume", again: "dismiss", key: "resume" },
   { states: ["delivered"], resume: "pass", reuse: "resume", again: "pass", key: "resume" },
   { states: ["failed"], resume: "pass", reuse: "pass", again: "pass", key: "resume" },
@@ -101,14 +111,29 @@ export type Choice =
       dismissed: Entry[];
       /** The key to send again, because that request may have been charged. */
       resends?: KeptKey;
+      /** When the caller's key was first sent, if an earlier attempt has sent it. */
+      firstSentAt?: string | undefined;
     };
 
+/**
+ * Try again later, because a live process is starting the attempt; or it got no usable response to it and still works on it ("unknown"); or it is not known
+ * yet whether its process, on another machine, is alive ("unsure"). `lease` is the name of that process's lease.
+ */
+export type WaitChoice = { kind: "wait"; entry: Entry; because: "starting" | "unknown" | "unsure"; lease: string };
+
 /** Why nothing is sent now. */
-type Stop =
-  /** A process is starting the attempt, or a process on another machine may have ended: try again later. */
-  | { kind: "wait"; entry: Entry }
-  /** `key` is the Idempotency-Key of an attempt that may be sent again, if the service remembers it. */
-  | { kind: "refuse"; entry: Entry; because: "unknown" | "lost" | "removed"; key?: string | undefined }
+type Stop = WaitChoice | RefusedChoice;
+
+export type RefusedChoice =
+  | {
+      kind: "refuse";
+      entry: Entry;
+      because: "unknown" | "lost" | "removed";
+      /** The Idempotency-Key of an attempt that may be sent again, if the service remembers it. */
+      key?: string | undefined;
+      /** The process that still works on the attempt, such as "Process 4711". */
+      worker?: string | undefined;
+    }
   | StopElsewhere
   | ChangedLine;
 
@@ -130,7 +155,7 @@ export type ChangedLine = {
   key?: undefined;
 };
 
-/** An Idempotency-Key that the service remembers. `firstSentAt` is the start of the oldest attempt with it; ISO 8601, UTC. */
+/** An Idempotency-Key that the service remembers, and when it was first sent; ISO 8601, UTC. */
 export type KeptKey = { key: string; firstSentAt: string };
 
 export type WantedGeneration = RecordedOutput & {
@@ -151,6 +176,8 @@ export type WantedGeneration = RecordedOutput & {
   now: Date;
   /** The key of an unclear start that the service remembers. */
   keptKey?: KeptKey | undefined;
+  /** The keys of the unknown attempts that the start has waited for. If they have a generation now, it is resumed or joined. */
+  waitedFor?: ReadonlySet<string> | undefined;
   /** The typed command line, by which an attempt is recognized whose values from elsewhere have changed since. */
   line?: CommandLine | undefined;
 };
@@ -172,7 +199,8 @@ export async function choose(wanted: WantedGeneration, journal: PolicyJournal, d
   for (;;) {
     const endedBefore = endedAttempts.size;
     const entries = await findEarlier(wanted, journal);
-    const choice = await chooseOnce(entries, { ...wanted, leaseOf, foreign: await findForeign(entries, wanted, disk) });
+    const foreign = await findForeign(entries, wanted, disk);
+    const choice = await chooseOnce(entries, { ...wanted, leaseOf, foreign, entries });
     if (endedAttempts.size === endedBefore) return choice;
   }
 }
@@ -200,7 +228,15 @@ async function findForeign(
   return foreign;
 }
 
-type ChooseContext = WantedGeneration & Pick<Journal, "leaseOf"> & Pick<CompareContext, "foreign">;
+/** `entries` has all attempts that may share a key. */
+type LeaseContext = Pick<Journal, "leaseOf"> & { entries: readonly Entry[] };
+
+type DecisionContext = Pick<WantedGeneration, "earlier" | "waitedFor"> & {
+  key?: unknown;
+  take?: Take | undefined;
+} & LeaseContext;
+
+type ChooseContext = WantedGeneration & LeaseContext & Pick<CompareContext, "foreign">;
 
 /** Attempts at the same request decide first. If none of them does, those of the same line with other values, and those at another path, can stop it. */
 async function chooseOnce(entries: readonly Entry[], wanted: ChooseContext): Promise<Choice> {
@@ -211,7 +247,7 @@ async function chooseOnce(entries: readonly Entry[], wanted: ChooseContext): Pro
   if (wanted.earlier === "again" && wanted.key === undefined) return dismissChanged(choice, here, wanted);
   // For the takes of a run, `chooseRun` has looked for stops.
   if (wanted.take !== undefined) return choice;
-  const stop = wanted.key === undefined ? await findChangedStop(findOpen(here, wanted), wanted.leaseOf) : undefined;
+  const stop = wanted.key === undefined ? await findChangedStop(findOpen(here, wanted), wanted) : undefined;
   return stop ?? (await findStopElsewhere(entries, wanted)) ?? choice;
 }
 
@@ -312,9 +348,9 @@ async function chooseFrom(entries: readonly Entry[], wanted: ChooseContext): Pro
   const dismissed: Entry[] = [];
   const stops: Stop[] = [];
   for (const entry of entries) {
-    const action = await actionFor(entry, wanted);
-    if (action === "dismiss" && !wanted.foreign.has(entry.attempt)) dismissed.push(entry);
-    const choice = choiceOf(entry, action);
+    const decision = await decideFor(entry, wanted);
+    if (decision.action === "dismiss" && !wanted.foreign.has(entry.attempt)) dismissed.push(entry);
+    const choice = choiceOf(entry, decision);
     if (choice?.kind === "resume") return choice;
     if (choice) stops.push(choice);
   }
@@ -342,20 +378,54 @@ async function chooseByKey(entries: readonly Entry[], wanted: ChooseContext): Pr
     if (entry.removed) return { kind: "refuse", entry, because: "removed" };
     // Whoever dismissed an attempt has checked that it was not charged.
     const isDismissed = entry.dismissed && blocksRestart(entry.state);
-    const action = isDismissed ? "send" : await actionFor(entry, wanted);
-    const choice = choiceOf(entry, action);
+    const choice = isDismissed ? undefined : choiceOf(entry, await decideFor(entry, wanted));
     if (choice) return choice.kind === "refuse" ? resendIfKept(choice, wanted) : choice;
   }
-  return { kind: "new", dismissed: [] };
+  return { kind: "new", dismissed: [], firstSentAt: firstSendOf(entries) };
 }
 
-async function actionFor(
+type Decision = { action: Action; state: AttemptState; lease: string };
+
+type FoundLease = { name: string; state: LeaseState };
+
+/** What a start does about an attempt. Attempts that share a key are one: whichever has an id decides, and any process that has one has all. */
+async function decideFor(
   entry: Entry,
-  { key, earlier, leaseOf }: Pick<ChooseContext, "key" | "earlier" | "leaseOf">,
-): Promise<Action> {
-  const { state, attempt } = entry;
-  const lease = isWorkedOn(state) ? await leaseOf(attempt) : "dead";
-  return decide({ state, lease, isIdHandedOver: isIdHandedOver(entry) }, key === undefined ? earlier : "key");
+  { key, earlier, waitedFor, take, entries, leaseOf }: DecisionContext,
+): Promise<Decision> {
+  const { attempt } = entry;
+  let lease: FoundLease = { name: attempt, state: isWorkedOn(entry.state) ? await leaseOf(attempt) : "dead" };
+  let { state } = entry;
+  if (isOpen(entry)) {
+    const others = entries.filter((each) => each.attempt !== attempt && sharesKey(each, entry));
+    if (others.some(hasGeneration)) return { action: "pass", state, lease: attempt };
+    // A process that ended, or another attempt with the key, leaves open whether the key was charged.
+    if (lease.state === "dead" || others.some(isOpen)) state = "unknown";
+    // This process has the lease of its own run.
+    const run = entry.run === take?.run ? undefined : entry.run;
+    const names = [attempt, ...others.map((each) => each.attempt), ...(run === undefined ? [] : [run])];
+    if (state === "unknown") lease = await findSharedLease(names, leaseOf);
+  }
+  const mode = waitedFor?.has(keyOf(entry)) ? "reuse" : earlier;
+  const situation = { state, lease: lease.state, isIdHandedOver: isIdHandedOver(entry) };
+  return { action: decide(situation, key === undefined ? mode : "key"), state, lease: lease.name };
+}
+
+/** The lease that decides about attempts that share a key: that of a live process, if any has one of them or their run. */
+async function findSharedLease(names: readonly string[], leaseOf: Journal["leaseOf"]): Promise<FoundLease> {
+  const leases: FoundLease[] = [];
+  for (const name of names) leases.push({ name, state: await leaseOf(name) });
+  const [first] = ["alive", "unsure", "dead"].flatMap((state) => leases.filter((lease) => lease.state === state));
+  return first as FoundLease;
+}
+
+/** Whether the attempt may have been charged, and nobody knows its generation. */
+function isOpen({ state, dismissed = false }: Entry): boolean {
+  return !dismissed && (state === "sending" || state === "unknown");
+}
+
+function hasGeneration({ id, state, dismissed = false }: Entry): boolean {
+  return !dismissed && id !== undefined && state !== "unknown" && state !== "refused";
 }
 
 /** `again` also dismisses what the same command has left with other values, and what it has made of a run that is unfinished. */
@@ -368,13 +438,12 @@ async function dismissChanged(
   const atPosition = ({ run, position }: Entry) =>
     take === undefined || (run !== take.run && position === take.position);
   const dismissed = new Set(choice.dismissed);
-  for (const { entry } of findOpen(entries, { ...wanted, count: take?.count }))
-    if (
-      atPosition(entry) &&
-      !wanted.foreign.has(entry.attempt) &&
-      (await actionForChanged(entry, wanted)) === "dismiss"
-    )
-      dismissed.add(entry);
+  for (const { entry } of findOpen(entries, { ...wanted, count: take?.count })) {
+    if (!atPosition(entry) || wanted.foreign.has(entry.attempt)) continue;
+    const decision = await decideForChanged(entry, wanted);
+    if (decision.action === "watch") return waitFor(entry, decision);
+    if (decision.action === "dismiss") dismissed.add(entry);
+  }
   return { ...choice, dismissed: [...dismissed] };
 }
 
@@ -407,16 +476,16 @@ function findOpen(
 /** The first attempt at another path of the same origin by which the start would be resumed or stopped if it were at this service. */
 async function findStopElsewhere(
   entries: readonly Entry[],
-  wanted: OpenContext & Pick<ChooseContext, "key" | "service" | "leaseOf">,
+  wanted: OpenContext & DecisionContext & Pick<WantedGeneration, "service">,
   requestOf: RequestOf = () => wanted.request,
-): Promise<(Stop & { kind: "wait" }) | StopElsewhere | undefined> {
-  const { key, service, leaseOf } = wanted;
+): Promise<WaitChoice | StopElsewhere | undefined> {
+  const { key, service } = wanted;
   for (const entry of entries.toReversed()) {
     if (isSameService(entry.base_url, service) || isClosed(entry)) continue;
     const request = requestOf(entry);
     const isOfCommand = isCandidate(entry, wanted) && request && compare(entry, { ...wanted, request });
     if (key === undefined && !isOfCommand) continue;
-    const choice = choiceOf(entry, await actionFor(entry, { earlier: "resume", key: undefined, leaseOf }));
+    const choice = choiceOf(entry, await decideFor(entry, { ...wanted, earlier: "resume", key: undefined }));
     if (choice?.kind === "wait") return choice;
     if (choice) return { kind: "refuse", entry, because: "elsewhere" };
   }
@@ -437,28 +506,28 @@ function differencesOf(one: Record<string, unknown>, other: Record<string, unkno
 
 async function findChangedStop(
   open: readonly OpenAttempt[],
-  leaseOf: Journal["leaseOf"],
-): Promise<(Stop & { kind: "wait" }) | ChangedLine | undefined> {
-  const stops: ((Stop & { kind: "wait" }) | ChangedLine)[] = [];
+  context: DecisionContext,
+): Promise<WaitChoice | ChangedLine | undefined> {
+  const stops: (WaitChoice | ChangedLine)[] = [];
   const changed = open.filter(({ differing }) => differing.length > 0);
   for (const { entry, differing } of changed) {
-    const action = await actionForChanged(entry, { earlier: "resume", leaseOf });
+    const decision = await decideForChanged(entry, { ...context, earlier: "resume" });
+    const { action } = decision;
     const ids = changed.flatMap(({ entry: { run, id } }) => (run === entry.run && id !== undefined ? [id] : []));
     const runIds = isUnfinished(entry) ? undefined : ids;
-    if (action === "wait") stops.push({ kind: "wait", entry });
+    if (action === "wait" || action === "watch") stops.push(waitFor(entry, decision));
     else if (action !== "pass") stops.push({ kind: "refuse", entry, because: "changed", runIds, differing });
   }
   const isFollowable = ({ kind, entry }: Stop) => kind === "refuse" && isStarted(entry) && isUnfinished(entry);
   return stops.find(isFollowable) ?? stops[0];
 }
 
-/** The action for an attempt of a changed line. An attempt that is done counts as running while its run is unfinished. */
-async function actionForChanged(
-  entry: Entry,
-  { earlier, leaseOf }: Pick<ChooseContext, "earlier" | "leaseOf">,
-): Promise<Action> {
-  if (isUnfinished(entry) || entry.run === undefined) return actionFor(entry, { key: undefined, earlier, leaseOf });
-  return decide({ state: "running", lease: await leaseOf(entry.run) }, earlier);
+/** What a start does about an attempt of a changed line. An attempt that is done counts as running while its run is unfinished. */
+async function decideForChanged(entry: Entry, context: DecisionContext): Promise<Decision> {
+  const { run } = entry;
+  if (isUnfinished(entry) || run === undefined) return decideFor(entry, { ...context, key: undefined });
+  const lease = await context.leaseOf(run);
+  return { action: decide({ state: "running", lease }, context.earlier), state: "running", lease: run };
 }
 
 /** The generations of one command: one for each request. */
@@ -468,12 +537,12 @@ export type WantedRun = Omit<WantedGeneration, "request" | "key" | "take" | "kep
 
 /** What a command for several generations does next. */
 export type RunChoice =
-  /** A process on another machine may have ended; `entry` is one of its attempts. */
-  | { kind: "wait"; entry: Entry }
+  /** `entry` is one of its attempts. */
+  | WaitChoice
   | ChangedLine
   | StopElsewhere
-  /** `positions` has one for each request, in the same order. */
-  | { kind: "run"; name: string | undefined; positions: readonly RunPosition[] };
+  /** `positions` has one for each request, in the same order. `isJoined` is set while a live process has the run. */
+  | { kind: "run"; name: string | undefined; positions: readonly RunPosition[]; isJoined?: boolean };
 
 /** A position of a run, from 1, and its running or completed attempt, if any. */
 export type RunPosition = { position: number; attempt: Entry | undefined };
@@ -503,7 +572,8 @@ export async function chooseRun(wanted: WantedRun, journal: PolicyJournal, disk:
   const found = await findEarlier({ ...wanted, request, key: undefined }, journal);
   const entries = found.filter(({ run, count }) => run !== undefined && count === requests.length);
   const foreign = await findForeign(entries, wanted, disk);
-  const context = { ...wanted, request, key: undefined, foreign, leaseOf: journal.leaseOf, count: requests.length };
+  const { leaseOf } = journal;
+  const context = { ...wanted, request, key: undefined, foreign, leaseOf, entries: found, count: requests.length };
   const requestOf = ({ position }: Entry) => requestAt.get(position);
   const here = entries.filter(({ base_url }) => isSameService(base_url, service));
   for (const [name, takes] of groupByRun(here)) {
@@ -518,12 +588,16 @@ export async function chooseRun(wanted: WantedRun, journal: PolicyJournal, disk:
       position,
       attempt: own.find((each) => each.position === position && isMade(each.state)),
     }));
-    if (runPositions.every(({ attempt }) => attempt && isTakeDone(attempt))) continue;
-    const lease = await journal.leaseOf(name);
-    if (lease === "unsure") return { kind: "wait", entry };
-    if (lease === "dead") return { kind: "run", name, positions: runPositions };
+    const hasWaited = own.some((take) => wanted.waitedFor?.has(keyOf(take)));
+    if (!hasWaited && runPositions.every(({ attempt }) => attempt && isTakeDone(attempt))) continue;
+    const lease = await leaseOf(name);
+    if (lease === "unsure") return { kind: "wait", entry, because: "unsure", lease: name };
+    const unknown = lease === "alive" ? await findUnknownTake(own, leaseOf) : undefined;
+    if (unknown) return { kind: "wait", entry: unknown, because: "unknown", lease: name };
+    if (lease === "dead" || hasWaited)
+      return { kind: "run", name, positions: runPositions, isJoined: lease === "alive" };
   }
-  const stop = await findChangedStop(findOpen(here, context, requestOf), journal.leaseOf);
+  const stop = await findChangedStop(findOpen(here, context, requestOf), context);
   return stop ?? (await findStopElsewhere(entries, context, requestOf)) ?? newRun;
 }
 
@@ -535,6 +609,16 @@ function groupByRun(entries: readonly Entry[]): Map<string, Entry[]> {
     runs.set(run, [...(runs.get(run) ?? []), entry]);
   }
   return runs;
+}
+
+/** An attempt of a run that may have been charged: it got no usable response, or its process ended before. */
+async function findUnknownTake(takes: readonly Entry[], leaseOf: Journal["leaseOf"]): Promise<Entry | undefined> {
+  for (const take of takes) {
+    const isGone = take.state === "sending" && (await leaseOf(take.attempt)) === "dead";
+    const isAnswered = takes.some((each) => sharesKey(each, take) && hasGeneration(each));
+    if ((take.state === "unknown" || isGone) && !isAnswered) return take;
+  }
+  return undefined;
 }
 
 type WantedLine = Pick<WantedGeneration, "earlier" | "now"> & {
@@ -585,11 +669,17 @@ export function isTakeDone(entry: Entry): boolean {
 
 /** Whether a process may be working on an attempt; otherwise its lease does not matter. */
 function isWorkedOn(state: AttemptState): boolean {
-  return state === "sending" || state === "running" || state === "ready";
+  return state === "sending" || state === "unknown" || state === "running" || state === "ready";
 }
 
-function choiceOf(entry: Entry, action: Action): Exclude<Choice, { kind: "new" }> | undefined {
-  if (action === "wait") return { kind: "wait", entry };
+function waitFor(entry: Entry, { action, state, lease }: Decision): WaitChoice {
+  const reason = state === "unknown" ? "unknown" : "starting";
+  return { kind: "wait", entry, because: action === "watch" ? "unsure" : reason, lease };
+}
+
+function choiceOf(entry: Entry, decision: Decision): Exclude<Choice, { kind: "new" }> | undefined {
+  const { action } = decision;
+  if (action === "wait" || action === "watch") return waitFor(entry, decision);
   if (action === "refuse lost") return { kind: "refuse", entry, because: "lost" };
   if (action === "send again") return { kind: "refuse", entry, because: "unknown", key: keyOf(entry) };
   if ((action === "resume" || action === "join") && isStarted(entry))
@@ -611,11 +701,12 @@ export function differsInPreview(one: boolean | null | undefined, other: boolean
  * The error when a start sends nothing: `unknown`, `not_found` if the service has lost the generation or deleted its video, or `usage` if an
  * unfinished generation or run of the same line has other values.
  */
-export function refusalError(refusal: Choice & { kind: "refuse" }): VidgenError {
+export function refusalError(refusal: RefusedChoice): VidgenError {
   const { entry, because } = refusal;
   if (because === "changed") return changedError(refusal);
   if (because === "elsewhere") return elsewhereError(entry);
   if (because === "removed") return removedError(entry);
+  if (refusal.worker !== undefined) return workedOnError(entry, refusal.worker);
   return because === "lost" ? lostError(entry) : unclearError(entry);
 }
 
@@ -669,6 +760,19 @@ function removedError({ id }: Entry): VidgenError {
     `The generation ${id} with this idempotency key was deleted, and its video with it. Nothing was sent.`,
     { id, hint: "Another key starts a new generation, which is charged." },
   );
+}
+
+function workedOnError({ attempt, at, id, state }: Entry, worker: string): VidgenError {
+  if (state === "running" || state === "ready")
+    return new VidgenError(
+      "pending",
+      `The same request was accepted at ${at.slice(0, 16)}Z as generation ${id}. ${worker} may follow it. Nothing was sent now. Ask again in a minute.`,
+      { id, attempt },
+    );
+  const message = `The same request was sent at ${at.slice(0, 16)}Z and got no usable response yet: it may have been charged (attempt ${attempt}). ${worker} is still working on it. Nothing was sent now. Ask again in a minute.`;
+  const hint =
+    "The same command, in a minute, sends nothing while that process runs. --again starts a new generation in any case, and is charged.";
+  return new VidgenError("unknown", message, { attempt, id, hint });
 }
 
 function unclearError({ attempt, at, id, reason = "" }: Entry): VidgenError {

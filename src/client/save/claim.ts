@@ -86,13 +86,14 @@ export async function claimOutput(
   }
 }
 
-/** Records that later starts ignore an attempt, and removes what its process left. */
+/** Records that later starts ignore these attempts, all of them or none, and removes what their processes left. */
 export async function dismiss(
-  entry: Pick<Entry, "attempt" | "parts">,
+  entries: readonly Pick<Entry, "attempt" | "parts">[],
   dependencies: Pick<ClaimDependencies, "journal"> & ClearDependencies,
 ): Promise<void> {
-  await dependencies.journal.append({ kind: "dismissed", attempt: entry.attempt });
-  await removeLeftovers(entry, dependencies);
+  if (entries.length === 0) return;
+  await dependencies.journal.append(...entries.map(({ attempt }) => ({ kind: "dismissed" as const, attempt })));
+  for (const entry of entries) await removeLeftovers(entry, dependencies);
 }
 
 type ClearDependencies = { journal: Pick<Journal, "acquire">; targets: Pick<Targets, "clear"> };

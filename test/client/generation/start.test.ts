@@ -1,5 +1,14 @@
 import { createHash } from "node:crypto";
-import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { close, finish, handOver, openAttempt } from "../../../src/client/generation/attempt.ts";
@@ -572,8 +581,203 @@ test("a signal ends the wait for the lock, also while others hold it", async () 
   await start();
 });
 
+/** A journal with these lines, and processes on one clock; `lead` acquires a lease for another process. */
+function createShared(...lines: object[]) {
+  const world = createWorld();
+  const machine = createVirtualClock();
+  const write = (line: object) =>
+    appendFileSync(world.journal, `${JSON.stringify({ at: machine.date().toISOString(), ...line })}\n`);
+  for (const line of lines) write(line);
+  const running = [1, 2];
+  const open = (answer: Answer = honest, options: OpenOptions = {}) =>
+    world.open(answer, { running, ...options, machine: { ...machine, ...options.machine } });
+  const lead = async (name: string) => {
+    const lease = await open(honest, { pid: 2 }).journal.acquire(name);
+    if (lease === undefined) throw new Error(`${name} has a holder`);
+    return lease;
+  };
+  const end = () => running.splice(1);
+  return { ...world, machine, write, open, lead, end };
+}
+
+const intentOf = (attempt: string, more: object = {}) => ({
+  kind: "intent",
+  attempt,
+  base_url: baseUrl,
+  account,
+  request,
+  ...more,
+});
+const unknownOf = (attempt: string) => ({ kind: "unknown", attempt, reason: "HTTP 502" });
+
+describe("an unknown attempt whose process is alive", () => {
+  test.each([
+    ["the same run", { earlier: "resume" }, 60],
+    ["--reuse", { earlier: "reuse" }, 60],
+    ["a named key", { earlier: "resume", idempotencyKey: "k" }, 60],
+    ["a shorter --timeout", { earlier: "resume", timeoutMs: 5_000 }, 5],
+    ["an agent", { earlier: "reuse", mcp: true }, 20],
+  ] as const)("is waited for by %s, and then the error names the process", async (_, options, seconds) => {
+    const more = { key: "idempotencyKey" in options ? "k" : undefined, mcp: "mcp" in options || undefined };
+    const { open, lead, machine } = createShared(intentOf("a", more), unknownOf("a"));
+    await lead("a");
+    const sent = open(() => expect.fail("something was sent")).begin(options);
+    await expect(sent).rejects.toMatchObject({
+      code: "unknown",
+      attempt: "a",
+      message: /Process 2 is still working on it.*Nothing was sent now. Ask again in a minute/,
+    });
+    expect(machine.now() / 1_000).toBe(seconds);
+  });
+
+  test.each([
+    ["joined if it runs", [{ kind: "accepted", attempt: "a", id }], "resumed"],
+    [
+      "resumed if its video was delivered",
+      [
+        { kind: "accepted", attempt: "a", id },
+        { kind: "delivered", id },
+      ],
+      "resumed",
+    ],
+    ["no reason to send nothing if it was refused", [{ kind: "refused", attempt: "a", reason: "no" }], "unknown"],
+  ])("is, after the wait, %s", async (_, outcome, kind) => {
+    const { open, lead, machine, write, lines } = createShared(intentOf("a"), unknownOf("a"));
+    await lead("a");
+    void machine.sleep(10_000).then(() => outcome.forEach(write));
+    const made = await open()
+      .begin({ earlier: "resume" })
+      .catch((error) => ({ kind: error.code }));
+    expect(made.kind).toBe(kind);
+    if ("attempt" in made) await close(made.attempt);
+    expect(lines().filter(({ kind }) => kind === "intent")).toHaveLength(1);
+  });
+
+  test("is neither waited for nor dismissed with --again", async () => {
+    const { open, lead, lines } = createShared(intentOf("a"), unknownOf("a"));
+    await lead("a");
+    const made = await open().begin({ earlier: "again" });
+    if ("attempt" in made) await close(made.attempt);
+    expect(lines().map(({ kind }) => kind)).toEqual(["intent", "unknown", "intent", "accepted"]);
+  });
+
+  test("has its key sent again once the process has ended, and its first send is written down", async () => {
+    const { open, lead, end, machine, lines } = createShared(intentOf("a"), unknownOf("a"));
+    await lead("a");
+    void machine.sleep(10_000).then(end);
+    const headers = { "Idempotency-Key-Lifetime": "86400" };
+    const answer: Answer = (url, init) =>
+      init.method === "POST" ? accepted(url, init) : Response.json({}, { status: 404, headers });
+    const made = await open(answer).begin({ earlier: "resume" });
+    expect(made.kind).toBe("accepted");
+    if ("attempt" in made) await close(made.attempt);
+    const [first, , second] = lines();
+    expect(second).toMatchObject({ kind: "intent", resend_of: "a", first_sent_at: first.at });
+  });
+
+  test.each(["resume", "reuse", "again"] as const)(
+    "and whose key another process sends again is not paid for anew, nor dismissed (%s)",
+    async (earlier) => {
+      const { open, lead, lines } = createShared(intentOf("a"), unknownOf("a"), intentOf("b", { resend_of: "a" }));
+      await lead("b");
+      const made = await open()
+        .begin({ earlier })
+        .catch((error) => ({ kind: error.code }));
+      if ("attempt" in made) await close(made.attempt);
+      expect(made.kind).toBe(earlier === "again" ? "accepted" : "unknown");
+      expect(lines().filter(({ kind }) => kind === "dismissed")).toEqual([]);
+    },
+  );
+});
+
+test.each([
+  ["resume", "alive", "accepted"],
+  ["resume", "dead", "unknown"],
+  ["again", "alive", "accepted"],
+  ["again", "dead", "accepted"],
+] as const)(
+  "with %s, a process elsewhere is watched until it is known to be %s, whatever --timeout says",
+  async (earlier, lease, kind) => {
+    const { open, folder, machine, lines } = createShared(intentOf("a"));
+    const leaseFolder = join(folder, "journal.jsonl.leases", "a");
+    mkdirSync(leaseFolder, { recursive: true });
+    const holder = join(leaseFolder, "elsewhere_9_77_5_token");
+    const refresh = () => {
+      writeFileSync(holder, "");
+      utimesSync(holder, machine.date(), machine.date());
+    };
+    refresh();
+    if (lease === "alive") void machine.sleep(9_000).then(refresh);
+    const made = await open()
+      .begin({ earlier, timeoutMs: 1_000 })
+      .catch((error) => ({ kind: error.code }));
+    if ("attempt" in made) await close(made.attempt);
+    expect(made.kind).toBe(kind);
+    expect(Math.round(machine.now() / 10_000)).toBe(lease === "alive" ? 1 : 6);
+    expect(lines().some(({ kind }) => kind === "dismissed")).toBe(earlier === "again" && lease === "dead");
+  },
+);
+
 describe("a start that is sent again with its key", () => {
   const kept = { "Idempotency-Key-Lifetime": "86400" };
+  const keeps: Answer = (url, init) =>
+    init.method === "POST" ? accepted(url, init) : Response.json({}, { status: 404, headers: kept });
+  const hoursAgo = (hours: number) => new Date(Date.UTC(2026, 0, 1) - hours * 3_600_000).toISOString();
+
+  test("sends nothing if it was dismissed while the service was asked about the key", async () => {
+    const { open, lines } = createWorld();
+    let posts = 0;
+    let questions = 0;
+    const client = open(async (_, { method }) => {
+      if (method === "POST") posts++;
+      if (method === "POST") throw new RequestError(new Error("reset"), { sent: true });
+      const [{ attempt }] = lines();
+      if (++questions === 2) await client.journal.append({ kind: "dismissed", attempt });
+      return Response.json({}, { status: 404, headers: kept });
+    });
+    expect(await client.begin()).toMatchObject({ kind: "unknown" });
+    expect([posts, questions]).toEqual([1, 2]);
+  });
+
+  test.each([
+    ["is too old by its first send", [intentOf("b", { resend_of: "a", first_sent_at: hoursAgo(24) })], 0],
+    ["is young enough by its first send", [intentOf("b", { resend_of: "a", first_sent_at: hoursAgo(20) })], 1],
+    ["has an age that nobody knows", [intentOf("b", { resend_of: "a" })], 0],
+    ["has its first attempt in the journal", [intentOf("a"), intentOf("b", { resend_of: "a" })], 1],
+    [
+      "was first refused to this account, and then sent by another one",
+      [
+        intentOf("a", { key: "k" }),
+        { kind: "refused", attempt: "a", reason: "no" },
+        intentOf("b", { key: "k", account: "another" }),
+      ],
+      0,
+    ],
+  ])("is not sent if the key %s (%#)", async (_, lines, sent) => {
+    const { open } = createShared(...lines);
+    let posts = 0;
+    const count: Answer = (url, init) => {
+      if (init.method === "POST") posts++;
+      return keeps(url, init);
+    };
+    const idempotencyKey = lines.some((line) => "key" in line) ? "k" : undefined;
+    const made = await open(count)
+      .begin({ earlier: "resume", idempotencyKey })
+      .catch(() => undefined);
+    if (made && "attempt" in made) await close(made.attempt);
+    expect(posts).toBe(sent);
+  });
+
+  test("a second send of a caller's key writes down the first one", async () => {
+    const at = hoursAgo(3);
+    const { open, lines } = createShared(
+      { ...intentOf("a", { key: "k" }), at },
+      { kind: "refused", attempt: "a", reason: "no", at },
+    );
+    const made = await open(keeps).begin({ earlier: "resume", idempotencyKey: "k" });
+    if ("attempt" in made) await close(made.attempt);
+    expect(lines().filter(({ kind }) => kind === "intent")[1]).toMatchObject({ key: "k", first_sent_at: at });
+  });
 
   test("sends nothing if its process is suspended for a minute after the service has stated that it supports the key", async () => {
     const { open, lines } = createWorld();

@@ -48,7 +48,13 @@ async function startAt(baseUrl: string, clock: Clock, upload: Io["fetch"] = crea
   const service = openService({ baseUrl, apiKey: "canary-key-0123456789" }, io);
   const request = { prompt: "a fox", model: "wan-2.5", imageUrl: image };
   const written = { attempt: "attempt-1", key: "attempt-1", at: io.date().toISOString() };
-  const owned = { hasCallerKey: false, confirm: async () => {}, assertFresh: () => {} };
+  const owned = {
+    hasCallerKey: false,
+    isResend: false,
+    firstSentAt: written.at,
+    confirm: async () => {},
+    assertFresh: () => {},
+  };
   const end = await sendPaid(service, request, { ...written, ...owned }, { signal: new AbortController().signal });
   return { kind: end.kind, message: end.kind === "accepted" ? "" : end.error.message, seconds: clock.now() / 1_000 };
 }

@@ -368,7 +368,7 @@ test.skipIf(lacks("named pipes in folders")).each(specialFiles)(
       journal.append(intent("a")),
       readEntries(journal),
       findLine(journal, isPart),
-      journal.forget({ attempt: "a" }),
+      journal.forget([{ attempt: "a" }]),
     ];
     const ended = await Promise.allSettled(all);
     expect(ended).toEqual(
@@ -422,7 +422,7 @@ test("a forgotten attempt is removed completely, also from the copies of an olde
     "completed",
   ]);
   const before = readFileSync(journal.path, "utf8");
-  await journal.lock(() => journal.forget({ attempt: "a", id: "id-a" }));
+  await journal.lock(() => journal.forget([{ attempt: "a", id: "id-a" }]));
   const after = readFileSync(journal.path, "utf8");
   expect(after).toHaveLength(before.length);
   const blank = (line: string) => (/"(id-)?a"/.test(line) ? " ".repeat(line.length) : line);

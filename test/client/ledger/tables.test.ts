@@ -23,11 +23,13 @@ lost      | running  | -       | -      | -       | ready     | delivered | fail
 const table2 = `
 state           | lease  | resume         | reuse          | again   | key
 sending         | alive  | pass           | wait           | pass    | wait
-sending         | unsure | wait           | wait           | pass    | wait
+sending         | unsure | watch          | watch          | watch   | watch
 sending         | dead   | send again     | send again     | dismiss | send again
-unknown         | any    | send again     | send again     | dismiss | send again
+unknown         | alive  | wait           | wait           | pass    | wait
+unknown         | unsure | watch          | watch          | watch   | watch
+unknown         | dead   | send again     | send again     | dismiss | send again
 running, ready  | alive  | pass           | join           | pass    | join
-running, ready  | unsure | wait           | join           | pass    | join
+running, ready  | unsure | watch          | watch          | watch   | watch
 running, ready  | dead   | resume         | resume         | dismiss | resume
 running*        | any    | pass           | resume         | pass    | resume
 delivered       | any    | pass           | resume         | pass    | resume

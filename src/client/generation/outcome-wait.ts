@@ -1,0 +1,94 @@
+import { keyOf } from "../ledger/history.ts";
+import type { RefusedChoice, WaitChoice } from "../ledger/policy.ts";
+import type { WaitOptions } from "../save/claim.ts";
+import type { Service } from "./service.ts";
+
+/** How long a start waits for the process of an unknown attempt. The call of an agent is answered before the agent's program gives up. */
+const unknownWaitMs = 60_000;
+const agentWaitMs = 20_000;
+/** How often a start looks again, and how often at the lease of a process on another machine. */
+const pollMs = 250;
+const watchMs = 1_000;
+/** How long, and how often, the server of an agent looks at a lease after its answer: a lease elsewhere is known within a minute. */
+const laterWatchMs = 61_000;
+const laterPollMs = 5_000;
+
+type OutcomeWaitOptions = WaitOptions & {
+  mcp?: boolean | undefined;
+  /** Outlives the call of an agent. */
+  sendSignal?: AbortSignal | undefined;
+};
+
+/** The wait of one start for attempts whose outcome a live process may still find out. */
+export type OutcomeWait = {
+  /** The keys of the unknown attempts that it has waited for. */
+  waitedFor: ReadonlySet<string>;
+  /** Waits until the start should look again. Returns a refusal once it has waited long enough. Rejects with the signal's reason. */
+  next(choice: WaitChoice): Promise<RefusedChoice | undefined>;
+};
+
+/**
+ * For an unknown attempt it waits at most 60 s, or `timeoutMs` if that is shorter. The question whether a process is alive has an answer within a minute,
+ * so that `timeoutMs` does not matter. An agent waits at most 20 s for both.
+ */
+export function createOutcomeWait(service: Service, options: OutcomeWaitOptions): OutcomeWait {
+  const { io, note } = service;
+  const { timeoutMs = unknownWaitMs, signal, sendSignal = signal, mcp = false } = options;
+  const begin = io.now();
+  const waitedFor = new Set<string>();
+  const noted = new Set<WaitChoice["because"]>();
+  let unknownSince: number | undefined;
+  return {
+    waitedFor,
+    async next(choice) {
+      const { because, entry, lease } = choice;
+      if (because === "unknown") {
+        waitedFor.add(keyOf(entry));
+        unknownSince ??= io.now();
+      }
+      const unknownMs = unknownSince === undefined ? 0 : io.now() - unknownSince;
+      const isOver = mcp
+        ? io.now() - begin >= agentWaitMs
+        : because === "unknown" && unknownMs >= Math.min(unknownWaitMs, timeoutMs);
+      if (isOver && mcp) void watchLater(service, lease, sendSignal);
+      if (isOver) return { kind: "refuse", entry, because: "unknown", worker: await nameWorker(service, lease) };
+      if (!noted.has(because)) note(waitingNote(choice));
+      noted.add(because);
+      await io.sleep(because === "unsure" ? watchMs : pollMs, signal);
+      return undefined;
+    },
+  };
+}
+
+function waitingNote({ because, entry: { attempt } }: WaitChoice): string {
+  if (because === "unsure")
+    return `Another process has started the same request (attempt ${attempt}), on another machine. Waiting up to 60 s to find out whether it is still running; nothing is sent meanwhile.`;
+  return `The same request got no usable response (attempt ${attempt}), and its process is still running. Waiting up to 60 s for the outcome; nothing is sent meanwhile.`;
+}
+
+/** Such as "Process 4711"; for an error. */
+async function nameWorker({ journal, io }: Service, lease: string): Promise<string> {
+  const holder = await journal.holderOf(lease);
+  if (holder === undefined) return "A process that has just ended";
+  const self = await io.processes.self();
+  const isHere = holder.machine === self.machine && holder.namespace === self.namespace;
+  return `Process ${holder.pid}${isHere ? "" : " on another machine"}`;
+}
+
+/** Looks at a lease for a minute, so that a later call knows whether its process is alive. Never rejects. */
+async function watchLater({ journal, io }: Service, lease: string, signal: AbortSignal): Promise<void> {
+  const end = io.now() + laterWatchMs;
+  while (!signal.aborted && io.now() < end) {
+    if ((await journal.leaseOf(lease).catch(() => "dead")) === "dead") return;
+    await nextLook(io, signal);
+  }
+}
+
+/** Resolves when the lease is looked at again, or when the signal aborts. */
+function nextLook({ limit }: Pick<Service["io"], "limit">, signal: AbortSignal): Promise<void> {
+  const look = limit(laterPollMs, signal, new Error("time to look"));
+  return new Promise<void>((resolve) => {
+    if (look.signal.aborted) return resolve();
+    look.signal.addEventListener("abort", () => resolve(), { once: true });
+  }).finally(look.clear);
+}
