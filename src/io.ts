@@ -13,7 +13,7 @@ export type Limit = { signal: AbortSignal; restart(): void; clear(): void };
  * With `isPrivateOnly` the request goes only to an address in a private network or of this machine, and through no proxy, because it has a key and no
  * TLS. For a POST: `unsentSignal` aborts the request as long as no byte of it was written, and has no effect later. `beforeSend` is called right before
  * the first byte is written; if it throws, the request is not sent. `onUpload` is called each time the system has accepted a part of the body, with the
- * number of remaining bytes.
+ * number of remaining bytes, and `onReceived` each time bytes of the reply have arrived.
  */
 export type FetchInit = Pick<RequestInit, "method" | "signal"> & {
   headers?: Record<string, string>;
@@ -22,6 +22,7 @@ export type FetchInit = Pick<RequestInit, "method" | "signal"> & {
   unsentSignal?: AbortSignal;
   beforeSend?: () => void;
   onUpload?: (bytesLeft: number) => void;
+  onReceived?: () => void;
 };
 
 /** The used part of a `Response`. Node's own class would load all of Node's fetch. */

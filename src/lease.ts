@@ -1,4 +1,5 @@
 import { dirname, join } from "node:path";
+import { untilLimit } from "./abort.ts";
 import { systemCode, VidgenError } from "./errors.ts";
 import { type Disk, type Io, type ProcessId, unknownStart } from "./io.ts";
 
@@ -202,7 +203,7 @@ function refreshUntilReleased(name: string, path: string, io: LeaseIo): Lease {
   };
   const run = async () => {
     while (!releasing.signal.aborted && !lost.signal.aborted) {
-      await nextRefresh(io, releasing.signal);
+      await untilLimit(refreshMs, releasing.signal, io);
       if (releasing.signal.aborted) return;
       await refreshNow().catch((error) => {
         // Other errors are ignored, because the next refresh may succeed before the lease is stale.
@@ -228,15 +229,6 @@ function refreshUntilReleased(name: string, path: string, io: LeaseIo): Lease {
       await io.disk.rmdir(path).catch(() => {});
     },
   };
-}
-
-/** Resolves when the next refresh is due, or when the lease is released. */
-function nextRefresh(io: LeaseIo, signal: AbortSignal): Promise<void> {
-  const limit = io.limit(refreshMs, signal, new Error("time to refresh"));
-  return new Promise<void>((resolve) => {
-    if (limit.signal.aborted) return resolve();
-    limit.signal.addEventListener("abort", () => resolve(), { once: true });
-  }).finally(limit.clear);
 }
 
 async function refresh(file: string, { date, disk }: Pick<LeaseIo, "date" | "disk">): Promise<void> {

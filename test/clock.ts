@@ -81,3 +81,60 @@ async function untilIdle(): Promise<void> {
     }
   }
 }
+
+/**
+ * A clock that only the test moves. `pass(ms)` is one turn of Node's event loop after that time: it fires each timer that is due once, before anything is
+ * read. So `pass(130_000)` is a process that was stopped, and `wait` passes the time in steps of 50 ms.
+ */
+export function createStoppableClock() {
+  let now = 0;
+  const timers = new Set<{ at: number; fire(): void }>();
+  const add = (ms: number, fire: () => void) => {
+    const timer = { at: now + ms, fire };
+    timers.add(timer);
+    return timer;
+  };
+  const pass = async (ms: number) => {
+    now += ms;
+    const due = [...timers].filter(({ at }) => at <= now);
+    for (const timer of due) timers.delete(timer);
+    for (const { fire } of due) fire();
+    await new Promise((resolve) => setImmediate(resolve));
+  };
+  const clock: Clock = {
+    now: () => now,
+    date: () => new Date(Date.UTC(2026, 0, 1) + now),
+    sleep: (ms, signal) =>
+      new Promise((resolve, reject) => {
+        if (signal?.aborted) return reject(signal.reason);
+        const timer = add(ms, () => {
+          signal?.removeEventListener("abort", onAbort);
+          resolve();
+        });
+        const onAbort = () => {
+          timers.delete(timer);
+          reject(signal?.reason);
+        };
+        signal?.addEventListener("abort", onAbort, { once: true });
+      }),
+    limit(ms, parent, reason) {
+      const controller = new AbortController();
+      let timer = add(ms, () => controller.abort(reason));
+      const onParent = () => controller.abort(parent.reason);
+      parent.addEventListener("abort", onParent, { once: true });
+      const clear = () => {
+        timers.delete(timer);
+        parent.removeEventListener("abort", onParent);
+      };
+      const restart = () => {
+        timers.delete(timer);
+        timer = add(ms, () => controller.abort(reason));
+      };
+      return { signal: controller.signal, restart, clear };
+    },
+  };
+  const wait = async (ms: number) => {
+    for (let left = ms; left > 0; left -= 50) await pass(50);
+  };
+  return { ...clock, pass, wait };
+}

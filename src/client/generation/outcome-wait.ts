@@ -1,3 +1,4 @@
+import { untilLimit } from "../../abort.ts";
 import { keyOf } from "../ledger/history.ts";
 import type { RefusedChoice, WaitChoice } from "../ledger/policy.ts";
 import type { WaitOptions } from "../save/claim.ts";
@@ -80,15 +81,6 @@ async function watchLater({ journal, io }: Service, lease: string, signal: Abort
   const end = io.now() + laterWatchMs;
   while (!signal.aborted && io.now() < end) {
     if ((await journal.leaseOf(lease).catch(() => "dead")) === "dead") return;
-    await nextLook(io, signal);
+    await untilLimit(laterPollMs, signal, io);
   }
-}
-
-/** Resolves when the lease is looked at again, or when the signal aborts. */
-function nextLook({ limit }: Pick<Service["io"], "limit">, signal: AbortSignal): Promise<void> {
-  const look = limit(laterPollMs, signal, new Error("time to look"));
-  return new Promise<void>((resolve) => {
-    if (look.signal.aborted) return resolve();
-    look.signal.addEventListener("abort", () => resolve(), { once: true });
-  }).finally(look.clear);
 }

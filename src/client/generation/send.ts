@@ -1,5 +1,6 @@
+import { createReplyLimit, type ReplyLimit, sleepSeen } from "../../abort.ts";
 import { asVidgenError, doctorHint, systemCode, VidgenError } from "../../errors.ts";
-import { RequestError } from "../../io.ts";
+import { type Limit, RequestError } from "../../io.ts";
 import { lacksCredits } from "../../protocol/credits.ts";
 import { findWarnings } from "../../protocol/fields.ts";
 import { type AcceptedStart, errorText, failureReason, type StartRequest } from "../../protocol/schema.ts";
@@ -243,10 +244,10 @@ async function recordOutcome(service: Service, outcome: SendOutcome, intent: Int
   return outcome;
 }
 
-function outcomeLine(outcome: SendOutcome, { attempt, firstSentAt }: Intent): JournalLine {
+function outcomeLine(outcome: SendOutcome, { attempt, isResend }: Intent): JournalLine {
   if (outcome.kind !== "accepted") {
     const { message: reason, code, id, httpStatus } = outcome.error;
-    const isAnswered = outcome.kind === "unknown" && firstSentAt !== undefined && httpStatus !== undefined;
+    const isAnswered = outcome.kind === "unknown" && isResend && httpStatus !== undefined;
     return { kind: outcome.kind, attempt, id, reason, code, resend_answered: isAnswered || undefined };
   }
   const { generation, credits_charged: credits, balance_fell, remaining_credits } = outcome.started;
@@ -365,6 +366,7 @@ async function post(
       unsentSignal: options.signal,
       beforeSend,
       onUpload,
+      onReceived: limit.onReceived,
       label: options.label,
     };
     const reply = unwrapStart(await api.start(request, key, startOptions), request);
@@ -384,24 +386,26 @@ async function post(
 }
 
 /**
- * A signal that aborts two minutes after the last step began, at the second Ctrl-C, or ten seconds after the first. `restart` begins a step;
- * its argument is the message of the error at the time limit of this step.
+ * A signal that aborts two minutes after the last step began, at the second Ctrl-C, or ten seconds after the first. `restart` begins a step of the request,
+ * which is sent from then on; its argument is the message of the error at the time limit of this step.
  */
 function createStepLimit({ io, note }: Service, options: SendOptions) {
+  const abandon = options.abandon ?? new AbortController().signal;
   const tooLong = new Error("no response within 120 s");
-  const limit = io.limit(stepLimitMs, options.abandon ?? new AbortController().signal, tooLong);
   const controller = new AbortController();
   const cleared = new AbortController();
+  let limit: Limit = io.limit(stepLimitMs, abandon, tooLong);
+  let reply: ReplyLimit | undefined;
   const onLimit = () => controller.abort(limit.signal.reason);
+  limit.signal.addEventListener("abort", onLimit, { once: true });
   const wait = async () => {
     // An unsent request is aborted at once, which clears this limit before the note.
     await io.sleep(50, cleared.signal);
     note("Request sent; waiting up to 10 s for its id. Press Ctrl-C again to quit now (you may be charged).");
-    await io.sleep(interruptLimitMs, cleared.signal);
+    await sleepSeen(interruptLimitMs, cleared.signal, io);
     controller.abort(options.signal.reason);
   };
   const onInterrupt = () => void wait().catch(() => {});
-  limit.signal.addEventListener("abort", onLimit, { once: true });
   options.signal.addEventListener("abort", onInterrupt, { once: true });
   const clear = () => {
     limit.clear();
@@ -410,9 +414,13 @@ function createStepLimit({ io, note }: Service, options: SendOptions) {
   };
   const restart = (ifTooLong: string) => {
     tooLong.message = ifTooLong;
-    limit.restart();
+    if (reply) return reply.restart();
+    limit.clear();
+    reply = createReplyLimit(stepLimitMs, abandon, tooLong, io);
+    reply.signal.addEventListener("abort", onLimit, { once: true });
+    limit = reply;
   };
-  return { signal: controller.signal, restart, clear };
+  return { signal: controller.signal, restart, onReceived: () => reply?.onReceived(), clear };
 }
 
 /**

@@ -30,7 +30,7 @@ export type Api = {
 /** `acknowledgesUnclear` also deletes a generation of which nobody knows whether it was charged. */
 export type RemoveOptions = { acknowledgesUnclear?: boolean | undefined };
 
-export type SendStartOptions = Pick<FetchInit, "signal" | "unsentSignal" | "beforeSend" | "onUpload"> & {
+export type SendStartOptions = Pick<FetchInit, "signal" | "unsentSignal" | "beforeSend" | "onUpload" | "onReceived"> & {
   label?: Label | undefined;
 };
 

@@ -34,6 +34,7 @@ export async function postPaid(address: string, init: FetchInit, env: Io["env"])
     const post = createPost(url, init, { length: body.length, socket, signal });
     // From here on, the request counts as sent.
     readRaw = keepReply(socket);
+    socket.prependListener("data", () => init.onReceived?.());
     const replied = replyTo(post, signal);
     writeBody(post, body, init.onUpload);
     const reply = await replied;

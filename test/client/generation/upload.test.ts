@@ -1,11 +1,11 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
-import { expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { sendPaid } from "../../../src/client/generation/send.ts";
 import { openService } from "../../../src/client/generation/service.ts";
 import { createFetch } from "../../../src/client/http/http.ts";
 import { type Clock, type Io, RequestError, systemMachine } from "../../../src/io.ts";
-import { createVirtualClock } from "../../clock.ts";
+import { createStoppableClock, createVirtualClock } from "../../clock.ts";
 
 // A start with a large image, over a real connection; the service takes it as slowly as the clock of the test says.
 
@@ -100,4 +100,38 @@ test.each([
     return new Response(reply);
   };
   expect(await startAt("https://api.video.example", clock, fetch)).toEqual(end);
+});
+
+describe("a process that is stopped, as by Ctrl-Z, while the response is on its way", () => {
+  test.each([
+    [1_000, 130_000],
+    [119_000, 130_000],
+    [119_950, 3_600_000],
+  ])("reads the id that has arrived (after %i ms, for %i ms)", async (waitMs, stopMs) => {
+    const clock = createStoppableClock();
+    const fetch: Io["fetch"] = async (_, { beforeSend, signal, onReceived } = {}) => {
+      beforeSend?.();
+      await clock.wait(waitMs);
+      await clock.pass(stopMs);
+      signal?.throwIfAborted();
+      onReceived?.();
+      return new Response(reply);
+    };
+    expect(await startAt("https://api.video.example", clock, fetch)).toMatchObject({ kind: "accepted" });
+  });
+
+  test("reads for two more seconds at the limit, and no longer", async () => {
+    const clock = createStoppableClock();
+    const fetch: Io["fetch"] = async (_, { beforeSend, signal, onReceived } = {}) => {
+      beforeSend?.();
+      await clock.wait(119_900);
+      for (let parts = 0; parts < 100; parts++) {
+        if (signal?.aborted) return new Response("too late", { status: 400 });
+        onReceived?.();
+        await clock.wait(100);
+      }
+      return new Response(reply);
+    };
+    expect(await startAt("https://api.video.example", clock, fetch)).toMatchObject({ kind: "refused", seconds: 122 });
+  });
 });

@@ -1,3 +1,4 @@
+import { createReplyLimit, sleepSeen } from "../../../abort.ts";
 import { VidgenError } from "../../../errors.ts";
 import { RequestError } from "../../../io.ts";
 import { lacksCredits } from "../../../protocol/credits.ts";
@@ -29,9 +30,15 @@ export type NoCredits = { kind: "no credits"; reason: string };
 
 /**
  * `signal` aborts a create in flight, `unsentSignal` only before it is sent. An error that `beforeSend` throws prevents the create from being sent.
- * `onPart` must be called for each part of a long reply.
+ * `onPart` must be called for each part of a long reply, and `onReceived` when any bytes of the reply arrive.
  */
-export type SubmitSignals = { signal: AbortSignal; unsentSignal: AbortSignal; beforeSend(): void; onPart(): void };
+export type SubmitSignals = {
+  signal: AbortSignal;
+  unsentSignal: AbortSignal;
+  beforeSend(): void;
+  onPart(): void;
+  onReceived(): void;
+};
 
 export type SubmitOptions = Pick<RenderOptions, "checkpoint" | "confirm" | "signal"> & {
   /** The id of the job, where vidgen chooses it and not the server. */
@@ -122,15 +129,17 @@ async function sendWithGrace<Result>(
   { signal, confirm }: Pick<SubmitOptions, "signal" | "confirm">,
 ): Promise<Result> {
   const [graceEnd, replied] = [new AbortController(), new AbortController()];
-  const limit = io.limit(timeoutMs, graceEnd.signal, new Error(`no response within ${minutes(timeoutMs)}`));
+  const tooLong = new Error(`no response within ${minutes(timeoutMs)}`);
+  const limit = createReplyLimit(timeoutMs, graceEnd.signal, tooLong, io);
   const onStop = () =>
-    void io.sleep(graceMs, replied.signal).then(
+    void sleepSeen(graceMs, replied.signal, io).then(
       () => graceEnd.abort(signal.reason),
       () => {},
     );
   signal.addEventListener("abort", onStop, { once: true });
   try {
-    return await send({ signal: limit.signal, unsentSignal: signal, beforeSend: confirm, onPart: limit.restart });
+    const { restart: onPart, onReceived } = limit;
+    return await send({ signal: limit.signal, unsentSignal: signal, beforeSend: confirm, onPart, onReceived });
   } finally {
     signal.removeEventListener("abort", onStop);
     replied.abort();
