@@ -1,7 +1,7 @@
 import { dirname, join } from "node:path";
-import { untilLimit } from "./abort.ts";
 import { systemCode, VidgenError } from "./errors.ts";
 import { type Disk, type Io, type ProcessId, unknownStart } from "./io.ts";
+import { untilLimit } from "./reply-limit.ts";
 
 /** A lease on something that one process uses at a time, such as a folder. It ends when the process releases it or exits. */
 export type Lease = {

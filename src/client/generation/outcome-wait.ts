@@ -1,4 +1,4 @@
-import { untilLimit } from "../../abort.ts";
+import { untilLimit } from "../../reply-limit.ts";
 import { keyOf } from "../ledger/history.ts";
 import type { RefusedChoice, WaitChoice } from "../ledger/policy.ts";
 import type { WaitOptions } from "../save/claim.ts";

@@ -1,10 +1,10 @@
-import { createReplyLimit, type ReplyLimit, sleepSeen } from "../../abort.ts";
 import { asVidgenError, doctorHint, systemCode, VidgenError } from "../../errors.ts";
 import { type Limit, RequestError } from "../../io.ts";
 import { lacksCredits } from "../../protocol/credits.ts";
 import { findWarnings } from "../../protocol/fields.ts";
 import { type AcceptedStart, errorText, failureReason, type StartRequest } from "../../protocol/schema.ts";
 import { isNotNow, isRefusal, isTransient, retryAfterMs } from "../../protocol/status.ts";
+import { createReplyLimit, type ReplyLimit, sleepSeen } from "../../reply-limit.ts";
 import type { Label } from "../http/api.ts";
 import { describeFailure, describeReply, describeValues, type Reply, refusal } from "../http/reply.ts";
 import { backoffMs, isFinalConnectFailure } from "../http/retry.ts";

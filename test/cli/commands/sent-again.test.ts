@@ -1,4 +1,4 @@
-import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { aPng } from "../../server/queue/pictures.ts";
@@ -182,5 +182,80 @@ describe("by the same line later", () => {
     expect(await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"))).toMatchObject({ code: 0 });
     expect(new Set(keysOf(world)).size).toBe(1);
     expect(await charged(world)).toBe(1);
+  });
+});
+
+describe("attempts that share a key are one", () => {
+  const named = (number: number) => `6a1e8f4c-0f8e-4c55-9c3b-3f0a9d6f8b2${number}`;
+
+  /** A start without a usable response, and two more sends of its key; `more` are lines about the last one. */
+  const sentThreeTimes = async (...more: object[]) => {
+    const world = await createWorld();
+    world.faults.push(onStart(() => page(502), 1));
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 6 });
+    world.reboot();
+    const path = join(world.home, "journal.jsonl");
+    const read = () =>
+      readFileSync(path, "utf8")
+        .split("\n")
+        .filter((line) => line.trim() !== "");
+    const [intent] = read().map((line) => JSON.parse(line));
+    const { attempt, at } = intent;
+    const again = { resend_of: attempt, first_sent_at: at };
+    const lines = [1, 2].map((number) => ({ ...intent, ...again, attempt: named(number) }));
+    for (const line of [...lines, ...more]) appendFileSync(path, `${JSON.stringify({ at, ...line })}\n`);
+    return { world, attempt, read };
+  };
+
+  test("--dismiss is about all of them", async () => {
+    const { world, attempt } = await sentThreeTimes();
+    expect(await world.vidgen("list", "--dismiss", named(1))).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining(attempt),
+    });
+    expect(new Set((await entries(world)).map(({ status }: { status: string }) => status))).toEqual(
+      new Set(["dismissed"]),
+    );
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+  });
+
+  test.each(["running", "delivered"])("--dismiss of none of them if one is %s", async (state) => {
+    const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
+    const delivered = state === "delivered" ? [{ kind: "delivered", id }] : [];
+    const { world, attempt, read } = await sentThreeTimes({ kind: "accepted", attempt: named(2), id }, ...delivered);
+    const before = read();
+    expect(await world.vidgen("list", "--dismiss", attempt)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining(id),
+    });
+    expect(read()).toEqual(before);
+  });
+
+  test.each([["--dismiss"], ["--forget", "--yes"]])(
+    "%s is refused while a live process has one of them",
+    async (flag, ...flags) => {
+      const { world, attempt, read } = await sentThreeTimes();
+      const { pid, machine, namespace, start } = await world.io.processes.self();
+      const lease = join(world.home, "journal.jsonl.leases", named(2));
+      mkdirSync(lease, { recursive: true });
+      writeFileSync(join(lease, [machine, namespace, pid, start, "token"].join("_")), "");
+      const before = read();
+      expect(await world.vidgen("list", flag, attempt, ...flags)).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining(`process ${pid} works on it (attempt ${named(2)})`),
+      });
+      expect(read()).toEqual(before);
+    },
+  );
+
+  test("--forget asks about each that may have been charged, and removes all", async () => {
+    const { world, attempt, read } = await sentThreeTimes();
+    const before = read();
+    const refused = await world.vidgen("list", "--forget", attempt);
+    expect(refused).toMatchObject({ code: 2, stderr: expect.stringMatching(/vidgen list --forget \S+ --yes/) });
+    for (const name of [attempt, named(1), named(2)]) expect(refused.stderr).toContain(name);
+    expect(read()).toEqual(before);
+    expect(await world.vidgen("list", "--forget", attempt, "--yes")).toMatchObject({ code: 0 });
+    expect(read()).toEqual([]);
   });
 });

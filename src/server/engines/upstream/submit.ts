@@ -1,8 +1,8 @@
-import { createReplyLimit, sleepSeen } from "../../../abort.ts";
 import { VidgenError } from "../../../errors.ts";
 import { RequestError } from "../../../io.ts";
 import { lacksCredits } from "../../../protocol/credits.ts";
 import { isRefusal } from "../../../protocol/status.ts";
+import { createReplyLimit, sleepSeen } from "../../../reply-limit.ts";
 import type { Checkpoint } from "../../store/generations.ts";
 import { type FailureFacts, failed, type RenderOptions, type RenderOutcome } from "../engine.ts";
 import { missingMs, missingWaitMs, pollOnce } from "./follow.ts";
