@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { close, finish, handOver, openAttempt } from "../../../src/client/generation/attempt.ts";
 import { findEntry, listEntries, openService } from "../../../src/client/generation/service.ts";
-import { type PaidStartOptions, start as startGeneration } from "../../../src/client/generation/start.ts";
+import { openTakes, type PaidStartOptions, start as startGeneration } from "../../../src/client/generation/start.ts";
 import { findSaved, readStatus } from "../../../src/client/generation/status.ts";
 import { accountOf } from "../../../src/client/ledger/history.ts";
 import { type Journal, openJournal } from "../../../src/client/ledger/journal.ts";
@@ -688,6 +688,64 @@ describe("an unknown attempt whose process is alive", () => {
       expect(lines().filter(({ kind }) => kind === "dismissed")).toEqual([]);
     },
   );
+});
+
+describe("a live run of several with a position that may have been charged", () => {
+  const runOf = (position: number) => ({ run: "r", position, count: 2 });
+  const open = (client: ReturnType<ReturnType<typeof createShared>["open"]>, earlier: "resume" | "again") =>
+    openTakes(client.service, [request, request], { earlier, signal });
+
+  test("is waited for, and then the error names its process", async () => {
+    const shared = createShared(intentOf("a", runOf(1)), unknownOf("a"));
+    await shared.lead("r");
+    await expect(open(shared.open(), "resume")).rejects.toMatchObject({
+      code: "unknown",
+      message: /Process 2 is still/,
+    });
+    expect(shared.machine.now()).toBe(60_000);
+  });
+
+  test("is joined once the position has a generation, even if all are delivered by then", async () => {
+    const shared = createShared(intentOf("a", runOf(1)), unknownOf("a"), intentOf("b", runOf(2)));
+    const other = "2b4e28ba-2fa1-41d2-883f-0016d3cca427";
+    await shared.lead("r");
+    const outcome = [
+      { kind: "accepted", attempt: "a", id },
+      { kind: "accepted", attempt: "b", id: other },
+      { kind: "delivered", id },
+      { kind: "delivered", id: other },
+    ];
+    void shared.machine.sleep(10_000).then(() => outcome.forEach(shared.write));
+    const run = await open(shared.open(), "resume");
+    expect([run.name, run.positions.map(({ attempt }) => attempt?.id)]).toEqual(["r", [id, other]]);
+  });
+
+  test("is passed with --again, which dismisses nothing of it", async () => {
+    const shared = createShared(intentOf("a", runOf(1)), unknownOf("a"));
+    await shared.lead("r");
+    const client = shared.open();
+    const { name, release } = await open(client, "again");
+    const made = await client.begin({ earlier: "again", take: { run: name, position: 1, count: 2 } });
+    if ("attempt" in made) await close(made.attempt);
+    await release();
+    expect([made.kind, shared.lines().filter(({ kind }) => kind === "dismissed")]).toEqual(["accepted", []]);
+  });
+});
+
+test("the server of an agent goes on watching a process elsewhere after its answer", async () => {
+  const { open, folder, machine } = createShared(intentOf("a", { mcp: true }));
+  const lease = join(folder, "journal.jsonl.leases", "a");
+  mkdirSync(lease, { recursive: true });
+  writeFileSync(join(lease, "elsewhere_9_77_5_token"), "");
+  const { begin, journal } = open(() => expect.fail("something was sent"));
+  const agent = { earlier: "reuse", mcp: true } as const;
+  await expect(begin(agent)).rejects.toMatchObject({ code: "unknown", message: /Process 77 on another machine/ });
+  expect([machine.now(), await journal.leaseOf("a")]).toEqual([20_000, "unsure"]);
+  // What the agent does for a minute.
+  for (let seconds = 0; seconds < 60; seconds += 5) await machine.sleep(5_000);
+  const begun = machine.now();
+  await expect(begin(agent)).rejects.toMatchObject({ code: "unknown", message: /may have been charged/ });
+  expect(machine.now() - begun).toBeLessThan(1_000);
 });
 
 test.each([
