@@ -610,6 +610,19 @@ const intentOf = (attempt: string, more: object = {}) => ({
 });
 const unknownOf = (attempt: string) => ({ kind: "unknown", attempt, reason: "HTTP 502" });
 
+test("--again dismisses no video that could not be saved at another path", async () => {
+  const completed = [
+    { kind: "accepted", attempt: "a", id },
+    { kind: "completed", id },
+  ];
+  const { open, place, lines } = createShared(intentOf("a", { place: "other.mp4" }), ...completed);
+  const another: Answer = () => Response.json({ success: true, data: { id: "another-1", status: "processing" } });
+  const made = await open(another).begin({ earlier: "again", outputPath: place });
+  if ("attempt" in made) await close(made.attempt);
+  expect(made.kind).toBe("accepted");
+  expect(lines().some(({ kind }) => kind === "dismissed")).toBe(false);
+});
+
 describe("an unknown attempt whose process is alive", () => {
   test.each([
     ["the same run", { earlier: "resume" }, 60],
@@ -659,6 +672,18 @@ describe("an unknown attempt whose process is alive", () => {
     const made = await open().begin({ earlier: "again" });
     if ("attempt" in made) await close(made.attempt);
     expect(lines().map(({ kind }) => kind)).toEqual(["intent", "unknown", "intent", "accepted"]);
+  });
+
+  test("no longer counts once an attempt with its key has a generation", async () => {
+    const delivered = [
+      { kind: "accepted", attempt: "b", id },
+      { kind: "delivered", id },
+    ];
+    const { open } = createShared(intentOf("a"), unknownOf("a"), intentOf("b", { resend_of: "a" }), ...delivered);
+    const another: Answer = () => Response.json({ success: true, data: { id: "another-1", status: "processing" } });
+    const made = await open(another).begin({ earlier: "resume" });
+    if ("attempt" in made) await close(made.attempt);
+    expect(made.kind).toBe("accepted");
   });
 
   test("has its key sent again once the process has ended, and its first send is written down", async () => {
@@ -803,6 +828,11 @@ describe("a start that is sent again with its key", () => {
     ["has an age that nobody knows", [intentOf("b", { resend_of: "a" })], 0],
     ["has its first attempt in the journal", [intentOf("a"), intentOf("b", { resend_of: "a" })], 1],
     [
+      "was sent by this account, and by another one",
+      [intentOf("a", { key: "k" }), unknownOf("a"), intentOf("b", { key: "k", account: "another" })],
+      0,
+    ],
+    [
       "was first refused to this account, and then sent by another one",
       [
         intentOf("a", { key: "k" }),
@@ -824,6 +854,18 @@ describe("a start that is sent again with its key", () => {
       .catch(() => undefined);
     if (made && "attempt" in made) await close(made.attempt);
     expect(posts).toBe(sent);
+  });
+
+  test("may have been charged, although the second request was refused", async () => {
+    let posts = 0;
+    const { open } = createWorld();
+    const client = open((_, { method }) => {
+      if (method !== "POST") return Response.json({}, { status: 404, headers: kept });
+      if (posts++ === 0) throw new RequestError(new Error("reset"), { sent: true });
+      return Response.json({ error: "no" }, { status: 400 });
+    });
+    expect(await client.begin()).toMatchObject({ kind: "unknown", error: { code: "unknown" } });
+    expect(posts).toBe(2);
   });
 
   test("a second send of a caller's key writes down the first one", async () => {

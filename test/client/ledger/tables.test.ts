@@ -1,54 +1,50 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { type AttemptEvent, type AttemptState, nextState } from "../../../src/client/ledger/attempt.ts";
 import type { LeaseState } from "../../../src/client/ledger/journal.ts";
 import { type Action, decide, isSameOutput, type Mode } from "../../../src/client/ledger/policy.ts";
 
-// The two tables of the rule about the paid request, cell by cell, as the specification has them.
+// The two tables of the rule about the paid request, cell by cell, as .github/MONEY.md has them.
+const page = readFileSync(new URL("../../../.github/MONEY.md", import.meta.url), "utf8");
 
-/** "-" leaves the state unchanged. */
-const table1 = `
-state     | accepted | refused | unsent | unknown | completed | delivered | failed | unclear | lost | found
-sending   | running  | refused | unsent | unknown | ready     | delivered | failed | unknown | -    | running
-unsent    | -        | -       | -      | -       | -         | -         | -      | -       | -    | -
-refused   | -        | -       | -      | -       | ready     | -         | failed | unknown | -    | running
-unknown   | running  | -       | -      | -       | ready     | delivered | failed | -       | -    | running
-running   | -        | -       | -      | -       | ready     | delivered | failed | unknown | lost | -
-ready     | -        | -       | -      | -       | -         | delivered | -      | -       | -    | -
-delivered | -        | -       | -      | -       | -         | delivered | -      | -       | -    | -
-failed    | -        | -       | -      | -       | ready     | delivered | -      | -       | -    | -
-lost      | running  | -       | -      | -       | ready     | delivered | failed | unknown | -    | running
-`;
-
-/** "running*" is an attempt of --no-wait whose id was handed over. */
-const table2 = `
-state           | lease  | resume         | reuse          | again   | key
-sending         | alive  | pass           | wait           | pass    | wait
-sending         | unsure | watch          | watch          | watch   | watch
-sending         | dead   | send again     | send again     | dismiss | send again
-unknown         | alive  | wait           | wait           | pass    | wait
-unknown         | unsure | watch          | watch          | watch   | watch
-unknown         | dead   | send again     | send again     | dismiss | send again
-running, ready  | alive  | pass           | join           | pass    | join
-running, ready  | unsure | watch          | watch          | watch   | watch
-running, ready  | dead   | resume         | resume         | dismiss | resume
-running*        | any    | pass           | resume         | pass    | resume
-delivered       | any    | pass           | resume         | pass    | resume
-failed          | any    | pass           | pass           | pass    | resume
-unsent, refused | any    | pass           | pass           | pass    | send
-lost            | any    | refuse lost    | refuse lost    | dismiss | resume
-`;
-
-/** The lines of a table as cells, without its head. */
-function rowsOf(table: string): { head: string[]; rows: string[][] } {
-  const [head = [], ...rows] = table
-    .trim()
-    .split("\n")
-    .map((line) => line.split("|").map((cell) => cell.trim()));
+/** A table of the page that begins with these cells: its head and its rows, as cells. */
+function readTable(...firstCells: string[]): { head: string[]; rows: string[][] } {
+  const lines = page.split("\n");
+  const start = lines.findIndex((line) => line.startsWith(`| ${firstCells.join(" | ")} |`));
+  const count = lines.slice(start).findIndex((line) => !line.startsWith("|"));
+  const [head = [], , ...rows] = lines
+    .slice(start, start + count)
+    .map((line) => line.slice(1, -1).split("|").map(withoutRemark));
   return { head, rows };
 }
 
+/** A cell without the remark in brackets behind it. */
+function withoutRemark(cell: string): string {
+  return cell.replace(/\(.*\)/, "").trim();
+}
+
+const modes: Record<string, Mode> = {
+  "the same run": "resume",
+  "`--reuse`": "reuse",
+  "`--again`": "again",
+  "named key": "key",
+};
+
+const actions: Record<string, Action> = {
+  pass: "pass",
+  wait: "wait",
+  "wait for the answer": "wait",
+  watch: "watch",
+  resume: "resume",
+  join: "join",
+  dismiss: "dismiss",
+  send: "send",
+  "send again, else refuse 6": "send again",
+  "refuse 10": "refuse lost",
+};
+
 describe("table 1: the state after each event", () => {
-  const { head, rows } = rowsOf(table1);
+  const { head, rows } = readTable("state \\ event");
   const cells = rows.flatMap(([state = "", ...after]) =>
     after.map((next, index) => [state, head[index + 1], next === "-" ? state : next]),
   );
@@ -63,18 +59,23 @@ describe("table 1: the state after each event", () => {
 });
 
 describe("table 2: what a start does about an earlier attempt", () => {
-  const { head, rows } = rowsOf(table2);
+  const { head, rows } = readTable("state", "lease");
   const leases: LeaseState[] = ["alive", "unsure", "dead"];
-  const cells = rows.flatMap(([states = "", lease = "", ...actions]) =>
-    states.split(", ").flatMap((name) =>
-      (lease === "any" ? leases : [lease as LeaseState]).flatMap((lease) =>
-        actions.map((action, index) => {
-          const situation = { state: name.replace("*", "") as AttemptState, lease, isIdHandedOver: name.endsWith("*") };
-          return [name, lease, head[index + 2] as Mode, action as Action, situation] as const;
-        }),
-      ),
-    ),
-  );
+  const cells = rows.flatMap(([names = "", lease = "", ...words]) => {
+    const isIdHandedOver = names.endsWith("*told*");
+    const states = names.split(", ").filter((name) => !name.startsWith("`"));
+    return states.flatMap((state) =>
+      leases
+        .filter((each) => lease === "any" || lease === each)
+        .flatMap((lease) =>
+          words.map((word, index) => {
+            const situation = { state: state as AttemptState, lease, isIdHandedOver };
+            const name = isIdHandedOver ? `${state}, told` : state;
+            return [name, lease, modes[head[index + 2] ?? ""] as Mode, actions[word], situation] as const;
+          }),
+        ),
+    );
+  });
 
   test("has each state, lease and kind of start once", () => {
     expect(new Set(cells.map(([name, lease, mode]) => `${name} ${lease} ${mode}`)).size).toBe(cells.length);
