@@ -283,16 +283,6 @@ export type StoryName = keyof typeof stories;
 
 export const storyNames = Object.keys(stories) as StoryName[];
 
-/**
- * The stories that `planOf` draws by itself, and whose rules hold in all stories. The others are played only where a seed begins with their name: the
- * client still breaks their rules.
- */
-export const drawnStories: readonly StoryName[] = ["deleted", "projects", "redone", "settings", "spelled"];
-
-export function isDrawn(name: StoryName): boolean {
-  return drawnStories.includes(name);
-}
-
 export function storyOf(name: StoryName, random: Random): Story {
   return stories[name](random);
 }

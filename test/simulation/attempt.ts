@@ -1,6 +1,5 @@
 import { posix } from "node:path";
 import type { Earlier } from "../../src/client/ledger/policy.ts";
-import { isDrawn } from "./acts.ts";
 import type { Process } from "./machine.ts";
 import type { Run } from "./people.ts";
 import type { Post } from "./service.ts";
@@ -99,7 +98,7 @@ export function allows(other: Attempt, mine: Attempt, now: number): boolean {
   if (other.dismissedAt !== undefined || other.forgottenAt !== undefined || other.overFor.has("all")) return true;
   // A position that was delivered before its video was deleted is done.
   const isPosition = mine.take !== undefined && other.take !== undefined;
-  if (other.isDeleted && !(isDrawn("deleted") && isPosition && isDelivered(other))) return true;
+  if (other.isDeleted && !(isPosition && isDelivered(other))) return true;
   // What is finished at another path of the host is another service's, and so is what a batch has there.
   if (mine.kind === "batch") return other.service !== mine.service && (isDelivered(other) || other.isTold);
   // What differs in what nobody typed is no candidate: it only stops an accident.

@@ -1,14 +1,5 @@
 import { createRandom, type Random } from "../faults/random.ts";
-import {
-  type CommandAct,
-  drawnStories,
-  hourMs,
-  isDrawn,
-  momentous,
-  type StoryName,
-  storyNames,
-  storyOf,
-} from "./acts.ts";
+import { type CommandAct, hourMs, momentous, type StoryName, storyNames, storyOf } from "./acts.ts";
 import {
   type CancelName,
   cancelBehaviours,
@@ -77,7 +68,7 @@ const times = ["10:00", "10:01"];
 export function planOf(seed: string): Plan {
   const random = createRandom(seed);
   const typed = storyNames.find((name) => seed.startsWith(`${name}-`));
-  const name = typed ?? (random.next() < 0.25 ? random.pick(drawnStories) : undefined);
+  const name = typed ?? (random.next() < 0.25 ? random.pick(storyNames) : undefined);
   const plan = planFrom(seed, random);
   return name === undefined ? plan : withStory(plan, name, random);
 }
@@ -172,21 +163,20 @@ function planFrom(seed: string, random: Random): Plan {
 type Faults = ReturnType<typeof faultsOf>;
 
 function faultsOf(random: Random, kind: string) {
-  const usable = editNames.filter((name) => isDrawn("redone") || !name.includes("git"));
-  const ofResults = usable.filter((name) => name.includes("results"));
+  const ofResults = editNames.filter((name) => name.includes("results"));
   return {
     acceptedShare: random.pick([0, 0.2, 0.4, 0.4, 0.7]),
     event: someOf(random, ["clock", "reboot", "edit"] as const),
-    edit: someOf(random, kind === "batch" && random.next() < 0.5 ? ofResults : usable),
+    edit: someOf(random, kind === "batch" && random.next() < 0.5 ? ofResults : editNames),
     videoEdit: someOf(random, videoEditNames),
     start: someOf(random, startNames),
-    status: someOf(random, [...Object.keys(statusBehaviours), ...(isDrawn("dismissed") ? [slowName] : [])]),
+    status: someOf(random, [...Object.keys(statusBehaviours), slowName]),
     media: someOf(random, mediaNames),
     mishap: someOf(random, ["killed", "frozen", "Ctrl-C", "edit", "disk"] as const),
     diskFailure: someOf(random, diskFailureNames),
     diskPart: someOf(random, diskPartNames),
     line: someOf(random, momentous),
-    call: someOf(random, isDrawn("stopped") ? callKinds : callKinds.filter((kind) => kind !== "sent")),
+    call: someOf(random, callKinds),
   };
 }
 

@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import { exits } from "../../src/errors.ts";
-import { isDrawn } from "./acts.ts";
 import type { Answer, Generated } from "./answers.ts";
 import {
   type Attempt,
@@ -201,7 +200,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     // It came in time, and lay there while the process stood still.
     const isInTime = ({ at, answersAt = now() }: Post) => answersAt < now() && answersAt - at < 119_000;
     const unread = posts.find((post) => post.behaviour.means === "accepted" && isInTime(post));
-    if (isDrawn("stopped") && unread && !run.process.signal.aborted && run.command.type !== "mcp")
+    if (unread && !run.process.signal.aborted && run.command.type !== "mcp")
       throw new Broken(2, `${run.process.name} calls unknown what the service "${unread.does}" in time`);
     // Of two calls with one key, a request does not tell whose it is.
     if (attempts.filter((each) => each.run === run && each.key === key).length > 1) return;
@@ -748,8 +747,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     if (redo === undefined || other.redo === redo) return false;
     const before = attempts.filter((each) => each !== mine && each.redo !== redo && isSame(each, mine));
     // The journal says so too.
-    const isSeen = (each: Attempt) =>
-      !each.isWithoutResults || (isDrawn("redone") && each.run.journal === mine.run.journal);
+    const isSeen = (each: Attempt) => !each.isWithoutResults || each.run.journal === mine.run.journal;
     const isSpent = (each: Attempt) =>
       each.posts.length > 0 && !each.overFor.has("all") && each.dismissedAt === undefined;
     if (before.some((each) => each.redo !== undefined && isSpent(each) && isSeen(each))) return false;
