@@ -113,7 +113,7 @@ test("with --json a topic that is data is given as data, and any other as its pa
   expect(await json("directives")).toContainEqual({ text: "[fail]", effect: "the generation fails" });
   expect(await json("agents")).toEqual({
     page: readPage("agents").text,
-    actions: expect.objectContaining({ hung_up: "interrupted: run the same line again" }),
+    actions: expect.objectContaining({ hung_up: "interrupted: the same line again, with --reuse and without --again" }),
   });
   expect(await json("library")).toEqual({ page: readPage("library").text });
 });

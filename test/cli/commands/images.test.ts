@@ -174,7 +174,7 @@ test.each([
   const { error } = JSON.parse(run.stderr.slice(run.stderr.indexOf("{")));
   expect([run.code, run.stdout, error.id]).toEqual([2, "", id]);
   expect(error.message).toContain(
-    `another imageUrl (from vidgen.json or stdin), and has 1 of its 2 generations: ${id}`,
+    `another imageUrl (from vidgen.json, a setting or stdin), and has 1 of its 2 generations: ${id}`,
   );
   expect(error.next.every(({ pays }: { pays: boolean }) => !pays)).toBe(true);
   expect((await world.vidgen(...line, "--dry-run")).stdout).toContain("Would send nothing, and end with exit code 2");
