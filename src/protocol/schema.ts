@@ -1,9 +1,7 @@
 import * as z from "zod/mini";
 import { usage } from "../errors.ts";
-import { describeDataUrl } from "./data-url.ts";
 import { isSameId, isUsableId } from "./id.ts";
 import { isRecord } from "./json.ts";
-import { isDataUrl } from "./url.ts";
 
 /** The interface's three states of a generation (section 3 of api.md). */
 export const states = ["processing", "completed", "failed"] as const;
@@ -156,7 +154,8 @@ export function failureReason(generation: object): string | undefined {
 }
 
 function resolveUrl(url: WireGeneration["video_url"], base: string): WireGeneration["video_url"] {
-  if (!url?.trim() || isDataUrl(url) || URL.canParse(url) || !URL.canParse(url, base)) return url;
+  // A data: URL may have 90 MB, and is not parsed.
+  if (!url?.trim() || /^data:/i.test(url) || URL.canParse(url) || !URL.canParse(url, base)) return url;
   return new URL(url, base).href;
 }
 
@@ -192,20 +191,6 @@ export function errorText(json: unknown): string | undefined {
 export function checkPrompt(text: string): string {
   if (text.trim() === "") throw usage("The prompt is empty.");
   return text;
-}
-
-/**
- * Takes a video out of a generation that has it as a `data:` URL: `video_url` then only describes it, since it may have 90 MB, and whoever shows or
- * records it does not deliver it.
- */
-export function splitVideoData(generation: WireGeneration): { generation: WireGeneration; videoData?: string } {
-  const { video_url } = generation;
-  if (typeof video_url !== "string" || !isWholeDataUrl(video_url)) return { generation };
-  return { generation: { ...generation, video_url: describeDataUrl(video_url) }, videoData: video_url };
-}
-
-function isWholeDataUrl(text: string): boolean {
-  return isDataUrl(text) && text.includes(",") && !/ \(\d+ bytes, sha256 /.test(text.slice(0, 200));
 }
 
 /** A completed generation with the URL of its video. */

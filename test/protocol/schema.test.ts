@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
 import { readStartReply } from "../../src/client/http/salvage.ts";
+import { splitVideoData } from "../../src/protocol/data-url.ts";
 import { isSameId } from "../../src/protocol/id.ts";
 import { isRecord, parseJson } from "../../src/protocol/json.ts";
-import { errorText, failureReason, readGeneration, saysNo, splitVideoData } from "../../src/protocol/schema.ts";
+import { errorText, failureReason, readGeneration, saysNo } from "../../src/protocol/schema.ts";
 
 // Written by hand from the interface, so that a slip in the schema that both sides share cannot hide.
 const startReply = `{

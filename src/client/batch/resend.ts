@@ -2,10 +2,10 @@ import { VidgenError } from "../../errors.ts";
 import { askForKey } from "../generation/send.ts";
 import type { Service } from "../generation/service.ts";
 import { blocksRestart } from "../ledger/attempt.ts";
-import { type Entry, isPaidBy, keyOf } from "../ledger/history.ts";
+import { type Entry, keyOf } from "../ledger/history.ts";
 import type { LeaseState } from "../ledger/journal.ts";
 import type { KeptKey } from "../ledger/policy.ts";
-import { firstSendOf } from "../ledger/shared-key.ts";
+import { firstSendBy } from "../ledger/shared-key.ts";
 
 /** What can be done about a row whose attempts may have been charged. */
 export type RowKey =
@@ -39,9 +39,8 @@ export function createRowKeys(service: Service, known: readonly Entry[], signal:
     if (unclear.some(({ state, id }) => state === "lost" || id !== undefined))
       return { kind: "not kept", why: "the service named a generation" };
     if (!isSame(first)) return { kind: "not kept", why: "its request has changed" };
-    const firstSentAt = firstSendOf(sharing);
-    const mayBeCharged = sharing.filter(({ state }) => state !== "unsent" && state !== "refused");
-    if (firstSentAt === undefined || !mayBeCharged.every((each) => isPaidBy(service.account, each)))
+    const firstSentAt = firstSendBy(service.account, sharing);
+    if (firstSentAt === undefined)
       return { kind: "not kept", why: "it was sent with another API key, or it is unknown when" };
     if (wasTried(sharing)) return { kind: "not kept", why: "sending its key again did not help" };
     if (!isAnswering) return { kind: "no answer" };

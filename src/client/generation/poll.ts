@@ -1,6 +1,7 @@
 import { doctorHint, VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
 import { lacksCredits } from "../../protocol/credits.ts";
+import { splitVideoData } from "../../protocol/data-url.ts";
 import { isRecord } from "../../protocol/json.ts";
 import {
   doubtfulFailure,
@@ -8,7 +9,6 @@ import {
   normalizeGeneration,
   readGeneration,
   saysNo,
-  splitVideoData,
   type WireGeneration,
 } from "../../protocol/schema.ts";
 import type { Api } from "../http/api.ts";

@@ -1,7 +1,7 @@
 import { asVidgenError, beforePaying, VidgenError } from "../../errors.ts";
 import type { AcceptedStart, StartRequest } from "../../protocol/schema.ts";
 import { blocksRestart } from "../ledger/attempt.ts";
-import { type DatedLine, type Entry, isPaidBy, type JournalLine } from "../ledger/history.ts";
+import type { DatedLine, Entry, JournalLine } from "../ledger/history.ts";
 import type { FileIdentity } from "../ledger/identity.ts";
 import type { AttemptLease, Journal, Lock } from "../ledger/journal.ts";
 import {
@@ -17,7 +17,7 @@ import {
 } from "../ledger/policy.ts";
 import { withCharge } from "../ledger/price.ts";
 import { findByPrompt, findLine, wordOf } from "../ledger/search.ts";
-import { firstSendOf } from "../ledger/shared-key.ts";
+import { firstSendBy } from "../ledger/shared-key.ts";
 import { withdraw } from "../ledger/withdraw.ts";
 import { claimOutput, dismiss, releaseOf, type WaitOptions, waitUntilFree } from "../save/claim.ts";
 import type { ClaimOptions, Target } from "../save/target.ts";
@@ -185,10 +185,7 @@ async function prepare(
   return chosen.kind === "new" ? chosen : resume(service, wanted, chosen, options);
 }
 
-/**
- * The key of a start with an unknown outcome, if the service says that it remembers the key, which is then safe to send again with the API key that it
- * was sent with. For another account the same key may be new, and the start would be charged again.
- */
+/** The key of a start with an unknown outcome, if the service says that it remembers the key, which is then safe to send again. */
 async function findKeptKey(
   service: Service,
   { key }: RefusedChoice,
@@ -201,10 +198,8 @@ async function findKeptKey(
     // The key is not sent again if that would exceed the budget.
     return undefined;
   }
-  const attempts = await entriesOfKey(service, key);
-  const firstSentAt = firstSendOf(attempts);
-  const mayBeCharged = attempts.filter(({ state }) => state !== "unsent" && state !== "refused");
-  if (firstSentAt === undefined || !mayBeCharged.every((each) => isPaidBy(service.account, each))) return undefined;
+  const firstSentAt = firstSendBy(service.account, await entriesOfKey(service, key));
+  if (firstSentAt === undefined) return undefined;
   const isKept = (await askForKey(service, firstSentAt, signal)) === "kept";
   return isKept ? { key, firstSentAt } : undefined;
 }

@@ -1,12 +1,7 @@
+import { splitVideoData } from "../../protocol/data-url.ts";
 import { isUsableId } from "../../protocol/id.ts";
 import { isRecord, parseJson, parseReplyJson } from "../../protocol/json.ts";
-import {
-  type AcceptedStart,
-  asGeneration,
-  readGeneration,
-  type StartRequest,
-  splitVideoData,
-} from "../../protocol/schema.ts";
+import { type AcceptedStart, asGeneration, readGeneration, type StartRequest } from "../../protocol/schema.ts";
 import type { Reply } from "./reply.ts";
 
 /** The readable part of a start reply, which may be cut off. `saysNo` is set for `"success": false`. */

@@ -1,4 +1,4 @@
-import { type Entry, keyOf } from "./history.ts";
+import { type Entry, isPaidBy, keyOf } from "./history.ts";
 import { isSameService } from "./same-service.ts";
 
 /**
@@ -14,6 +14,15 @@ export function firstSendOf(entries: readonly Entry[]): string | undefined {
   // A time that cannot be read is the earliest: then the service is never said to keep the key.
   const order = (time: string) => Date.parse(time) || Number.NEGATIVE_INFINITY;
   return times.sort((one, other) => order(one) - order(other))[0];
+}
+
+/**
+ * When a key was first sent, if this account may send it again. `undefined` also if an attempt that may have been charged was sent with another API key:
+ * for another account the same key is another start, which would be charged.
+ */
+export function firstSendBy(account: string, entries: readonly Entry[]): string | undefined {
+  const mayBeCharged = entries.filter(({ state }) => state !== "unsent" && state !== "refused");
+  return mayBeCharged.every((each) => isPaidBy(account, each)) ? firstSendOf(entries) : undefined;
 }
 
 /** Whether two attempts have the same Idempotency-Key at the same service. */
