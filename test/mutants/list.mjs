@@ -33,11 +33,7 @@ const list = {
 };
 const service = {
   file: "src/client/ledger/same-service.ts",
-  tests: [
-    "test/cli/commands/same-run.test.ts",
-    "test/client/batch/paid-once.test.ts",
-    "test/cli/commands/batch.test.ts",
-  ],
+  tests: ["test/client/ledger/changed-line.test.ts", "test/cli/commands/spellings.test.ts"],
 };
 
 export const mutants = [
