@@ -858,7 +858,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
       posts.length > 0 &&
       !isRefused &&
       (dismissedAt ?? forgottenAt) === undefined &&
-      !attempts.some((other) => other.key === key && other.id !== undefined && other.isIdWritten);
+      !attempts.some((other) => other.key === key && (other.isIdWritten || other.overFor.has("generate")));
     const isOfRow = ({ kind, run, row = "" }: Attempt) =>
       kind === "batch" && run.journal === journal && rowsOf(typed).some(({ id }) => id === row);
     const open = attempts.find((each) => isOfRow(each) && isOpen(each));
@@ -867,9 +867,13 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     const since = [...runs.values()].filter((each) => each.process.startedAt >= process.startedAt);
     const rows = Math.min(typed, ...since.flatMap((each) => (each.command.type === "batch" ? each.command.rows : [])));
     const saved = [...files().values()].map((bytes) => idOfVideo(bytes) ?? "");
+    // A row whose video was deleted after it was saved is done.
+    const deleted = attempts.flatMap(({ id = "", isDeleted, overFor }) =>
+      isDeleted && overFor.has("generate") ? id : [],
+    );
     const justGone = [...replaced].flatMap(([id, at]) => (at >= process.startedAt ? id : []));
     const found = new Set(
-      [...saved, ...justGone].flatMap(byId).flatMap(({ kind, prompt }) => (kind === "batch" ? prompt : [])),
+      [...saved, ...justGone, ...deleted].flatMap(byId).flatMap(({ kind, prompt }) => (kind === "batch" ? prompt : [])),
     );
     for (const { place, prompt } of rowsOf(rows))
       if (!found.has(prompt)) throw new Broken(3, `${process.name} ends with 0, and the video for ${place} is nowhere`);
@@ -907,7 +911,10 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   }
 }
 
-/** The attempts that a text tells of: a key may look like the beginning of another, or like an id. */
+/**
+ * The attempts that a text says to be the reason of its end, and not that of a wait: a key may look like the beginning of another, or like an id.
+ */
 function namedIn(text: string): Set<string> {
-  return new Set([...text.matchAll(/\battempts? ([^\s,)]+)/gi)].map(([, name = ""]) => name));
+  const lines = text.split("\n").filter((line) => !line.includes("Waiting up to"));
+  return new Set([...lines.join("\n").matchAll(/\battempts? ([^\s,)]+)/gi)].map(([, name = ""]) => name));
 }
