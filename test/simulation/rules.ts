@@ -90,9 +90,13 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     if (kind === "intent" && process) {
       const run = runOf(process);
       const { command } = run;
+      const key = String(line.key ?? line.resend_of ?? attempt);
+      // Attempts that share a key are one: a live process has all of them.
+      const { holders = [] } = attempts.find((each) => each.key === key && each.run.journal === run.journal) ?? {};
+      holders.push(process);
       known = {
         attempt: String(attempt),
-        key: String(line.key ?? line.resend_of ?? attempt),
+        key,
         run,
         earlier: run.earlier,
         isNamed: line.key !== undefined,
@@ -111,7 +115,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         rowsFile: command.type === "batch" ? "shots.csv" : undefined,
         posts: [],
         delivered: [],
-        holders: [process],
+        holders,
         resumedBy: [],
         overFor: new Set(),
         isRefused: false,
@@ -912,9 +916,9 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
 }
 
 /**
- * The attempts that a text says to be the reason of its end, and not that of a wait: a key may look like the beginning of another, or like an id.
+ * The attempts that a text calls unclear, and does not say that their process is at work: a key may look like the beginning of another, or like an id.
  */
 function namedIn(text: string): Set<string> {
-  const lines = text.split("\n").filter((line) => !line.includes("Waiting up to"));
+  const lines = text.split("\n").filter((line) => !/Waiting up to|is still working on it/.test(line));
   return new Set([...lines.join("\n").matchAll(/\battempts? ([^\s,)]+)/gi)].map(([, name = ""]) => name));
 }
