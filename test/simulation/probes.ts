@@ -46,7 +46,6 @@ export const probeNames = [
   "a dry run finds an earlier one",
   "a dry run shows the request",
   "an attempt goes on after half a day",
-  "unfinished attempts are copied to the end of a long journal",
   "a command runs out of time",
   "a command is interrupted",
   "the disk is full while an intent is written",

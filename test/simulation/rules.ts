@@ -157,7 +157,6 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     }
     if (known && kind === "dismissed") onDismissed(known, process);
     if (known && kind !== "intent" && kind !== "part") known.hasOutcome = true;
-    if (kind === "unfinished") reach("unfinished attempts are copied to the end of a long journal");
     if (kind === "lost") onLost(String(id));
     // It is gone, whoever has removed it.
     if (kind === "removed") onRemoved(process, String(id));
