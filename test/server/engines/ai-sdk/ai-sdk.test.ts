@@ -125,7 +125,7 @@ test("a package that never settles is ended at the time limit, and its later req
     return new Promise(() => {});
   });
   const { make, clock, requests } = await startMadeUp(silent, () => json(200, {}));
-  void clock.sleep(timeoutMs + 1);
+  void clock.sleep(timeoutMs + 1_000);
   expect((await make()).outcome).toBe("made-up: no response within 30 min; nothing was submitted");
   await expect(sendLater?.()).rejects.toThrow("no response within 30 min");
   expect(requests()).toBe(0);
