@@ -309,7 +309,7 @@ describe("a look", () => {
 
 test("a start that gets no reply is unclear, after its time limit and in words", async () => {
   const { make, clock } = await start({ fault: () => new Promise(() => {}) });
-  void clock.sleep(timeoutMs + 1);
+  void clock.sleep(timeoutMs + 1_000);
   const { outcome, checkpoints } = await make();
   expect([outcome, checkpoints]).toEqual(["unclear: no response within 30 min", ["submitting"]]);
 });

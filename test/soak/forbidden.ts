@@ -64,7 +64,8 @@ async function tryAddress({ service, events }: Awaited<ReturnType<typeof openRem
     const event = events.get(id);
     if ("imageUrl" in fields && / refused: |cannot be|not valid|is no |has no |not a PNG/.test(String(json.error)))
       return ends[1];
-    if (event && !event.isDelivered && event.nextMs === null) return ends[2];
+    // A forbidden target is a failed attempt of the usual schedule.
+    if (event && !event.isDelivered && event.outcome.includes(" are refused: ")) return ends[2];
     await io.sleep(10);
   }
   return `no refusal: ${JSON.stringify(events.get(id))}`;
