@@ -153,10 +153,10 @@ export const mutants = [
     replacement: "",
   },
   {
-    ...start,
+    ...sharedKey,
     breaks: "send again: every attempt with the key that may have been charged was sent with this API key",
-    text: "!mayBeCharged.every((each) => isPaidBy(service.account, each))",
-    replacement: "!mayBeCharged.some((each) => isPaidBy(service.account, each))",
+    text: "mayBeCharged.every((each) => isPaidBy(account, each))",
+    replacement: "mayBeCharged.some((each) => isPaidBy(account, each))",
   },
   {
     ...send,
