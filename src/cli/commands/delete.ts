@@ -22,7 +22,7 @@ function declare(program: CommandUnknownOpts) {
     )
     .argument("<id...>", 'ids of generations, or at least 8 characters of each; "last" for the newest')
     .option("--files", "also delete the saved file, unless it was changed")
-    .option("--unclear", "delete one of which nobody knows whether it was charged; the same line then starts a new one")
+    .option("--unclear", "delete a generation that may have been charged; the same line then pays for a new one")
     .option("-y, --yes", "do not ask; needed in a script")
     .option("--account <name>", "for the owner of a `vidgen serve`: the account of the generations (default: your own)")
     .addOption(localOption())

@@ -129,7 +129,7 @@ export function createCosts(
       kind.minDropBetweenRuns = Math.min(kind.minDropBetweenRuns ?? dropSince, dropSince);
   }
 
-  /** Counts a start as it stands now, instead of what was counted of its key before. A start that was certainly not charged counts nothing. */
+  /** Replaces what was counted for the start's key by its current cost. A start that was certainly not charged costs nothing. */
   function count(entry: CostEntry): void {
     const start = startOf(entry);
     const before = counted.get(start);

@@ -51,7 +51,7 @@ function byTime(one: DatedLine, other: DatedLine): number {
   return one.at.localeCompare(other.at);
 }
 
-/** The lines about these rows that the results file does not have: another file has them, or a process was killed before it wrote them. */
+/** The lines about these rows that are missing in the results file, because another file records them, or a process was killed before it wrote them. */
 export function findUnwritten(
   attempts: readonly AttemptLines[],
   ownAttempts: readonly AttemptLines[],

@@ -28,7 +28,7 @@ type RunDependencies = {
   work: ReturnType<typeof createWork>;
   costs: Costs;
   io: RetryIo;
-  /** Counts what other shards of the batch have started meanwhile. */
+  /** Adds the cost of what other shards of the batch have started since the last call. */
   countBeside(): Promise<void>;
   /** The error of a listener; after it nothing more is started. */
   findListenerError(): VidgenError | undefined;

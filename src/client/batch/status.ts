@@ -125,8 +125,8 @@ export function findDeciding(attempts: readonly Entry[]): Entry | undefined {
 }
 
 /**
- * Of the attempts at a row at another path of the same origin, that which stops a start here: one that may have been charged, else a lost one, else one
- * whose video was not delivered. It may be the same service, where the row would be paid for twice. Finished attempts are those of another service.
+ * Returns the attempt at another path of the same origin that stops the row here: one that may have been charged, else a lost one, else one whose video
+ * was not delivered. That path may be the same service, which would charge for the row twice. A finished attempt there does not stop the row.
  */
 export function findElsewhere(attempts: readonly Entry[]): Entry | undefined {
   const kinds: readonly (keyof RowCounts)[] = ["unknown", "lost", "running"];

@@ -236,7 +236,7 @@ export function createWork(
   };
 }
 
-/** The address of a video; of one that came as a `data:` URL, its description. */
+/** The address of a video, or a description if the video came as a `data:` URL, which may have 90 MB. */
 function printedUrl({ generation, videoUrl }: CompletedGeneration): string {
   return isDataUrl(videoUrl) ? String(generation.video_url) : videoUrl;
 }

@@ -27,7 +27,7 @@ export type Api = {
   accounts(path: string, request: AccountsRequest): Promise<Reply>;
 };
 
-/** `acknowledgesUnclear` also deletes a generation of which nobody knows whether it was charged. */
+/** With `acknowledgesUnclear`, a generation that may have been charged (`unclear`) is deleted too. */
 export type RemoveOptions = { acknowledgesUnclear?: boolean | undefined };
 
 export type SendStartOptions = Pick<FetchInit, "signal" | "unsentSignal" | "beforeSend" | "onUpload" | "onReceived"> & {

@@ -428,7 +428,7 @@ function hasGeneration({ id, state, dismissed = false }: Entry): boolean {
   return !dismissed && id !== undefined && state !== "unknown" && state !== "refused";
 }
 
-/** `again` also dismisses what the same command has left with other values, and what it has made of a run that is unfinished. */
+/** With `again`, also dismisses unfinished attempts of the same command with other values, and the generations of its unfinished run. */
 async function dismissChanged(
   choice: Choice & { kind: "new" },
   entries: readonly Entry[],

@@ -18,8 +18,8 @@ export function weightOf({ id, state }: Pick<Entry, "id" | "state">): number {
 }
 
 /**
- * Attempts with the same key at one service are charged at most once. Returns one attempt for each, in the given order: that with a generation,
- * else one that may have been charged, else the first.
+ * Attempts with the same key at one service are charged at most once. Returns one attempt for each key, in the given order: the attempt that has a
+ * generation, or else one that may have been charged, or else the first.
  */
 export function distinctStarts<Each extends KeyedEntry & Pick<Entry, "id" | "state">>(
   entries: readonly Each[],
