@@ -109,7 +109,8 @@ export function createEngineRules(options: RulesOptions) {
     }
     if (isCancelled) {
       if (job && !provider().isStopped(job)) fail(3, `${said}, and the provider makes it`);
-      return plan.hasRefunds;
+      // No engine can have accepted it.
+      return plan.hasRefunds || creates.every(isSurelyNotTaken);
     }
     switch (end.error_code) {
       case "unclear":
