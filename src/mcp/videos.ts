@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import * as z from "zod";
 import { type Attempt, close, finish, openAttempt, recordDelivered } from "../client/generation/attempt.ts";
 import { findCharged } from "../client/generation/cost.ts";
-import { failedError, readVideoUrl } from "../client/generation/follow.ts";
+import { failedError, readStage, readVideoUrl } from "../client/generation/follow.ts";
 import { findSavedFile, readStatus } from "../client/generation/status.ts";
 import { findById } from "../client/ledger/search.ts";
 import type { Session } from "../connect/session.ts";
@@ -77,17 +77,27 @@ function getTool(options: ToolOptions, io: Io): Tool {
           : undefined;
       if (thumbnail) call.attach(thumbnail);
       const charged = status === "completed" ? await findCharged(session.service, id, readCost(generation)) : {};
-      return { id, status, video_url, thumbnail_url, error, ...charged, note: noteOf(status, { hint, session }) };
+      return {
+        id,
+        status,
+        video_url,
+        thumbnail_url,
+        error,
+        ...charged,
+        note: noteOf(status, { generation, hint, session }),
+      };
     },
   });
 }
 
-function noteOf(status: string, { hint = "", session }: { hint: string | undefined; session: Session }): string {
+type NoteOptions = { generation: WireGeneration; hint: string | undefined; session: Session };
+
+function noteOf(status: string, { generation, hint = "", session }: NoteOptions): string {
   if (status === "unknown")
     return "It may have been charged: ask the user to check the account at the engine's provider. The same call starts nothing; again: true starts another one, and pays for it.";
   if (status === "failed") return `It cannot be saved. ${hint}`.trim();
   if (status !== "completed")
-    return `It is still running: call get_video again, with wait_seconds up to ${maxWaitSeconds}.`;
+    return `It is ${readStage(generation) ?? "still running"}: call get_video again, with wait_seconds up to ${maxWaitSeconds}.`;
   return session.isInProcess()
     ? "Call save_video to save it; the URLs work only while this server runs."
     : "Call save_video to save it.";
@@ -119,7 +129,7 @@ async function waitFor(id: string, { session, ageMs, waitMs, call }: WaitForOpti
   } catch (thrown) {
     const { code, ended } = asVidgenError(thrown);
     if (ended !== undefined) return poll();
-    if (code === "pending") return latest;
+    if (code === "pending") return poll().catch(() => latest);
     throw thrown;
   }
 }

@@ -462,25 +462,32 @@ describe("when the provider cannot be used", () => {
 describe("a video that the provider has made", () => {
   const address = "https://openrouter.ai/api/v1/videos/vgen-00000000000000000000000000000001/content";
 
-  test.each<[string, () => Response | "drop"]>([
-    ["503", () => new Response("", { status: 503 })],
-    ["404", () => new Response("", { status: 404 })],
-    ["a reset", () => "drop"],
-  ])("and that cannot be fetched (%s) still runs, and wait fetches it later", async (_, reply) => {
-    let isAway = true;
-    const { generate, world, saved, fake } = await createScene({
-      fault: ({ route }) => (isAway && route === "content" ? reply() : undefined),
-    });
-    const first = await generate("--engine", "openrouter", "--timeout", "10m");
-    expect(first).toMatchObject({ code: 5, stderr: expect.stringContaining("Resume with: vidgen wait") });
-    expect(first.stderr).toMatch(
-      new RegExp(`api generated a video that cannot be downloaded yet from ${address}: .+\\. Retrying\\.`),
-    );
-    isAway = false;
-    const again = await world.vidgen("wait", "last", "--engine", "openrouter", "-o", join(world.folder, "fox.mp4"));
-    expect(again).toMatchObject({ code: 0 });
-    expect([saved(), fake.creates.length]).toEqual([tinyMp4("a red fox"), 1]);
-  });
+  test.each<[string, () => Response | "drop", string]>([
+    ["503", () => new Response("", { status: 503 }), "HTTP 503"],
+    ["404", () => new Response("", { status: 404 }), "HTTP 404"],
+    ["a reset", () => "drop", "ECONNRESET"],
+    ["a page", () => new Response("<html>Sign in</html>"), "it is text"],
+  ])(
+    "and that cannot be fetched (%s) still runs, the last message says why, and wait fetches it later",
+    async (_, reply, why) => {
+      let isAway = true;
+      const { generate, world, saved, fake } = await createScene({
+        fault: ({ route }) => (isAway && route === "content" ? reply() : undefined),
+      });
+      const first = await generate("--engine", "openrouter", "--timeout", "10m");
+      expect(first).toMatchObject({ code: 5, stderr: expect.stringContaining("Resume with: vidgen wait") });
+      const state = `completed at its engine; its video cannot be fetched: ${why}`;
+      expect(first.stderr).toContain(`Timed out after 10m; ${state}`);
+      expect(first.stderr).not.toContain("still generating");
+      expect(first.stderr).toMatch(
+        new RegExp(`api generated a video that cannot be downloaded yet from ${address}: .+\\. Retrying\\.`),
+      );
+      isAway = false;
+      const again = await world.vidgen("wait", "last", "--engine", "openrouter", "-o", join(world.folder, "fox.mp4"));
+      expect(again).toMatchObject({ code: 0 });
+      expect([saved(), fake.creates.length]).toEqual([tinyMp4("a red fox"), 1]);
+    },
+  );
 
   test("and whose file is no .mp4, a minute later too, has failed, and was charged, and the hint is about the file", async () => {
     const { generate, world } = await createScene({

@@ -82,6 +82,22 @@ test("the same call again is the same generation, also in a new session; `again`
   await last.leave();
 });
 
+test("get_video says that a video is completed at its engine and cannot be fetched, as its service does", async () => {
+  const world = await createWorld();
+  const { call, leave } = await connectAgent(world);
+  const { id } = (await call("generate_video", fox)).value;
+  const fetching = "its video cannot be fetched: HTTP 404";
+  world.faults.push(() => Response.json({ id, status: "processing", fetching }));
+  for (const wait_seconds of [0, 20])
+    expect((await call("get_video", { id, wait_seconds })).value).toMatchObject({
+      status: "processing",
+      note: expect.stringMatching(
+        /^It is completed at its engine; its video cannot be fetched: HTTP 404: call get_video/,
+      ),
+    });
+  await leave();
+});
+
 test("a start with an unknown outcome is remembered: the same call sends nothing; a refused one is sent again", async () => {
   const world = await createWorld();
   const { call, leave } = await connectAgent(world);

@@ -50,7 +50,7 @@ async function status(typed: string | undefined, flags: StatusFlags, { io, outpu
   if (typed === "") throw usage("The id is empty.");
   const { openServices } = await import("../../connect/services.ts");
   const { locateGenerations } = await import("../generations.ts");
-  const { failedError, readNotSubmitted, readVideoUrl } = await import("../../client/generation/follow.ts");
+  const { failedError, readStage, readVideoUrl } = await import("../../client/generation/follow.ts");
   const { failureReason } = await import("../../protocol/schema.ts");
   const { withCharge } = await import("../../client/ledger/price.ts");
   const services = await openServices({ ...options, output }, io);
@@ -87,8 +87,10 @@ async function status(typed: string | undefined, flags: StatusFlags, { io, outpu
   if (!urlsOutliveCommand && generation.status === "completed" && !isFilePrinted)
     output.note(file === undefined ? `Save it with: vidgen wait ${id} -o <file>` : `Already saved: ${file}`);
   if (failure) output.note(failureReason(generation) ?? "The service gave no reason.");
+  const stage = readStage(generation);
+  if (!options.exitStatus && stage !== undefined) output.note(`${capitalize(stage)}.`);
   if (!options.exitStatus || generation.status === "completed") return;
-  const progressText = capitalize(readNotSubmitted(generation) ?? "still generating");
+  const progressText = capitalize(stage ?? "still generating");
   const error = withCharge(failure ?? new VidgenError("pending", `${progressText}.`), entry, session);
   throw withResume(error, generation.id, { ...options, outputPath: undefined }, io);
 }

@@ -112,7 +112,7 @@ function createPollState(id: string, options: PollOptions, clock: RetryIo) {
   let refusals = 0;
   let missingSince: number | undefined;
   let completedSince: number | undefined;
-  let notSubmitted: string | undefined;
+  let stage: string | undefined;
   let previousReport = "";
   let repeats = 0;
   /** Translates another service's word for the end after three consecutive polls; a success only with a video URL. */
@@ -151,7 +151,7 @@ function createPollState(id: string, options: PollOptions, clock: RetryIo) {
     /** The error at the timeout: `pending` only if the service has answered, so that the generation may be running. */
     timeoutError(over: (how: string) => VidgenError): VidgenError {
       if (completedSince !== undefined) return missingVideoUrlError(id);
-      return wasReached() ? over(notSubmitted ?? stillGenerating()) : unreachedError();
+      return wasReached() ? over(stage ?? stillGenerating()) : unreachedError();
     },
     /** `askedAt` is when the request was sent, because a suspension of this process before it read the reply does not count. */
     findCompleted(result: PollResult, askedAt: number): CompletedGeneration | undefined {
@@ -187,7 +187,7 @@ function createPollState(id: string, options: PollOptions, clock: RetryIo) {
         throw missingVideoUrlError(id);
       }
       completedSince = undefined;
-      notSubmitted = readNotSubmitted(generation);
+      stage = readStage(generation);
       const status = errorText(generation.status) ?? "";
       options.onState?.(status, readPercent(generation), errorText(generation.progress_node));
       const url = readVideoUrl(generation);
@@ -208,10 +208,12 @@ function createPollState(id: string, options: PollOptions, clock: RetryIo) {
   };
 }
 
-/** Why `vidgen serve` has not submitted a generation to an engine yet; `undefined` for all others. */
-export function readNotSubmitted({ status, not_submitted }: WireGeneration): string | undefined {
-  const reason = status === "processing" ? errorText(not_submitted) : undefined;
-  return reason && `not submitted yet: ${reason.replace(/\.$/, "")}; nothing was charged so far`;
+/** What `vidgen serve` says about a generation that is not at its engine: not yet, or no longer; `undefined` for all others. */
+export function readStage({ status, not_submitted, fetching }: WireGeneration): string | undefined {
+  if (status !== "processing") return undefined;
+  const [reason, download] = [not_submitted, fetching].map((text) => errorText(text)?.replace(/\.$/, ""));
+  if (reason !== undefined) return `not submitted yet: ${reason}; nothing was charged so far`;
+  return download && `completed at its engine; ${download}`;
 }
 
 /** The progress that `vidgen serve` adds for real models; it is not part of the interface. */

@@ -33,6 +33,10 @@ const statusSchema = named("Generation", {
     description: "How much of the video is generated, in percent; with `progress_node`, how much of that node's work.",
   }),
   progress_node: z.string().optional().meta({ description: "The node of ComfyUI's workflow that runs." }),
+  fetching: z.string().optional().meta({
+    description:
+      "Set while the engine has completed the video and the service does not have it yet: how far its download is, such as `its video cannot be fetched: HTTP 404`.",
+  }),
   not_submitted: z.string().optional().meta({
     description:
       "Why a generation that is processing was not submitted to an engine yet. Until then, no provider charges for it.",
@@ -90,6 +94,7 @@ export function createStatusRoute({ store, queue, mediaUrl }: StatusOptions): Ro
         ...body,
         ...(progress?.percent !== undefined && { progress: progress.percent }),
         ...(progress?.node !== undefined && { progress_node: progress.node }),
+        ...(progress?.fetching !== undefined && { fetching: progress.fetching }),
         ...(not_submitted !== undefined && { not_submitted }),
       });
     },

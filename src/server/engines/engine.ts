@@ -63,8 +63,11 @@ export type RenderOptions = {
    * elsewhere.
    */
   confirm(): void;
-  /** Reports how much of the video is done, in percent. With `node`, the percentage is of that node of a ComfyUI workflow. */
-  progress(percent: number | undefined, node?: string): void;
+  /**
+   * Reports how much of the video is done, in percent. With `node`, the percentage is of that node of a ComfyUI workflow. `fetching` says how far the
+   * download of a completed video is.
+   */
+  progress(percent: number | undefined, node?: string, fetching?: string): void;
   /** Reports that the task hardly keeps the engine busy, although it has not ended, so that another task may use its slot. May be called again. */
   releaseSlot?(): void;
   /** Reports what the provider has charged, in USD, before the video is downloaded, because the charge remains even if the file cannot be used. */

@@ -53,10 +53,11 @@ export function usdText(usd: number): string {
 }
 
 /** Such as "42 %", "42 % of KSampler" or "KSampler". */
-export function progressText({ percent, node }: Progress): string {
-  return [percent === undefined ? undefined : `${Math.floor(percent)} %`, node]
+export function progressText({ percent, node, fetching }: Progress): string {
+  const done = [percent === undefined ? undefined : `${Math.floor(percent)} %`, node]
     .filter((part) => part !== undefined)
     .join(" of ");
+  return fetching === undefined ? done : `${done}, completed at its engine; ${fetching}`;
 }
 
 const units = [

@@ -106,7 +106,7 @@ async function render(
   };
   const result = await makeVideo(task, slot.engine, {
     ...options,
-    progress: (percent, node) => store.publish({ kind: "progress", id, percent, node, account }),
+    progress: (percent, node, fetching) => store.publish({ kind: "progress", id, percent, node, fetching, account }),
     onSubmitted() {
       slot.onTaken();
       onTaken();

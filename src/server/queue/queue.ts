@@ -174,7 +174,7 @@ export function createQueue(options: QueueOptions): Queue {
     onChange(change) {
       if (change.kind === "cancelled")
         state.jobs.get(change.id)?.cancelled.abort(new Error("the generation was cancelled"));
-      if (change.kind === "progress") progresses.set(change.id, { percent: change.percent, node: change.node });
+      if (change.kind === "progress") progresses.set(change.id, change);
       if (change.kind !== "generation") return;
       progresses.delete(change.id);
       state.wantedIds?.add(change.id);

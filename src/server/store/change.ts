@@ -15,8 +15,11 @@ export type Change = Whose &
     | { kind: "missed" }
   );
 
-/** How much of a video is made, in percent; with `node`, how much of that node's work is done. */
-export type Progress = { percent?: number | undefined; node?: string | undefined };
+/**
+ * How much of a video is made, in percent; with `node`, how much of that node's work is done. `fetching` is set once the engine has completed it, and
+ * says how far its download is, such as "its video cannot be fetched: HTTP 404".
+ */
+export type Progress = { percent?: number | undefined; node?: string | undefined; fetching?: string | undefined };
 
 /** The account that may see the change, besides the service's owner; `null` if it concerns several. */
 type Whose = { account: string | null };

@@ -30,6 +30,23 @@ test("--json is the service's reply", async () => {
   expect(Object.keys(JSON.parse(stdout))).toEqual(["id", "status", "video_url", "thumbnail_url", "created_at"]);
 });
 
+test.each([
+  [
+    { fetching: "its video cannot be fetched: HTTP 404" },
+    "Completed at its engine; its video cannot be fetched: HTTP 404.",
+  ],
+  [{ not_submitted: "the engine is busy." }, "Not submitted yet: the engine is busy; nothing was charged so far."],
+  [{ fetching: true, not_submitted: null }, undefined],
+])("what the service says about a generation that is not at its engine follows on stderr: %j", async (fields, said) => {
+  const world = await createWorld();
+  world.faults.push(() => Response.json({ id: unknownId, status: "processing", ...fields }));
+  const stdout = `${unknownId}\tprocessing\n`;
+  const looked = await world.vidgen("status", unknownId);
+  expect(looked).toMatchObject({ code: 0, stdout, stderr: said === undefined ? "" : `${said}\n` });
+  const asked = await world.vidgen("status", unknownId, "--exit-status");
+  expect(asked).toMatchObject({ code: 5, stderr: expect.stringContaining(`error: ${said ?? "Still generating."}\n`) });
+});
+
 test("--exit-status tells the states apart by the exit code", async () => {
   const { world, id } = await withGeneration();
   expect(await world.vidgen("status", id, "--exit-status")).toMatchObject({ code: 5, stdout: `${id}\tprocessing\n` });

@@ -69,7 +69,12 @@ test("a job goes from queued through in_progress to completed, with the names an
   // It is that of a part of the work, which another part may follow.
   expect(await show(service, job.id)).toMatchObject({ status: "in_progress", progress: 0 });
   expect(await (await service.status(job.id)).json()).toMatchObject({ progress: 80, progress_node: "KSampler" });
+  const fetching = "its video cannot be fetched: HTTP 404";
+  service.queue.onChange({ kind: "progress", id: job.id, percent: 100, fetching, account: "local" });
+  expect(await show(service, job.id)).toMatchObject({ status: "in_progress", progress: 100 });
+  expect(await (await service.status(job.id)).json()).toMatchObject({ status: "processing", progress: 100, fetching });
   await service.rest();
+  expect(await (await service.status(job.id)).json()).not.toHaveProperty("fetching");
   const ended = await show(service, job.id);
   expect(ended).toMatchObject({ status: "completed", progress: 100, error: null });
   expect(ended.completed_at).toBe(created + 30);

@@ -745,6 +745,18 @@ describe("POST /generations", () => {
   });
 });
 
+test("a generation whose engine has completed it says that its video cannot be fetched, in the list and on its own page", async () => {
+  const { start, link, url } = await openTestPage();
+  const Cookie = await signIn({ link });
+  const { id, running } = await start();
+  running.progress(100, undefined, "its video cannot be fetched: HTTP 404");
+  for (const page of [url, `${url}/generations/${id}`])
+    expect(await (await fetch(page, { headers: { Cookie } })).text()).toContain(
+      `<span id="percent-${id}">100 %, completed at its engine; its video cannot be fetched: HTTP 404</span>`,
+    );
+  running.complete();
+});
+
 test("a running generation shows the time left, by the times of the same model and length at its engine", async () => {
   const store = await openStore(":memory:");
   const { make, start, link, url } = await openTestPage({ store });

@@ -25,7 +25,9 @@ export type VideoSource =
   | { videoUrl: string };
 
 /** `confirm` throws when another process may be writing the file, because this process was suspended. */
-export type SaveVideoOptions = Pick<RenderOptions, "signal" | "confirm" | "releaseSlot"> & { upstream: Upstream };
+export type SaveVideoOptions = Pick<RenderOptions, "progress" | "signal" | "confirm" | "releaseSlot"> & {
+  upstream: Upstream;
+};
 
 /** A video that is still missing this long after its job was completed is gone. */
 const maxLagMs = 3_600_000;
@@ -40,11 +42,18 @@ const maxUnusable = 3;
  * that the job states and its `/content` are tried in turn. A file that is not an .mp4 is accepted where its server says so. Rejects with `output`
  * when no retry helps: the time limit has passed; the server has removed the expired video, or no longer knows its job; the server sends the same
  * file, which is not an .mp4, for a minute; the file is larger than 2 GB; or the rules for addresses that others chose refuse its address. The
- * engine's slot is freed after a minute.
+ * engine's slot is freed after a minute. `progress` is told how far the download is.
  */
 export async function save(source: VideoSource, file: string, options: SaveVideoOptions): Promise<void> {
-  const { upstream, signal, releaseSlot } = options;
+  const { upstream, signal, releaseSlot, progress } = options;
   const { io, name } = upstream;
+  let fetching: string | undefined;
+  const report = (text: string) => {
+    if (text !== fetching) progress(100, undefined, text);
+    fetching = text;
+  };
+  const onPart = () => report("its video is being fetched");
+  onPart();
   const startedAt = io.now();
   const patience = createDownloadPatience(upstream);
   /** Addresses that are not tried again, with the reason. */
@@ -55,7 +64,7 @@ export async function save(source: VideoSource, file: string, options: SaveVideo
     const usableAddresses = allAddresses.filter((address) => !unusable.has(address));
     const address = usableAddresses[(tries - 1) % usableAddresses.length] ?? allAddresses[0];
     const isNotMp4 = "job" in source && source.isNotMp4 === true;
-    const downloadOptions = { ...options, isNotMp4, lastDigest: patience.lastDigest(), noFileReason };
+    const downloadOptions = { ...options, onPart, isNotMp4, lastDigest: patience.lastDigest(), noFileReason };
     const failure = await download(address, file, downloadOptions);
     if (!failure) return upstream.report(undefined);
     if (failure.kind === "unusable address" && address !== undefined) unusable.set(address, failure);
@@ -71,6 +80,7 @@ export async function save(source: VideoSource, file: string, options: SaveVideo
       unusable.size >= maxUnusable || (allAddresses.length > 0 && allAddresses.every((each) => unusable.has(each)));
     // If the address that the job states is unusable, that explains more than a missing /content.
     const { reason } = unusable.get(allAddresses[0] ?? "") ?? failure;
+    report(`its video cannot be fetched: ${reason}`);
     const failedAddress = unusable.has(allAddresses[0] ?? "") ? allAddresses[0] : address;
     const fromAddress = failedAddress === undefined || isDataUrl(failedAddress) ? "" : ` from ${clean(failedAddress)}`;
     const explanation = reachedLimit === "no file" ? noFileReason : removal?.explanation;
@@ -108,10 +118,13 @@ const noAddress: DownloadFailure = { kind: "nowhere", reason: "it says that this
 /** How a file that is not an .mp4 is checked: whether its server says that the video is not one, and the digest of the last such file. */
 type NonMp4Check = { isNotMp4: boolean; lastDigest: string | undefined };
 
+/** `onPart` is called after each megabyte. */
+type DownloadOptions = Omit<SaveVideoOptions, "progress"> & NonMp4Check & { onPart(): void };
+
 async function download(
   address: string | undefined,
   file: string,
-  { noFileReason, ...options }: SaveVideoOptions & NonMp4Check & { noFileReason: string | undefined },
+  { noFileReason, ...options }: DownloadOptions & { noFileReason: string | undefined },
 ): Promise<DownloadFailure | undefined> {
   if (address !== undefined) return fetchVideo(address, file, options);
   return noFileReason === undefined ? noAddress : { ...noAddress, reason: `${noAddress.reason} (${noFileReason})` };
@@ -154,7 +167,7 @@ type FetchVideoOptions = Pick<SaveVideoOptions, "upstream" | "signal">;
 async function fetchVideo(
   address: string,
   file: string,
-  { upstream, signal, confirm, isNotMp4, lastDigest }: SaveVideoOptions & NonMp4Check,
+  { upstream, signal, confirm, onPart, ...check }: DownloadOptions,
 ): Promise<DownloadFailure | undefined> {
   const limit = upstream.io.limit(slowMs, signal, new Error(`less than 1 MB came within ${slowMs / 1_000} s`));
   let failure: DownloadFailure | undefined;
@@ -166,7 +179,11 @@ async function fetchVideo(
     else {
       const { reply, isVideo } = await peek(opened);
       hasPart = isVideo;
-      failure = await write(reply, file, { onPart: limit.restart, isNotMp4, lastDigest });
+      const restart = () => {
+        limit.restart();
+        onPart();
+      };
+      failure = await write(reply, file, { ...check, onPart: restart });
     }
   } catch (error) {
     const isForbidden = error instanceof Error && "isForbidden" in error;
@@ -192,11 +209,11 @@ function isStillOwner(confirm: () => void): boolean {
   }
 }
 
-/** Writes a reply to a file, each chunk synchronously, as `Io["fetch"]` requires; calls `onPart` after each megabyte. */
+/** Writes a reply to a file, each chunk synchronously, as `Io["fetch"]` requires. */
 async function write(
   reply: Omit<HttpResponse, "text">,
   path: string,
-  { onPart, isNotMp4, lastDigest }: NonMp4Check & { onPart(): void },
+  { onPart, isNotMp4, lastDigest }: NonMp4Check & Pick<DownloadOptions, "onPart">,
 ): Promise<DownloadFailure | undefined> {
   const file = await open(path, "w+");
   try {

@@ -70,6 +70,8 @@ export type Made = {
   percents: (number | undefined)[];
   /** The percents, each with the node that it is of. */
   told: [percent: number | undefined, node: string | undefined][];
+  /** What is said about the download of its video. */
+  fetching: string[];
   /** The bytes that were saved; `undefined` when no file was left. */
   video: Buffer | undefined;
   /** How long it took. */
@@ -121,6 +123,7 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
     const checkpoints: Made["checkpoints"] = [];
     const percents: Made["percents"] = [];
     const told: Made["told"] = [];
+    const said: Made["fetching"] = [];
     const start = clock.now();
     let end: RenderOutcome | undefined;
     const outcome = await engine
@@ -131,7 +134,8 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
           signal,
           confirm,
           releaseSlot,
-          progress(percent, node) {
+          progress(percent, node, fetching) {
+            if (fetching !== undefined) return void said.push(fetching);
             percents.push(percent);
             told.push([percent, node]);
           },
@@ -147,7 +151,7 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
         (error: Error) => error.message,
       );
     const video = await readFile(file).catch(() => undefined);
-    return { outcome, end, checkpoints, percents, told, video, seconds: (clock.now() - start) / 1_000 };
+    return { outcome, end, checkpoints, percents, told, fetching: said, video, seconds: (clock.now() - start) / 1_000 };
   }
   return { clock, engine, notes, folder, make };
 }

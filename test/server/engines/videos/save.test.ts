@@ -109,6 +109,28 @@ describe("a completed job whose url, file_path and file_paths are null", () => {
   });
 });
 
+test("how far a download is is said once for each change, also that it goes on", async () => {
+  const large = new Uint8Array(2_500_000);
+  large.set(bytes);
+  const cut = () =>
+    new ReadableStream<Uint8Array>({
+      start: (controller) => controller.enqueue(large),
+      pull: (controller) => controller.error(Object.assign(new Error("reset"), { code: "ECONNRESET" })),
+    });
+  const replies = [
+    () => json(404, {}),
+    () => json(404, {}),
+    () => json(500, { detail: "no" }),
+    () => new Response(cut()),
+  ];
+  const { make } = await start((_, count) => replies[count - 1]?.());
+  const { outcome, fetching } = await make();
+  const cannot = (why: string) => `its video cannot be fetched: ${why}`;
+  const isFetched = "its video is being fetched";
+  expect(outcome).toBe("made");
+  expect(fetching).toEqual([isFetched, cannot("HTTP 404"), cannot("HTTP 500: no"), isFetched, cannot("ECONNRESET")]);
+});
+
 describe.each([400, 404, 409, 422])("/content with HTTP %i", (status) => {
   const notReady = () => json(status, { detail: "Generation is still in-progress" });
 
