@@ -73,7 +73,7 @@ const bodySchema = z.object({
     description:
       "Style references: images with people, things or a style to follow, where the model takes them, without an image to start from or to end with; otherwise the start is refused.",
   }),
-  callback_url: httpUrl.nullish().meta({ description: "URL to which the result is POSTed: see the webhook." }),
+  callback_url: httpUrl.optional().meta({ description: "URL to which the result is POSTed: see the webhook." }),
 });
 
 const optionalExtra = z
@@ -81,9 +81,7 @@ const optionalExtra = z
   .meta({ description: "Passed on to a real model; a model that does not know it ignores it." })
   .register(schemas, { id: "OptionalExtra" });
 const otherExtra = z
-  .union([z.number(), z.boolean(), z.string(), z.array(z.unknown()), z.record(z.string(), z.unknown())], {
-    error: "must not be null",
-  })
+  .union([z.number(), z.boolean(), z.string(), z.array(z.unknown()), z.record(z.string(), z.unknown())])
   .transform(readObject)
   .refine((value) => isShortText(JSON.stringify(value)), shortText)
   .meta({ description: "Passed on to a real model." })

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { HTTPException } from "hono/http-exception";
 import * as z from "zod";
 import type { Clock } from "../../io.ts";
+import { imageFields } from "../../protocol/fields.ts";
 import { createCapacity } from "../capacity.ts";
 import { createBodyMemory } from "../http/body-memory.ts";
 import type { FieldNames } from "../http/input.ts";
@@ -13,6 +14,7 @@ import {
   readBody,
   readIdempotencyKey,
   refuse,
+  withoutNulls,
 } from "../http/message.ts";
 import { readTraceparent } from "../observe/trace.ts";
 import type { FindImageFault } from "../outbound/outbound.ts";
@@ -69,17 +71,23 @@ export type StartOptions = StartReaderOptions &
     respond?: Respond;
   };
 
-/** A start, and the credits that it was charged. */
-type Started = StartOutcome & { kind: "started"; credits_charged: number };
+/** A start, the credits that it was charged, and what its request may not have meant, as sentences. */
+type Started = StartOutcome & { kind: "started"; credits_charged: number; warnings: readonly string[] };
 
 export type Respond = (c: ApiContext, started: Started, body: object) => Response | Promise<Response>;
+
+/** The body of a start; `nulls` are the names of the fields that were null. */
+export type StartBody = JsonBody & { nulls?: readonly string[] };
 
 /** How one of the APIs writes a start and its reply. */
 export type StartFormat = {
   /** The media types of its bodies. */
   types: readonly string[];
-  /** Returns the fields of a body by the interface's names, and the text by which a repeated body is recognized. Throws a refusal. */
-  read(c: ApiContext, bytes: Uint8Array): JsonBody | Promise<JsonBody>;
+  /**
+   * Returns the fields of a body by the interface's names, without those that are null, and the text by which a repeated body is recognized. Throws a
+   * refusal.
+   */
+  read(c: ApiContext, bytes: Uint8Array): StartBody | Promise<StartBody>;
   /** The names that this API uses for the fields of the interface, where they differ. */
   names?: FieldNames;
   reply(started: Started): object;
@@ -118,11 +126,18 @@ export const startCommon = {
   },
 };
 
+/** Part of the reply of both APIs. */
+export const warningsSchema = z
+  .array(z.string())
+  .optional()
+  .meta({ description: "What the request may not have meant, such as an image that is null." });
+
 const startedSchema = named("Started", {
   success: z.literal(true),
   data: z.object({ id, status: z.literal("processing"), model: z.string(), prompt: z.string(), created_at: time }),
   credits_charged: z.number().meta({ description: "What this generation costs." }),
   remaining_credits: z.number(),
+  warnings: warningsSchema,
 });
 
 const fox = { prompt: "a red fox runs through snow at dusk", model: "veo-3.1" };
@@ -147,7 +162,11 @@ export const startOperation: Operation = {
 };
 
 /** POST /api/generate, the interface's start. */
-export const generateFormat: StartFormat = { types: ["application/json"], read: parseJson, reply: startBody };
+export const generateFormat: StartFormat = { types: ["application/json"], read: readGenerate, reply: startBody };
+
+function readGenerate(c: ApiContext, bytes: Uint8Array): StartBody {
+  return withoutNulls(parseJson(c, bytes));
+}
 
 /** Creates the route that starts a generation by one of the APIs. */
 export type StartRoutes = (format: StartFormat) => (c: ApiContext) => Promise<Response>;
@@ -163,7 +182,10 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
   const openLarge = createBodyMemory(maxLargeBytes);
   const openSmall = createBodyMemory(maxSmallBytes);
   type ParsedStart = Pick<JsonBody, "json"> & { names: FieldNames | undefined; idempotency: Idempotency | undefined };
-  const start = async (c: ApiContext, { json, names, idempotency }: ParsedStart): Promise<Started> => {
+  const start = async (
+    c: ApiContext,
+    { json, names, idempotency }: ParsedStart,
+  ): Promise<Omit<Started, "warnings">> => {
     const { account } = c.var;
     const { request, callback_url } = readStart(json, names);
     await checkLimits(request, options.engines);
@@ -187,12 +209,12 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
     return { ...outcome, credits_charged: cost };
   };
   /** Returns an earlier start with what it was charged, from the ledger, because the price of the model may have changed since. */
-  const replay = async (outcome: StartOutcome & { kind: "started" }): Promise<Started> => {
+  const replay = async (outcome: StartOutcome & { kind: "started" }) => {
     const entries = await options.store.ledger({ generation: outcome.generation.id, limit: 10 });
     return { ...outcome, credits_charged: entries.reduce((sum, { amount }) => sum + Math.max(0, -amount), 0) };
   };
   const accept = async (c: ApiContext, bytes: Uint8Array, format: StartFormat): Promise<Started> => {
-    const { text, json } = await format.read(c, bytes);
+    const { text, json, nulls = [] } = await format.read(c, bytes);
     const key = readIdempotencyKey(c);
     const idempotency = key === undefined ? undefined : { key, body: text };
     const started = await start(c, { json, names: format.names, idempotency }).catch(async (error) => {
@@ -205,7 +227,7 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
     const { id, request } = started.generation;
     c.set("id", id);
     c.set("model", request.model);
-    return started;
+    return { ...started, warnings: nulls.filter((name) => mediaNames.includes(name)).map(nullWarning) };
   };
   /** A client that sends slowly uses only the memory for what it has sent. */
   const receive = async (c: ApiContext, format: StartFormat) => {
@@ -220,8 +242,19 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
   };
   return (format) => async (c) => {
     const started = await receive(c, format);
-    return respond(c, started, format.reply(started));
+    const { warnings } = started;
+    return respond(c, started, { ...format.reply(started), ...(warnings.length > 0 && { warnings }) });
   };
+}
+
+/** The fields for images and other media, by the names of both APIs. */
+const mediaNames = [
+  ...imageFields.map(({ name }): string => name),
+  ...["imageUrls", "input_reference", "image_reference", "audio_reference", "video_reference"],
+];
+
+function nullWarning(name: string): string {
+  return `${name} is null: the video is made without it.`;
 }
 
 /** A body without a length, such as a chunked body, may be large. */

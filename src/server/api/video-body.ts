@@ -4,12 +4,13 @@ import { failureCodes } from "../../protocol/schema.ts";
 import type { Engine } from "../engines/engine.ts";
 import { roundedSize, sizeOf, sizeText } from "../engines/frame-size.ts";
 import { type FieldNames, parse } from "../http/input.ts";
-import { type ApiContext, bodyType, type JsonBody, parseJson, refuse } from "../http/message.ts";
+import { type ApiContext, bodyType, type JsonBody, parseJson, refuse, withoutNulls } from "../http/message.ts";
 import { pictureFormat } from "../media/picture.ts";
 import type { Progress } from "../store/change.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import { cancelledError } from "./cancel.ts";
 import { id, named, schemas } from "./openapi/operation.ts";
+import { type StartBody, warningsSchema } from "./start.ts";
 import { readObject, startSchema } from "./start-body.ts";
 import { costSchema } from "./status.ts";
 
@@ -99,8 +100,8 @@ export async function readVideoStart(
   c: ApiContext,
   bytes: Uint8Array,
   { model }: { model: string | undefined },
-): Promise<JsonBody> {
-  const { json: body, text } = await readFields(c, bytes);
+): Promise<StartBody> {
+  const { json: body, text, nulls } = withoutNulls(await readFields(c, bytes));
   const {
     seconds: duration,
     input_reference,
@@ -120,7 +121,7 @@ export async function readVideoStart(
     ...(duration !== undefined && { duration }),
     ...(imageUrls.length > 0 && { imageUrls }),
   };
-  return { json, text };
+  return { json, text, nulls };
 }
 
 function readFields(c: ApiContext, bytes: Uint8Array): JsonBody | Promise<JsonBody> {
@@ -163,6 +164,8 @@ async function readForm(c: ApiContext, bytes: Uint8Array): Promise<JsonBody> {
   const fields: [string, string][] = [];
   for (const [sent, value] of form) {
     const name = fieldName(sent);
+    // A browser sends such a part for a file that nobody has chosen.
+    if (typeof value !== "string" && value.name === "" && value.size === 0) continue;
     fields.push([name, typeof value === "string" ? value : await readFile(name, value)]);
   }
   return fromFields(fields);
@@ -244,6 +247,7 @@ export const videoSchema = named("Video", {
     })
     .nullable(),
   usage: z.object({ cost: costSchema }).optional(),
+  warnings: warningsSchema,
 });
 
 /** Returns a generation as a job of `/v1/videos`, with its progress if that is known. */

@@ -7,6 +7,7 @@ import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
+import { isRecord } from "../../protocol/json.ts";
 import type { About, RequestLog } from "../observe/log.ts";
 import { isUnavailable, type ReportProblem } from "../observe/problem.ts";
 import { type ArrivingBody, createBodyMemory } from "./body-memory.ts";
@@ -158,6 +159,17 @@ export function parseJson(c: ApiContext, bytes: Uint8Array): JsonBody {
     if (isUtf8(bytes)) return { text, json: JSON.parse(text) };
   } catch {}
   throw refuse(400, "invalid_json", "the body is not JSON");
+}
+
+/**
+ * Leaves out the fields of a body that are null: clients in Go and C#, and those made with Pydantic, send null for a field that has no value. `nulls` are
+ * their names.
+ */
+export function withoutNulls({ text, json }: JsonBody): JsonBody & { nulls: string[] } {
+  if (!isRecord(json)) return { text, json, nulls: [] };
+  const fields = Object.entries(json);
+  const nulls = fields.filter(([, value]) => value === null).map(([name]) => name);
+  return { text, json: Object.fromEntries(fields.filter(([, value]) => value !== null)), nulls };
 }
 
 const maxDepth = 100;

@@ -158,7 +158,7 @@ test.each([
   { what: "an empty prompt", fields: { prompt: "" }, says: "prompt must not be empty" },
   { what: "a blank prompt", fields: { prompt: " \n\t" }, says: "prompt must not be empty" },
   { what: "a prompt that is a number", fields: { prompt: 5 }, says: "prompt must be a string" },
-  { what: "a prompt that is null", fields: { prompt: null }, says: "prompt must be a string" },
+  { what: "a prompt that is null", fields: { prompt: null }, says: "prompt is missing" },
   { what: "the ratio 16x9", fields: { aspectRatio: "16x9" }, says: 'aspectRatio must be a ratio such as "16:9"' },
   { what: "the ratio :", fields: { aspectRatio: ":" }, says: 'aspectRatio must be a ratio such as "16:9"' },
   { what: "the ratio 16:9:1", fields: { aspectRatio: "16:9:1" }, says: 'aspectRatio must be a ratio such as "16:9"' },

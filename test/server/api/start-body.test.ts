@@ -2,9 +2,12 @@ import { writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { fields } from "../../../src/protocol/fields.ts";
 import { startSchema } from "../../../src/server/api/start-body.ts";
+import { createSchema } from "../../../src/server/api/video-body.ts";
 import type { Engine } from "../../../src/server/engines/engine.ts";
 import { listImages } from "../../../src/server/store/generations.ts";
 import {
+  apiKey,
+  baseUrl,
   bearer,
   createTestService,
   fakeEngine,
@@ -41,6 +44,23 @@ test("a model that no engine serves is refused with the available ones, and cost
   expect(started).toMatchObject({ data: { model: "my-wan" }, remaining_credits: 990 });
   await service.rest();
   expect(await (await service.status(started.data.id)).json()).toMatchObject({ status: "completed" });
+});
+
+const generateNames = Object.keys(startSchema.shape).filter((name) => !["prompt", "model"].includes(name));
+const videosNames = Object.keys(createSchema.shape).filter((name) => name !== "prompt");
+test.each([
+  ...generateNames.map((name) => ["/api/generate", name] as const),
+  ...videosNames.map((name) => ["/v1/videos", name] as const),
+])("%s takes null for %s as no value, and says that an image is null", async (path, name) => {
+  const service = await createTestService({ engines: [real] });
+  const body = JSON.stringify({ prompt: "a fox", model: "sora-2", [name]: null });
+  const headers = { ...bearer(apiKey), "Content-Type": "application/json" };
+  const response = await service.api(new Request(baseUrl + path, { method: "POST", headers, body }));
+  const isMedia = /image|_reference|referenceUrls/i.test(name);
+  const warnings = isMedia ? [`${name} is null: the video is made without it.`] : undefined;
+  expect([response.status, ((await response.json()) as { warnings?: string[] }).warnings]).toEqual([200, warnings]);
+  const [stored] = await service.store.generations({ account: "local", limit: 1 });
+  expect(stored?.request).toMatchObject({ unset: ["aspectRatio", "duration", "resolution"], extras: {}, images: [] });
 });
 
 test("more images than any engine of the model takes are refused before anything is charged", async () => {
@@ -186,7 +206,6 @@ describe("the fields of real models", () => {
 
   test.each<[object, string | RegExp]>([
     [{ extra_params: { a: "x".repeat(32_000) } }, "extra_params must have at most 32 kB"],
-    [{ audio_reference: null }, "audio_reference must not be null"],
     ...["{not valid json}", "[1]", [1], 5, true, "euler"].map((value): [object, RegExp] => [
       { extra_params: value },
       /^extra_params must be an object, such as /,
@@ -207,7 +226,7 @@ describe("the fields of real models", () => {
       /^video_reference must be an http\(s\) or data: address, \{"video_url": .* it cannot be a file or a file_id$/,
     ]),
     [{ audio_reference: { video_url: "https://a.example/a.wav" } }, /^audio_reference must be .*"audio_url"/],
-  ])("that are too long or null, or that no server can use, are refused: %j", async (fields, message) => {
+  ])("that are too long, or that no server can use, are refused: %j", async (fields, message) => {
     const service = await createTestService();
     const refused = await service.start(fields);
     expect([refused.status, (await readError(refused)).message]).toEqual([

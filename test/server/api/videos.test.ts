@@ -475,6 +475,15 @@ test("a body may be nested 100 levels deep, whatever its strings contain", async
   expect((await ask(service, "/v1/videos", { method: "POST", headers, body })).status).toBe(200);
 });
 
+test("a file part of a form without a name and without bytes, as browsers send it for no file, is no image", async () => {
+  const service = await createTestService();
+  const part = (disposition: string) => `--b\r\nContent-Disposition: form-data; ${disposition}\r\n\r\n`;
+  const body = `${part('name="prompt"')}a fox\r\n${part('name="input_reference"; filename=""')}\r\n--b--\r\n`;
+  const headers = { "Content-Type": "multipart/form-data; boundary=b" };
+  const { id } = await readJob(await ask(service, "/v1/videos", { method: "POST", headers, body }));
+  expect((await service.store.generation(id))?.request.images).toEqual([]);
+});
+
 test("an image in a form may contain bytes that look like very many parts", async () => {
   const service = await createTestService();
   const picture = new Blob([aPng(2, 2), "\r\n--a\r\n".repeat(2_000), "x".repeat(20_000)]);
