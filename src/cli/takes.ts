@@ -1,5 +1,5 @@
 import type { Budget } from "../client/batch/costs.ts";
-import { handOverId } from "../client/generation/attempt.ts";
+import { handOverId, isGone } from "../client/generation/attempt.ts";
 import { expectCost } from "../client/generation/cost.ts";
 import type { Service } from "../client/generation/service.ts";
 import { openTakes, type PaidStartOptions } from "../client/generation/start.ts";
@@ -69,7 +69,9 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
       { session, reporter, io, resume: options },
     );
     const isDelivered = doneAttempt?.state === "delivered";
-    return isDelivered && isGone(outcome.error) ? printGone(doneAttempt, session.service, output) : outcome;
+    return isDelivered && outcome.error && isGone(outcome.error)
+      ? printGone(doneAttempt, session.service, output)
+      : outcome;
   };
   const outcomes: TakeResult["outcome"][] = [];
   const makeTake = async (index: number, request: StartRequest): Promise<TakeResult> => {
@@ -238,11 +240,6 @@ async function printEarlier(
   if (file !== undefined)
     reporter.ended(id, { document, file: shownPath, videoUrl: "", durableUrl: undefined, isNew: false });
   return { id, document };
-}
-
-/** Whether an error means that the service no longer has a video: its generation is unknown, or the address of the video is empty. */
-function isGone(error: VidgenError | undefined): boolean {
-  return error?.code === "not_found" || (error?.code === "output" && [404, 410].includes(error.httpStatus ?? 0));
 }
 
 /** A take that was delivered, whose file is missing, and whose video the service no longer has: it stays done. */

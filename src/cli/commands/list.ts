@@ -336,36 +336,28 @@ async function withoutProcess(
   { io, output, check }: FreeOptions,
   work: (sharing: readonly Entry[]) => Promise<void>,
 ): Promise<void> {
-  const isUnsure = async ({ sharing }: Named) => {
-    const leases = await Promise.all(sharing.map(({ attempt }) => journal.leaseOf(attempt)));
-    const alive = sharing[leases.indexOf("alive")];
-    if (alive) throw await workedOnError(typed, alive, journal);
-    return leases.includes("unsure");
-  };
-  for (let isDone = false, looks = 1; !isDone; looks++) {
+  const { findAlive } = await import("../../client/generation/outcome-wait.ts");
+  for (let isDone = false; !isDone; ) {
     const named = await findNamedKey(typed, journal, io);
-    if (await isUnsure(named)) {
-      // Whether a process on another machine is alive is known within a minute.
-      if (looks === 3)
-        output.note("Waiting up to 60 s to find out whether its process, on another machine, is still running.");
-      await io.sleep(1_000, io.signal);
-      continue;
-    }
+    const names = named.sharing.map(({ attempt }) => attempt);
+    const alive = await findAlive(names, { journal, io, note: output.note }, io.signal);
+    if (alive !== undefined) throw await workedOnError(typed, alive, named, journal);
     await check(named);
     isDone = await journal.lock(async () => {
       // Looks again: its process may have written the outcome just before it ended.
       const found = await findNamedKey(typed, journal, io);
-      if (!isDeepStrictEqual(found, named) || (await isUnsure(found))) return false;
+      const leases = await Promise.all(names.map(journal.leaseOf));
+      if (!isDeepStrictEqual(found, named) || leases.some((lease) => lease !== "dead")) return false;
       await work(found.sharing);
       return true;
     });
   }
 }
 
-async function workedOnError(typed: string, { attempt, status }: Entry, journal: Journal): Promise<VidgenError> {
+async function workedOnError(typed: string, attempt: string, { entry }: Named, journal: Journal): Promise<VidgenError> {
   const holder = await journal.holderOf(attempt);
   return usage(
-    `${typed} is ${status}, and process ${holder?.pid} works on it (attempt ${attempt}). Nothing was changed.`,
+    `${typed} is ${entry.status}, and process ${holder?.pid} works on it (attempt ${attempt}). Nothing was changed.`,
     "Try again when that process has ended.",
   );
 }

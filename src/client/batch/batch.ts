@@ -16,7 +16,6 @@ import {
   type RunLine,
 } from "../ledger/history.ts";
 import { differsInPreview } from "../ledger/policy.ts";
-import { distinctStarts } from "../ledger/price.ts";
 import { isSameService, mayBeSameService } from "../ledger/same-service.ts";
 import { readAttempts } from "../ledger/search.ts";
 import { checkWindowsNames, folderOf } from "../save/output-path.ts";
@@ -27,7 +26,7 @@ import { checkNoOtherRun, holdResults } from "./hold.ts";
 import { createLedger, findAttempts, findUnwritten } from "./ledger.ts";
 import { checkChanged, type PlanOptions, planRows } from "./plan.ts";
 import { findUnwrittenRedos, readRedos } from "./redo-lines.ts";
-import { createRowKeys, type FindRowKey } from "./resend.ts";
+import { createRowKeys } from "./resend.ts";
 import { checkMachines, findResults, lockOf, openResults, type Results, readResults } from "./results.ts";
 import { hashRow, type KeyedRow, type Row } from "./row.ts";
 import type { PlannedRow } from "./row-state.ts";
@@ -169,9 +168,7 @@ export async function openBatch(
     const journalNames = journalAttempts.map(([{ attempt }]) => attempt);
     const redos = readRedos(redoLines, activeAttempts, journalNames);
     const { signal = new AbortController().signal } = options;
-    const findRowKey: FindRowKey = options.isDryRun
-      ? async () => ({ kind: "not kept", why: "nothing is asked in a dry run" })
-      : createRowKeys(service, attempts, signal);
+    const findRowKey = createRowKeys(service, attempts, { signal, isDryRun: options.isDryRun ?? false });
     const planOptions = { ...options, faults, redos, findRowKey, redo: options.redo };
     const elsewhere = allAttempts.filter((entry) => isActive(entry) && !isHere(entry));
     const planAttempts = { here: activeAttempts, elsewhere };
@@ -193,11 +190,10 @@ export async function openBatch(
     const costs = createCosts(attemptsOfBatch, entries, service);
     const { journal } = service;
     const readBeside = rowsFile && createBesideReader({ path, rowsFile, journal, attempts: attemptLines }, io.disk);
-    /** Counts the attempts of other shards; those at the rows of this run are counted as it starts them. */
+    /** Counts what other shards have started meanwhile. */
     const countBeside = async () => {
       const found = (await readBeside?.()) ?? [];
-      const ofOthers = found.filter((entry) => isHere(entry) && !isAtOtherRow(entry) && !keys.has(entry.row ?? ""));
-      for (const entry of distinctStarts(ofOthers)) costs.count(entry);
+      for (const entry of found) if (isHere(entry) && !isAtOtherRow(entry)) costs.count(entry);
     };
     return {
       plan: sumUp(plannedRows, costs),

@@ -3,7 +3,6 @@ import type { StartRequest } from "../../protocol/schema.ts";
 import type { Service } from "../generation/service.ts";
 import { type Entry, isPaidBy } from "../ledger/history.ts";
 import {
-  distinctStarts,
   isComparable,
   kindOfRequest,
   readBalance,
@@ -142,7 +141,7 @@ export function createCosts(
     learn(entry);
   }
 
-  const paidEntries = distinctStarts(earlier).filter((entry) => weightOf(entry) > 0);
+  const paidEntries = earlier.filter((entry) => weightOf(entry) > 0);
   for (const entry of paidEntries) {
     count(entry);
     if (entry.credits === undefined && hasNotFallen(entry.balance_fell)) kindOf(entry.request).isCostUnknown = true;

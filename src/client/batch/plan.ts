@@ -85,7 +85,8 @@ export async function planRows(
 
 /**
  * Refuses a row without an id that has an unfinished attempt with other values of vidgen.json, because the row would be paid for twice by accident.
- * `attempts` are those at rows that the rows file no longer has. With `retryUnknown`, attempts that may have been charged are dismissed instead. Throws `usage`, and `unknown` for an attempt without an id.
+ * `attempts` are those at rows that the rows file no longer has. With `retryUnknown`, attempts that may have been charged are dismissed instead. Throws
+ * `usage`, and `unknown` for an attempt without an id.
  */
 export function checkChanged(
   rows: readonly PlannedRow[],
@@ -101,7 +102,7 @@ export function checkChanged(
   for (const row of rows) {
     if (row.state.kind !== "new" || row.typed === undefined) continue;
     for (const entry of unfinished) {
-      if (entry.typed !== row.typed || !isChanged(row, entry, redact)) continue;
+      if (!isChanged(row, entry, redact)) continue;
       if (!retryUnknown || !blocksRestart(entry.state)) throw changedRowError(row, entry);
       // At another path of the origin it only stops: it may belong to another service.
       if (isSameService(entry.base_url, service)) row.state.dismissed.push(entry);
@@ -109,12 +110,22 @@ export function checkChanged(
   }
 }
 
-function isChanged({ record, from, untyped = [] }: KeyedRow, entry: Entry, redact: (text: string) => string): boolean {
+/** Whether an attempt at another row was typed as this one, and differs only in what that does not determine. */
+function isChanged(
+  { record, from, typed, olderTyped, untyped = [] }: KeyedRow,
+  entry: Entry,
+  redact: (text: string) => string,
+): boolean {
   const names = new Set([...untyped, ...(entry.untyped ?? [])]);
-  if (names.size === 0) return false;
+  // By the older hash, VIDGEN_MODEL may have given another model, which is another video. A saved model is in `untyped`.
+  const isOlder = olderTyped !== undefined && entry.typed === olderTyped && !names.has("model");
+  if (names.size === 0 || (entry.typed !== typed && !isOlder)) return false;
+  const row = redactValue(record, redact);
+  if (isOlder && isSameExcept(new Set(["model"]), row, entry.request)) return false;
+  if (isOlder) names.add("model");
   // The typed line does not determine the first frame, which comes from another row's video.
   for (const name of from === undefined ? [] : ["imageUrl", "imageUrls"]) names.add(name);
-  return isSameExcept(names, redactValue(record, redact), entry.request);
+  return isSameExcept(names, row, entry.request);
 }
 
 function changedRowError({ line }: KeyedRow, { id, attempt, at }: Entry): VidgenError {
@@ -214,12 +225,16 @@ async function decideUnclear(
     };
   }
   if (found.kind === "alive") {
-    onNote(`Line ${row.line} is left alone: a process still works on attempt ${found.entry.attempt}.`);
+    onNote(`Line ${row.line} is left alone: a process still works on attempt ${found.attempt}.`);
     return leftAlone;
   }
+  if (found.kind === "not asked")
+    onNote(
+      `Line ${row.line} got no usable response. Without --dry-run, this batch asks the service whether it keeps its key: if so, it is sent again, and cannot be charged twice.`,
+    );
   if (!retryUnknown) return leftAlone;
   if (found.kind === "no answer") throw noAnswerError(row.line);
-  if (attempt.state !== "lost")
+  if (found.kind === "not kept" && attempt.state !== "lost")
     onNote(`Line ${row.line} is sent with a new key, because ${found.why}: it may be charged twice.`);
   return { kind: "new", dismissed: unclear };
 }

@@ -19,6 +19,8 @@ export type Row = {
   files?: readonly string[];
   /** The hash of the typed row and flags, and the fields of the request that the typed text does not determine (see `IntentLine`). */
   typed?: string | undefined;
+  /** The hash that older versions recorded, where VIDGEN_MODEL gives the model: it did not count then. */
+  olderTyped?: string | undefined;
   untyped?: readonly string[] | undefined;
 };
 

@@ -11,14 +11,15 @@ import {
   type FinishOptions,
   finish,
   handOver,
+  isGone,
   openAttempt,
 } from "../generation/attempt.ts";
 import { type EndStatus, errorFieldsOf, type GenerationEvent } from "../generation/events.ts";
-import { recordedRequest, type Service } from "../generation/service.ts";
+import { record, recordedRequest, type Service } from "../generation/service.ts";
 import { start } from "../generation/start.ts";
 import type { Label } from "../http/api.ts";
 import { type AttemptState, statusOf } from "../ledger/attempt.ts";
-import { type Entry, recordOf } from "../ledger/history.ts";
+import { type Entry, isPaidBy, recordOf } from "../ledger/history.ts";
 import { chargedOf, weightOf } from "../ledger/price.ts";
 import type { Costs } from "./costs.ts";
 import { keepVideo } from "./kept-video.ts";
@@ -91,9 +92,20 @@ export function createWork(
     return { status, error, isLeftAlone: entry !== undefined && kindsLeftAlone.has(kindOfRow(entry)) };
   }
 
+  /** A row whose file is missing, and whose delivered video the service no longer has, is done, as after `vidgen delete --files`. */
+  async function reportGone(row: PlannedRow, { attempt, id = "" }: Entry): Promise<CollectedRow> {
+    await record(service, { kind: "removed", id });
+    options.onNote(
+      `Line ${row.line} is done, but its file is missing, and the service no longer has its video. --redo ${row.key} makes it again, which is charged.`,
+    );
+    return { ...reportEnd(row, { attempt, status: "completed" }), isLeftAlone: true };
+  }
+
   /** Reports the end of a row whose video could not be saved, with the status that the journal knows. */
-  function reportUncollected(row: PlannedRow, attempt: string, error: VidgenError): CollectedRow {
+  async function reportUncollected(row: PlannedRow, attempt: string, error: VidgenError): Promise<CollectedRow> {
     const { entry } = ledger.find(attempt);
+    if (entry?.state === "delivered" && isPaidBy(service.account, entry) && isGone(error))
+      return reportGone(row, entry);
     const status = signal.aborted || !entry ? "processing" : endStatusOf(entry.state);
     if (entry) costs.count(entry);
     return reportEnd(row, { attempt, status, error });

@@ -274,6 +274,11 @@ export async function explainNotFound(
   return new VidgenError("not_found", message, { id, httpStatus: error.httpStatus, hint });
 }
 
+/** Whether an error means that the service no longer has a video: its generation is unknown, or the address of the video is empty. */
+export function isGone({ code, httpStatus = 0 }: VidgenError): boolean {
+  return code === "not_found" || (code === "output" && [404, 410].includes(httpStatus));
+}
+
 /** The journal line for a failed generation. */
 export function failureLine(
   id: string,

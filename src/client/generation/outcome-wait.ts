@@ -1,6 +1,6 @@
 import { untilLimit } from "../../reply-limit.ts";
 import { keyOf } from "../ledger/history.ts";
-import type { RefusedChoice, WaitChoice } from "../ledger/policy.ts";
+import { answerOf, type RefusedChoice, type WaitChoice } from "../ledger/policy.ts";
 import type { WaitOptions } from "../save/claim.ts";
 import type { Service } from "./service.ts";
 
@@ -61,10 +61,29 @@ export function createOutcomeWait(service: Service, options: OutcomeWaitOptions)
   };
 }
 
-function waitingNote({ because, entry: { attempt } }: WaitChoice): string {
+function waitingNote({ because, entry }: WaitChoice): string {
   if (because === "unsure")
-    return `Another process has started the same request (attempt ${attempt}), on another machine. Waiting up to 60 s to find out whether it is still running; nothing is sent meanwhile.`;
-  return `The same request got no usable response (attempt ${attempt}), and its process is still running. Waiting up to 60 s for the outcome; nothing is sent meanwhile.`;
+    return `Another process has started the same request (attempt ${entry.attempt}), on another machine. Waiting up to 60 s to find out whether it is still running; nothing is sent meanwhile.`;
+  return `The same request ${answerOf(entry)} (attempt ${entry.attempt}), and its process is still running. Waiting up to 60 s for the outcome; nothing is sent meanwhile.`;
+}
+
+/**
+ * The first of these leases that a live process has; `undefined` if none does. The lease of a process on another machine is watched until it is known,
+ * within a minute, whether that process is alive. Rejects with the signal's reason.
+ */
+export async function findAlive(
+  leases: readonly string[],
+  { journal, io, note }: Pick<Service, "journal" | "note"> & { io: Pick<Service["io"], "sleep"> },
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  for (let tries = 1; ; tries++) {
+    const states = await Promise.all(leases.map(journal.leaseOf));
+    const alive = leases[states.indexOf("alive")];
+    if (alive !== undefined || !states.includes("unsure")) return alive;
+    if (tries === 3)
+      note("Waiting up to 60 s to find out whether the process that sent it, on another machine, is still running.");
+    await io.sleep(watchMs, signal);
+  }
 }
 
 /** Such as "Process 4711"; for an error. */

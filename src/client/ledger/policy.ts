@@ -762,14 +762,20 @@ function removedError({ id }: Entry): VidgenError {
   );
 }
 
-function workedOnError({ attempt, at, id, state }: Entry, worker: string): VidgenError {
+/** What is known of the answer to a request whose process may still work on it. */
+export function answerOf({ state }: Pick<Entry, "state">): string {
+  return state === "sending" ? "was not answered yet" : "got no usable response yet";
+}
+
+function workedOnError(entry: Entry, worker: string): VidgenError {
+  const { attempt, at, id, state } = entry;
   if (state === "running" || state === "ready")
     return new VidgenError(
       "pending",
       `The same request was accepted at ${at.slice(0, 16)}Z as generation ${id}. ${worker} may follow it. Nothing was sent now. Ask again in a minute.`,
       { id, attempt },
     );
-  const message = `The same request was sent at ${at.slice(0, 16)}Z and got no usable response yet: it may have been charged (attempt ${attempt}). ${worker} is still working on it. Nothing was sent now. Ask again in a minute.`;
+  const message = `The same request was sent at ${at.slice(0, 16)}Z and ${answerOf(entry)}: it may have been charged (attempt ${attempt}). ${worker} is still working on it. Nothing was sent now. Ask again in a minute.`;
   const hint =
     "The same command, in a minute, sends nothing while that process runs. --again starts a new generation in any case, and is charged.";
   return new VidgenError("unknown", message, { attempt, id, hint });

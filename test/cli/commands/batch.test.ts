@@ -1,17 +1,32 @@
-import { readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import * as z from "zod";
 import { lacks } from "../../needs.ts";
 import { aPng } from "../../server/queue/pictures.ts";
 import { makeSpecial, specialFiles } from "../../special.ts";
-import { createWorld, failure, isStart, mediaUrl, onStart, type Run, type World } from "../../vidgen.ts";
+import {
+  baseUrl,
+  createWorld,
+  failure,
+  isStart,
+  kill,
+  mediaUrl,
+  onStart,
+  type Run,
+  type World,
+  type WorldOptions,
+} from "../../vidgen.ts";
 
 type Fields = { event: string; [field: string]: unknown };
 
 /** A world with a CSV of these rows, and the command that saves each as its id. */
-async function createBatch(rows = ["fox,a red fox", "owl,an owl", "hare,a hare"], header = "id,prompt") {
-  const world = await createWorld();
+async function createBatch(
+  rows = ["fox,a red fox", "owl,an owl", "hare,a hare"],
+  header = "id,prompt",
+  options: WorldOptions = {},
+) {
+  const world = await createWorld(options);
   const file = join(world.folder, "shots.csv");
   const results = `${file}.results.jsonl`;
   writeFileSync(file, [header, ...rows, ""].join("\n"));
@@ -334,6 +349,96 @@ test("a lost row is left alone, and said so in the plan and by status, until --r
   expect([status.code, status.stdout]).toEqual([10, expect.stringMatching(/1 lost, 0 missing\nline 2\tfox\tlost\t/)]);
   expect(await batch("--retry-unknown")).toMatchObject({ code: 0 });
   expect(starts(world)).toHaveLength(2);
+});
+
+type OpenBatch = Awaited<ReturnType<typeof createBatch>>;
+
+/** Starts the row at the service, kills the process there, and removes the results file: the same batch then names another path of that service. */
+const killThenMove = async ({ world, file, place, results }: OpenBatch, moment: (request: Request) => boolean) => {
+  await kill(world, moment, "batch", file, "-o", place);
+  rmSync(results);
+  world.env.VIDGEN_BASE_URL = `${baseUrl}/v2`;
+};
+const isPoll = (request: Request) => request.method === "GET" && request.url.includes("generation-status?id=");
+/** The start gets no usable answer, and no question about its key gets one. */
+const loseAnswer = async ({ world, batch }: OpenBatch) => {
+  world.faults = [onStart(() => new Response("", { status: 502 })), silence];
+  expect((await batch()).code).toBe(6);
+  world.faults = [];
+};
+const silence: World["faults"][number] = (request) => (isPoll(request) ? new Response("", { status: 502 }) : undefined);
+
+test.each<[string, (opened: OpenBatch) => Promise<unknown>, string[], number, RegExp]>([
+  ["unclear at another path", (opened) => killThenMove(opened, isStart), [], 6, /1 unknown, 0 to start/],
+  [
+    "running at another path",
+    (opened) => killThenMove(opened, isPoll),
+    [],
+    2,
+    new RegExp(`vidgen wait \\S+ --base-url ${baseUrl}\\b(?!/v2)`),
+  ],
+  [
+    "lost at another path",
+    async (opened) => {
+      opened.world.faults = [forget];
+      expect((await opened.batch()).code).toBe(10);
+      rmSync(opened.results);
+      opened.world.faults = [];
+      opened.world.env.VIDGEN_BASE_URL = `${baseUrl}/v2`;
+    },
+    [],
+    10,
+    /1 lost, 0 to start/,
+  ],
+  ["unclear, and its key is kept", loseAnswer, [], 0, /it is sent again: it cannot be charged twice.*1 of 1 done/s],
+  [
+    "unclear, and the service does not answer",
+    async (opened) => {
+      await loseAnswer(opened);
+      opened.world.faults = [silence];
+    },
+    ["--retry-unknown"],
+    8,
+    /does not answer whether it has the request. Nothing was sent/,
+  ],
+  ["unclear in a dry run", loseAnswer, ["--dry-run"], 0, /Line 2 .* asks the service whether it keeps its key/],
+  [
+    "unclear in a dry run with --retry-unknown",
+    loseAnswer,
+    ["--dry-run", "--retry-unknown"],
+    0,
+    /1 to start.*Line 2 .* asks the service whether it keeps its key/s,
+  ],
+  [
+    "deleted with its file",
+    async ({ world, batch }) => {
+      await batch();
+      const [{ id }] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+      expect((await world.vidgen("delete", id, "--files", "--yes")).code).toBe(0);
+    },
+    [],
+    0,
+    /1 row: 1 done \(1 deleted\), 0 to start/,
+  ],
+  [
+    "delivered, its file removed by hand, and its video gone",
+    async ({ world, clip, batch }) => {
+      await batch();
+      rmSync(clip("fox"));
+      world.faults = [forget];
+    },
+    [],
+    0,
+    /Line 2 .* no longer has its video.*--redo fox/,
+  ],
+])("a row that is %s: exit code and text, and nothing is paid again", async (_, prepare, argv, code, says) => {
+  const opened = await createBatch(["fox,a fox"], "id,prompt", { keepsKeys: true });
+  await prepare(opened);
+  const keys = () =>
+    new Set(opened.world.requests.filter(isStart).map(({ headers }) => headers.get("Idempotency-Key")));
+  const run = await opened.batch(...argv);
+  expect([run.code, `${run.stdout}${run.stderr}`]).toEqual([code, expect.stringMatching(says)]);
+  expect(keys().size).toBe(1);
 });
 
 test("a row that may have been charged shows the id that the answer named", async () => {
@@ -660,6 +765,27 @@ describe("a saved model that changes between two runs", () => {
     await changeModel(world, "ray-3");
     expect((await world.vidgen("batch", file)).code).toBe(0);
     expect(starts(world).map(({ model }) => model)).toEqual(["wan-2.5", "ray-3"]);
+  });
+
+  test("an older version's attempt beside VIDGEN_MODEL is found by its own hash, and its model is no difference that stops", async () => {
+    const { world, file, results } = await createBatch(["[http: 500] a fox"], "prompt");
+    const project = (duration: number) =>
+      writeFileSync(join(world.folder, "vidgen.json"), JSON.stringify({ duration }));
+    project(4);
+    expect((await world.vidgen("batch", file)).code).toBe(6);
+    // An older version did not record that the model is not typed.
+    for (const path of [results, join(world.home, "journal.jsonl")])
+      writeFileSync(path, readFileSync(path, "utf8").replaceAll(',"model"]', "]"));
+    world.env.VIDGEN_MODEL = "wan-2.5";
+    project(6);
+    const { length } = starts(world);
+    const stopped = await world.vidgen("batch", file);
+    expect([stopped.code, stopped.stderr]).toEqual([6, expect.stringContaining("Nothing was sent")]);
+    expect(starts(world)).toHaveLength(length);
+    project(4);
+    world.env.VIDGEN_MODEL = "ray-3";
+    await world.vidgen("batch", file);
+    expect(starts(world).at(-1)).toMatchObject({ model: "ray-3" });
   });
 
   test("a loop over VIDGEN_MODEL starts each row with each model, also while one of them is unclear", async () => {

@@ -489,7 +489,8 @@ describe("--sum", () => {
         .join(""),
     );
     const { stdout } = await world.vidgen("list", "--sum", "model", "--json");
-    expect(JSON.parse(stdout).total).toMatchObject({ generations: 51, credits: 510 });
+    const sum = { generations: 51, credits: 510 };
+    expect(JSON.parse(stdout)).toMatchObject({ rows: [sum], total: sum });
   });
 
   test.each([

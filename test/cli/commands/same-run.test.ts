@@ -111,6 +111,16 @@ describe("the same run again", () => {
     expect((await world.vidgen("wait", "--all")).stdout.match(/\.mp4/g)).toHaveLength(1);
   });
 
+  test("an agent whose --again was cut off puts --reuse back: it resumes the new one, not the one delivered before", async () => {
+    const world = await createWorld();
+    const line = ["generate", "a fox", "--json"];
+    const { stdout } = await world.vidgen(...line, "--reuse");
+    await kill(world, isPoll, ...line, "--again");
+    const resumed = JSON.parse((await world.vidgen(...line, "--reuse")).stdout);
+    const [{ id: newest }] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+    expect([resumed.id, newest === JSON.parse(stdout).id, paid(world)]).toEqual([newest, false, 2]);
+  });
+
   test("is a new one when the request, the place or the service differ, and after a good end", async () => {
     const world = await createWorld();
     await kill(world, isPoll, "generate", "a fox", "-o", join(world.folder, "fox.mp4"));

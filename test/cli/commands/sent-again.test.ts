@@ -1,4 +1,4 @@
-import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { aPng } from "../../server/queue/pictures.ts";
@@ -29,6 +29,16 @@ async function charged(world: World): Promise<number> {
   world.faults.length = 0;
   const { stdout } = await world.vidgen("generate", "something else", "--no-wait", "--json");
   return (1000 - JSON.parse(stdout).remaining_credits) / 10 - 1;
+}
+
+/** Writes the lease of an attempt, as its live process has it, and returns the id of that process. */
+async function lead(world: World, attempt: string, { machine }: { machine?: string | undefined } = {}) {
+  const self = await world.io.processes.self();
+  const lease = join(world.home, "journal.jsonl.leases", attempt);
+  rmSync(lease, { recursive: true, force: true });
+  mkdirSync(lease, { recursive: true });
+  writeFileSync(join(lease, [machine ?? self.machine, self.namespace, self.pid, self.start, "token"].join("_")), "");
+  return self.pid;
 }
 
 const entries = async (world: World) => JSON.parse((await world.vidgen("list", "--json")).stdout);
@@ -235,10 +245,7 @@ describe("attempts that share a key are one", () => {
     "%s is refused while a live process has one of them",
     async (flag, ...flags) => {
       const { world, attempt, read } = await sentThreeTimes();
-      const { pid, machine, namespace, start } = await world.io.processes.self();
-      const lease = join(world.home, "journal.jsonl.leases", named(2));
-      mkdirSync(lease, { recursive: true });
-      writeFileSync(join(lease, [machine, namespace, pid, start, "token"].join("_")), "");
+      const pid = await lead(world, named(2));
       const before = read();
       expect(await world.vidgen("list", flag, attempt, ...flags)).toMatchObject({
         code: 2,
@@ -255,7 +262,49 @@ describe("attempts that share a key are one", () => {
     expect(refused).toMatchObject({ code: 2, stderr: expect.stringMatching(/vidgen list --forget \S+ --yes/) });
     for (const name of [attempt, named(1), named(2)]) expect(refused.stderr).toContain(name);
     expect(read()).toEqual(before);
+    Object.assign(world, { isTerminal: true, columns: 200 });
+    const question = [attempt, named(1), named(2)].join(", ");
+    const answer = async (key: string) => {
+      world.answers = [["Remove from the journal anyway?", key]];
+      return world.vidgen("list", "--forget", attempt);
+    };
+    const declined = await answer("n\r");
+    expect([declined.code, read()]).toEqual([130, before]);
+    for (const name of question.split(", ")) expect(declined.stderr).toContain(name);
+    expect(await answer("y\r")).toMatchObject({ code: 0 });
+    expect(read()).toEqual([]);
+  });
+
+  test("--forget --yes asks nothing", async () => {
+    const { world, attempt, read } = await sentThreeTimes();
     expect(await world.vidgen("list", "--forget", attempt, "--yes")).toMatchObject({ code: 0 });
     expect(read()).toEqual([]);
   });
+});
+
+test.each<[string, { isAnswered?: boolean; machine?: string }, string[], RegExp]>([
+  ["unknown, alive", { isAnswered: true }, [], /got no usable response, and its process is still working on it/],
+  ["sending, alive", {}, ["--reuse"], /another process is starting the same request/],
+  [
+    "sending, unsure",
+    { machine: "another" },
+    [],
+    /up to 60 s it is not known whether the process .*on another machine/,
+  ],
+])("a dry run says why it would wait: %s", async (_, { isAnswered, machine }, flags, says) => {
+  const world = await createWorld();
+  await kill(world, isStart, "generate", "a fox");
+  const path = join(world.home, "journal.jsonl");
+  const [{ attempt, at }] = readFileSync(path, "utf8")
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
+  const unknown = { at, kind: "unknown", attempt, reason: "a page" };
+  if (isAnswered) appendFileSync(path, `${JSON.stringify(unknown)}\n`);
+  await lead(world, attempt, { machine });
+  const before = readFileSync(path, "utf8");
+  const run = await world.vidgen("generate", "a fox", "--dry-run", ...flags);
+  expect([run.code, run.stdout]).toEqual([0, expect.stringMatching(says)]);
+  expect(run.stdout).toMatch(new RegExp(`Would wait: .*${attempt}`));
+  expect(readFileSync(path, "utf8")).toBe(before);
 });

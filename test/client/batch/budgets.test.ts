@@ -1,3 +1,4 @@
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { keyRows, shardOf } from "../../../src/client/batch/row.ts";
@@ -296,4 +297,37 @@ test("the starts of a shard that runs beside are counted before each start: at m
     expect(service.generations.length).toBeLessThanOrEqual(5);
     expect(service.generations.length).toBeGreaterThanOrEqual(4);
   }
+});
+
+test("a run counts what another shard starts meanwhile, also where its results file is in another folder", async () => {
+  for (const results of ["two.jsonl", "out/two.jsonl"]) {
+    const { service, machine, run } = createShards();
+    const other = run(2, { results: join(machine.folder, results), maxCredits: undefined });
+    const { events } = await run(1);
+    await other;
+    expect(service.generations.length).toBeGreaterThan(4);
+    expect(events.filter(({ event }) => event === "started").length).toBeLessThan(4);
+  }
+});
+
+test.each(["journal", "results"] as const)(
+  "attempts of this batch at rows that were removed from the rows file count; only the %s file is left",
+  async (left) => {
+    const { service, machine, run } = createShards();
+    await run(1, { maxCredits: 20 });
+    const results = `${machine.rowsFile}.1-of-2.results.jsonl`;
+    rmSync(left === "results" ? machine.journal : results);
+    const options = { results, maxCredits: 30, jobs: 1 };
+    const { end } = await machine.run(machine.rows("m", "n", "o"), options);
+    expect(end.stopError).toMatchObject({ message: /^30 of at most 30 credits are spent/ });
+    expect(service.generations).toHaveLength(3);
+  },
+);
+
+test("attempts that only the journal has count at the rows of other shards", async () => {
+  const { service, machine, run } = createShards();
+  await run(2, { maxCredits: 20 });
+  rmSync(`${machine.rowsFile}.2-of-2.results.jsonl`);
+  await run(1, { maxCredits: 30 });
+  expect(service.generations).toHaveLength(3);
 });

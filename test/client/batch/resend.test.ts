@@ -1,4 +1,4 @@
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Row } from "../../../src/client/batch/row.ts";
@@ -27,6 +27,15 @@ async function createUnclear({ isAccepted = true, ...options }: ServiceOptions &
   return { service, machine, rows };
 }
 
+/** Adds lines about the row that got no usable response to the journal: `lines` gets its intent. */
+function addLines({ machine, service }: Awaited<ReturnType<typeof createUnclear>>, lines: (intent: Line) => Line[]) {
+  const journal = readFileSync(machine.journal, "utf8").trimEnd().split("\n");
+  const intent = journal.map((line): Line => JSON.parse(line)).findLast(({ kind }) => kind === "intent") ?? {};
+  const at = service.clock.date().toISOString();
+  machine.rewriteJournal([...journal, ...lines(intent).map((line) => JSON.stringify({ ...line, at }))]);
+}
+type Line = Record<string, unknown>;
+
 const keysOf = ({ keys }: Service) => [keys.length, new Set(keys).size];
 
 test.each([true, false])(
@@ -50,6 +59,8 @@ test("with the results file alone, the key is sent again too", async () => {
   expect(service.charges("b")).toBe(1);
 });
 
+const otherAttempt = "11111111-1111-4111-8111-111111111111";
+
 const cannot: [
   string,
   (unclear: Awaited<ReturnType<typeof createUnclear>>) => void,
@@ -58,15 +69,37 @@ const cannot: [
   ["the service keeps no keys", ({ service }) => void Object.assign(service, { keyLifetime: undefined })],
   ["the key is too old", ({ machine }) => void Object.assign(machine, { laterMs: day * 1_000 })],
   ["it was sent with another API key", () => {}, { apiKey: "canary-key-of-another" }],
+  [
+    "it was sent with several keys",
+    (found) =>
+      addLines(found, (intent) => [
+        { ...intent, attempt: otherAttempt },
+        { kind: "unknown", attempt: otherAttempt, reason: "a page" },
+      ]),
+  ],
+  [
+    "the service named a generation",
+    (found) =>
+      addLines(found, ({ attempt }) => [{ kind: "unknown", attempt, id: "gen-99", reason: "a contradiction" }]),
+  ],
+  [
+    "the service has lost its generation",
+    (found) =>
+      addLines(found, ({ attempt }) => [
+        { kind: "accepted", attempt, id: "gen-99" },
+        { kind: "lost", id: "gen-99" },
+      ]),
+  ],
 ];
 
 test.each(cannot)(
-  "an unclear row stays unclear if %s, and --retry-unknown sends a new key and says why",
+  "an unclear row is left alone if %s, and --retry-unknown sends a new key",
   async (_, change, more = {}) => {
     const found = await createUnclear();
     change(found);
     const { service, machine, rows } = found;
-    expect((await machine.run(rows, more)).batch.plan).toMatchObject({ unknown: 1, to_start: 1 });
+    const { plan } = (await machine.run(rows, more)).batch;
+    expect([plan.unknown + plan.lost, plan.to_start]).toEqual([1, 1]);
     expect(service.charges("b")).toBe(1);
     const { batch } = await machine.run(rows, { ...more, retryUnknown: true });
     expect(batch.plan).toMatchObject({ unknown: 0, to_start: 1 });
@@ -101,6 +134,18 @@ test("a key whose resend got an answer and is still unclear is not sent a third 
   expect((await machine.run(rows)).batch.plan).toMatchObject({ done: 3 });
 });
 
+test("an unclear row with an id whose request was edited is refused, whatever the service keeps", async () => {
+  const { service, machine } = await createUnclear();
+  service.fault = (_, accept) => accept() && unclear();
+  service.isSilent = true;
+  await machine.run([machine.row("d", { id: "d", line: 4 })]);
+  Object.assign(service, { fault: undefined, isSilent: false });
+  const { starts } = service;
+  const edited = machine.row("e", { id: "d", line: 4 });
+  await expect(machine.run([edited])).rejects.toThrow(/different request/);
+  expect(service.starts).toBe(starts);
+});
+
 test("a resend that was killed is no try, until the third", async () => {
   const { service, machine, rows } = await createUnclear();
   for (let tries = 0; tries < 3; tries++) {
@@ -115,23 +160,32 @@ test("a resend that was killed is no try, until the third", async () => {
   expect(service.charges("b")).toBe(1);
 });
 
+test("of attempts that share a key, one that failed decides, and two with its generation are one charge", async () => {
+  const resend = (intent: Line) => ({ ...intent, attempt: otherAttempt, resend_of: intent.attempt });
+  const failed = await createUnclear();
+  addLines(failed, (intent) => [
+    resend(intent),
+    { kind: "accepted", attempt: otherAttempt, id: "gen-9" },
+    { kind: "failed", id: "gen-9", reason: "too dark" },
+  ]);
+  expect(await failed.machine.status()).toMatchObject({ failed: 1, unknown: 0 });
+  // A process that was suspended over the answer writes it down later.
+  const suspended = await createUnclear();
+  addLines(suspended, (intent) => [
+    resend(intent),
+    { kind: "accepted", attempt: otherAttempt, id: "gen-9" },
+    { kind: "accepted", attempt: intent.attempt, id: "gen-9" },
+  ]);
+  expect(await suspended.machine.status()).toMatchObject({ running: 2, double_rows: [] });
+});
+
 test("a resend that was not sent leaves the row unclear", async () => {
-  const { service, machine, rows } = await createUnclear();
-  const lines = readFileSync(machine.journal, "utf8")
-    .split("\n")
-    .filter(Boolean)
-    .map((line) => JSON.parse(line));
-  const intent = lines.find(
-    ({ kind, row }) => kind === "intent" && row === lines.findLast(({ kind }) => kind === "intent").row,
-  );
-  const at = service.clock.date().toISOString();
-  const attempt = "11111111-1111-4111-8111-111111111111";
-  const resend = { ...intent, at, attempt, resend_of: intent.attempt, first_sent_at: intent.at };
-  machine.rewriteJournal(
-    [...lines, resend, { at, kind: "unsent", attempt, reason: "the disk was full" }].map((line) =>
-      JSON.stringify(line),
-    ),
-  );
+  const found = await createUnclear();
+  const { service, machine, rows } = found;
+  addLines(found, (intent) => [
+    { ...intent, attempt: otherAttempt, resend_of: intent.attempt, first_sent_at: intent.at },
+    { kind: "unsent", attempt: otherAttempt, reason: "the disk was full" },
+  ]);
   service.keyLifetime = undefined;
   expect((await machine.run(rows)).batch.plan).toMatchObject({ unknown: 1, to_start: 1 });
   expect(service.charges("b")).toBe(1);
@@ -165,8 +219,9 @@ test("a row that begins with a frame is sent again only with the same frame", as
 
 test("attempts that share a key count once in the budget: a key is sent again at the limit, and the rest is still there", async () => {
   const { service, machine, rows } = await createUnclear();
-  const { end } = await machine.run(rows, { maxCredits: 30, jobs: 1 });
-  expect(end.stopError).toBeUndefined();
+  // The unclear row counts as charged, and its key does not count a second time.
+  expect((await machine.run(rows.slice(0, 2), { maxCredits: 20 })).end.stopError).toBeUndefined();
+  expect((await machine.run(rows, { maxCredits: 30 })).end.stopError).toBeUndefined();
   expect(service.credits).toBe(970);
   const more = [...rows, machine.row("d", { line: 4 })];
   const stopped = await machine.run(more, { maxCredits: 30 });
@@ -191,6 +246,25 @@ test("a process that is alive has the row: it is left alone, also with --retry-u
     expect(batch.plan).toMatchObject({ unknown: 1, to_start: 0 });
   }
   expect(service.starts).toBe(starts);
+});
+
+test("a process on another machine is watched until it is known to be dead; then the key is sent again", async () => {
+  const { service, machine, rows } = await createUnclear();
+  service.fault = () => new Promise(() => {});
+  void machine.run(rows.slice(0, 2)).catch(() => {});
+  await service.clock.sleep(5_000);
+  machine.kill();
+  service.fault = undefined;
+  rmSync(`${machine.results}.lock`, { recursive: true });
+  // As if it had run on another machine.
+  const leases = `${machine.journal}.leases`;
+  for (const attempt of readdirSync(leases))
+    for (const name of readdirSync(join(leases, attempt)))
+      renameSync(join(leases, attempt, name), join(leases, attempt, name.replace(/^a_/, "another_")));
+  const before = service.clock.now();
+  expect((await machine.run(rows.slice(0, 2))).statuses).toMatchObject({ 2: "completed" });
+  expect(service.clock.now() - before).toBeGreaterThan(60_000);
+  expect(service.charges("b")).toBe(1);
 });
 
 test("a redo that is sent again carries the redo and the names, and not the name of the attempt whose key it has", async () => {

@@ -643,6 +643,15 @@ describe("an unknown attempt whose process is alive", () => {
     expect(machine.now() / 1_000).toBe(seconds);
   });
 
+  test("says of one that is being sent that it was not answered yet", async () => {
+    const { open, lead } = createShared(intentOf("a"), unknownOf("a"), intentOf("b", { resend_of: "a" }));
+    await lead("b");
+    await expect(open().begin({ earlier: "reuse" })).rejects.toMatchObject({
+      attempt: "b",
+      message: /and was not answered yet: it may have been charged \(attempt b\). Process 2/,
+    });
+  });
+
   test.each([
     ["joined if it runs", [{ kind: "accepted", attempt: "a", id }], "resumed"],
     [

@@ -154,7 +154,9 @@ export function createRowCheck(
     const untyped = [...(flags.untyped ?? []), ...(names.length > 0 ? ["prompt", "referenceUrls"] : [])];
     const environmentModel = row.texts.has("model") ? undefined : flags.environmentModel;
     const typed = flags.typed && hashTyped(row, flags.typed, environmentModel);
-    const rowFields = { id, line: line.line, outputPath, typed, untyped: untyped.length > 0 ? untyped : undefined };
+    const olderTyped = flags.typed && environmentModel && hashTyped(row, flags.typed, undefined);
+    const hashes = { typed, olderTyped, untyped: untyped.length > 0 ? untyped : undefined };
+    const rowFields = { id, line: line.line, outputPath, ...hashes };
     if (hasFrame) return { ...rowFields, record, load: createFramedLoad(input, record, line.line) };
     if (checkedImages.isFile) {
       const files = localImages(input.images);
