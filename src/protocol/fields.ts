@@ -123,7 +123,8 @@ const table = [
     takes: "number",
     isBeyondInterface: true,
     findFault: (text) => (isWhole(text) ? undefined : `must be a whole number from 0 on, not "${shorten(text)}"`),
-    toWire: (text) => (isWhole(text) ? Number(text) : text),
+    // A seed of ComfyUI has 64 bits, more than a JavaScript number.
+    toWire: (text) => (Number.isSafeInteger(Number(text)) ? Number(text) : text),
     label: "Seed",
   },
   {
@@ -283,7 +284,7 @@ function findUrlFault(text: string, use: "fetches" | "calls"): string | undefine
 }
 
 function isWhole(text: string): boolean {
-  return /^\d+$/.test(text) && Number.isSafeInteger(Number(text));
+  return /^\d{1,20}$/.test(text);
 }
 
 function isBlank(text: string): boolean {

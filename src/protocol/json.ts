@@ -2,6 +2,13 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** Whether a parsed value contains a whole number that a JavaScript number cannot hold, so that it is not the one that was written. */
+export function hasChangedNumber(value: unknown): boolean {
+  if (typeof value === "number")
+    return !Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value));
+  return typeof value === "object" && value !== null && Object.values(value).some(hasChangedNumber);
+}
+
 /** Like JSON.parse, but returns `undefined` for invalid JSON, and drops `__proto__`, which could change an object's prototype. */
 export function parseJson(text: string): unknown {
   try {

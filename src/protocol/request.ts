@@ -14,7 +14,7 @@ import {
   isImageField,
   wireValue,
 } from "./fields.ts";
-import { parseJson } from "./json.ts";
+import { hasChangedNumber, parseJson } from "./json.ts";
 import { findModel } from "./models.ts";
 import type { StartRequest } from "./schema.ts";
 
@@ -184,11 +184,14 @@ function readSetField(text: string): [string, unknown] {
   const at = text.indexOf("=");
   const field = text.slice(0, at).trim();
   if (at === -1 || field === "") throw usage(`--set must be field=value, not "${text}".`);
-  return [field, readValue(text.slice(at + 1))];
+  const value = readValue(text.slice(at + 1));
+  if (hasChangedNumber(value))
+    throw usage(`--set ${field} contains a number that would be changed on the way.`, "Write the number as a text.");
+  return [field, value];
 }
 
-/** The parsed JSON, or the text if it is not valid JSON. */
+/** The parsed JSON, or the text if it is not valid JSON, or a number that a JavaScript number cannot hold. */
 export function readValue(text: string): unknown {
   const json = parseJson(text);
-  return json === undefined ? text : json;
+  return json === undefined || (typeof json === "number" && hasChangedNumber(json)) ? text : json;
 }

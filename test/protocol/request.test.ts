@@ -124,6 +124,8 @@ test.each([
   ['a={"b":', { a: '{"b":' }],
   [" a =1", { a: 1 }],
   ["seed=007", { seed: "007" }],
+  ["seed=18446744073709551615", { seed: "18446744073709551615" }],
+  ["seed=1e999", { seed: "1e999" }],
 ])("--set %s sends %j", (setting, fields) => {
   expect(wire({ set: [setting] })).toEqual({ prompt: "a fox", model: "veo-3.1", ...fields });
 });
@@ -152,6 +154,12 @@ test.each(["__proto__=1", '__proto__={"polluted":1}', 'a={"__proto__":{"polluted
     expect(({} as Record<string, unknown>).polluted).toBe(undefined);
   },
 );
+
+test("a number inside an object that JavaScript would change is refused", () => {
+  expect(() => build({ set: ['elements=[{"seed":18446744073709551615}]'] })).toThrow(
+    /^--set elements contains a number/,
+  );
+});
 
 test.each(["", "a", "seed", "=5", "=", " =5"])("--set %j is refused", (setting) => {
   refuses({ set: [setting] }, `--set must be field=value, not "${setting}".`);

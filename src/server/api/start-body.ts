@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { findExtraFault } from "../../protocol/extras.ts";
-import { isRecord } from "../../protocol/json.ts";
+import { hasChangedNumber, isRecord } from "../../protocol/json.ts";
 import { aspectRatios, findModel, maxLocalSeconds, models } from "../../protocol/models.ts";
 import { type Engine, optionalExtras, requiredExtras } from "../engines/engine.ts";
 import { frameSize, pixelsOf, readSize, shapeOf, sizeText } from "../engines/frame-size.ts";
@@ -138,6 +138,7 @@ export function createStartReader({
   hasDirectives,
 }: StartReaderOptions): (json: unknown, names?: FieldNames) => StartRequest {
   return (json, ownNames = {}) => {
+    checkNumbers(json);
     const { size, ...fields } = parse(sizeSchema, json);
     const pixels = size === undefined ? undefined : pixelsOf(size);
     const names = pixels ? { ...ownNames, aspectRatio: "size", resolution: "size" } : ownNames;
@@ -171,6 +172,13 @@ export function createStartReader({
     if (hasOtherImages(request)) checkOtherImages(request, makers);
     return { request, callback_url: callback_url ?? null };
   };
+}
+
+/** Refuses numbers that are not the ones that were written, such as a seed of 64 bits. Servers accept numbers as text, too. */
+function checkNumbers(json: unknown): void {
+  const [name] = Object.entries(isRecord(json) ? json : {}).find(([, value]) => hasChangedNumber(value)) ?? [];
+  if (name === undefined) return;
+  throw refuse(400, `invalid_${name}`, `${name} contains a number above 2^53: send it as a text`);
 }
 
 function refuseModel(engines: StartReaderOptions["engines"]) {

@@ -156,6 +156,25 @@ describe("a last image and references", () => {
 });
 
 test.each([
+  ['"seed":18446744073709551615', "seed"],
+  ['"lora":{"name":"snow","ids":[9007199254740993]}', "lora"],
+  ['"fps":1e999', "fps"],
+])("%s, which JavaScript would change, is refused; as a text it is passed on", async (field, name) => {
+  const service = await createTestService({ engines: [real] });
+  const start = (text: string) => {
+    const headers = { ...bearer(apiKey), "Content-Type": "application/json" };
+    const body = `{"prompt":"a fox","model":"sora-2",${text}}`;
+    return service.api(new Request(`${baseUrl}/api/generate`, { method: "POST", headers, body }));
+  };
+  const refused = await start(field);
+  const message = `${name} contains a number above 2^53: send it as a text`;
+  expect([refused.status, await readError(refused)]).toEqual([400, { code: `invalid_${name}`, message }]);
+  expect((await start('"seed":"18446744073709551615"')).status).toBe(200);
+  const [stored] = await service.store.generations({ account: "local", limit: 1 });
+  expect(stored?.request.extras).toEqual({ seed: "18446744073709551615" });
+});
+
+test.each([
   [{ fps: "abc" }, "fps must be a number of frames per second above 0"],
   [{ fps: 0 }, "fps must be a number of frames per second above 0"],
   [{ num_inference_steps: "0" }, "num_inference_steps must be a whole number above 0"],

@@ -9,6 +9,7 @@ import { describeReply, readReply, refusesKey, type ServerReply, type UpstreamJo
 import { replyError, type SubmitSignals } from "../upstream/submit.ts";
 import { createReport, type PollFailure, type Upstream } from "../upstream/upstream.ts";
 import type { ServerIo, ServerOptions } from "../videos/server.ts";
+import { writeExactJson } from "./exact-json.ts";
 import { isMp4, readJob, type WorkflowResult } from "./job.ts";
 
 export type ComfyUiOptions = Pick<ServerOptions, "url" | "key" | "timeoutMs" | "onNote"> & {
@@ -108,7 +109,7 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
     },
     create(graph, job, { traceparent, ...signals }) {
       // Each job has a client id of its own, because ComfyUI sends the job's progress to that client.
-      const body = JSON.stringify({ prompt: graph, prompt_id: job, client_id: job });
+      const body = writeExactJson({ prompt: graph, prompt_id: job, client_id: job });
       return post("/prompt", { headers: { ...jsonHeaders, ...traceHeaders({ traceparent }) }, body }, signals);
     },
     listen:

@@ -3,6 +3,7 @@ import { systemReason, usage } from "../../../errors.ts";
 import { describeJsonFault, jsonHint } from "../../../protocol/json-fault.ts";
 import { findModel } from "../../../protocol/models.ts";
 import { toUtf8 } from "../../../protocol/text.ts";
+import { exactText, parseExactJson, readExactNumber } from "./exact-json.ts";
 
 type Node = { class_type: string; inputs: Record<string, unknown>; _meta?: unknown };
 
@@ -94,7 +95,7 @@ export function fillWorkflow({ graph }: Workflow, values: ReadonlyMap<string, un
   return mapTexts(graph, (text) => {
     const [whole, name = ""] = wholePlaceholder.exec(text) ?? [];
     if (whole !== undefined) return values.get(name);
-    return text.replace(placeholder, (_, inside: string) => String(values.get(inside)));
+    return text.replace(placeholder, (_, inside: string) => exactText(values.get(inside)));
   });
 }
 
@@ -112,7 +113,7 @@ function parse(file: string): unknown {
   }
   const text = String(toUtf8(bytes));
   try {
-    return JSON.parse(text);
+    return parseExactJson(text);
   } catch {
     throw usage(`The ComfyUI workflow ${file} is ${describeJsonFault(text)}.`, jsonHint);
   }
@@ -143,7 +144,7 @@ function hasPlaceholder(value: unknown, wanted: string): boolean {
 
 function readDefault(text: string | undefined): string | number | undefined {
   const value = text?.trim();
-  return value !== undefined && /^-?\d+(\.\d+)?$/.test(value) ? Number(value) : value;
+  return value !== undefined && /^-?\d+(\.\d+)?$/.test(value) ? readExactNumber(value) : value;
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

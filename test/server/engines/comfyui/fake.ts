@@ -16,6 +16,7 @@
  * `fault(call)` is asked before each request, as in the fakes of `/v1/videos`; `runs` has each run, so that a second one is seen.
  */
 import { Hono } from "hono";
+import { parseJson } from "../../../../src/protocol/json.ts";
 import { tinyMp4 } from "../../../mp4.ts";
 import { type Fault, hangUp } from "../videos/fakes/fake.ts";
 
@@ -24,6 +25,8 @@ type Graph = Record<string, { class_type: string; inputs: Record<string, unknown
 export type Run = {
   id: string;
   graph: Graph;
+  /** The body that submitted it. */
+  text: string;
   /** Who is told its progress. */
   client?: string | undefined;
   atMs: number;
@@ -123,7 +126,8 @@ export function createComfyUi(options: ComfyUiOptions = {}) {
   });
   app.post("/prompt", async (c) => {
     const trouble = () => c.text("500 Internal Server Error\n\nServer got itself in trouble", 500);
-    const body = await c.req.json().catch(() => undefined);
+    const text = await c.req.text();
+    const body = parseJson(text);
     if (body === undefined) return trouble();
     const {
       prompt: graph,
@@ -167,7 +171,7 @@ export function createComfyUi(options: ComfyUiOptions = {}) {
     const errors = Object.fromEntries(Object.entries(graph).flatMap(([id, node]) => errorsOf(id, node)));
     if (Object.keys(errors).length === Object.keys(graph).length || "9" in errors)
       return refuse("prompt_outputs_failed_validation", "Prompt outputs failed validation", errors);
-    const run: Run = { id: asked ?? crypto.randomUUID(), graph, client, atMs: now() };
+    const run: Run = { id: asked ?? crypto.randomUUID(), graph, text, client, atMs: now() };
     isDead ||= Object.values(graph).some(({ inputs }) => inputs === undefined);
     runs.push(run);
     memory = [...memory.filter(({ id }) => id !== run.id), run];

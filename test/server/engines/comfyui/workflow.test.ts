@@ -40,6 +40,19 @@ describe("a placeholder", () => {
     expect((await fill(inputs, sized)).filled).toMatchObject({ width: 640, size: "640x384" });
   });
 
+  test("and a fixed number that JavaScript cannot hold are sent as they are written", async () => {
+    const written = { seed: "18446744073709551615", step: "1.0", tiny: "0.10000000000000000555", big: "-1E+30" };
+    const fixed = Object.entries(written).map(([name, number]) => `"${name}":${number}`);
+    const placeholders = ["{{seed=18446744073709551615}}", "{{cut=9007199254740993}}", "at {{cut}}"];
+    const inputs = [...fixed, ...placeholders.map((text, index) => `"p${index}":"${text}"`)].join(",");
+    const { make, fake } = await start({ graph: JSON.stringify(workflow({ own: 0 })).replace('"own":0', inputs) });
+    expect((await make()).outcome).toBe("made");
+    const { text = "" } = fake.runs[0] ?? {};
+    expect(text).toContain(fixed.join(","));
+    expect(text).toContain('"p0":18446744073709551615,"p1":9007199254740993,"p2":"at 9007199254740993"');
+    expect(text).toContain('"seed":18446744073709551615,"steps":20');
+  });
+
   test("in a prompt is part of the prompt, and a number as a prompt stays a string", async () => {
     expect((await fill({ own: "{{prompt}}" }, { prompt: "{{seed}} $& {{prompt}}" })).filled).toEqual({
       own: "{{seed}} $& {{prompt}}",
