@@ -19,7 +19,7 @@ import { createPage } from "./page/page.tsx";
 import type { Sessions } from "./page/session.ts";
 import type { EndedGeneration, Pace } from "./queue/end.ts";
 import { createQueue, type QueueOptions } from "./queue/queue.ts";
-import { createRetention, type Keep } from "./queue/retention.ts";
+import { createImageCleaner, createRetention, type Keep } from "./queue/retention.ts";
 import type { Store } from "./store/store.ts";
 
 /** The options of the service's owner. */
@@ -118,6 +118,7 @@ export function createService(given: ServiceOptions): Service {
   const queueMetrics = { onCreate: metrics?.onCreate, onTaken: metrics?.onTaken };
   const queue = createQueue({ ...options, get: outbound.get, onEnd, ...queueMetrics });
   const sender = createCallbackSender({ ...options, sign, post: outbound.post, random: Math.random, onDelivery });
+  const imageCleaner = createImageCleaner(options);
   const retention = options.keep && createRetention({ ...options, keep: options.keep });
   const startBy = createStartRoutes(
     rehearseStarts({
@@ -148,6 +149,7 @@ export function createService(given: ServiceOptions): Service {
       });
       queue.start(resume);
       void sender.wake();
+      void imageCleaner.wake();
       void retention?.wake();
     },
     settled: sender.settled,
@@ -163,7 +165,7 @@ export function createService(given: ServiceOptions): Service {
     },
     async close() {
       stopListening();
-      await Promise.all([queue.close(), sender.close(), retention?.close()]);
+      await Promise.all([queue.close(), sender.close(), imageCleaner.close(), retention?.close()]);
     },
   };
 }

@@ -307,9 +307,10 @@ function through(store: Store, call: (method: () => unknown, name: string) => un
   return Object.fromEntries(Object.entries(store).map(wrap));
 }
 
-/** The names of the files in a folder of videos, but for the sign that it is there. */
+/** The names of the files in a folder of videos, with those of fetched images, but for the sign that it is there. */
 export function filesIn(folder: string): string[] {
-  return readdirSync(folder).filter((name) => name !== ".vidgen");
+  const names = readdirSync(folder, { recursive: true, encoding: "utf8" });
+  return names.filter((name) => name !== ".vidgen" && name !== "images");
 }
 
 const anyImage: Get = async () => ({ status: 200, body: aPng(1, 1) });

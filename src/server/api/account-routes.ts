@@ -5,7 +5,9 @@ import { newDelivery } from "../callbacks/delivery.ts";
 import { secretOf } from "../callbacks/signature.ts";
 import { parse } from "../http/input.ts";
 import { type ApiContext, readIdempotencyKey, readJson, refuse } from "../http/message.ts";
+import type { MediaStore } from "../media/media-store.ts";
 import type { EndedGeneration } from "../queue/end.ts";
+import { removeImages } from "../queue/images.ts";
 import { keyPrefixLength, type NewAccount } from "../store/accounts.ts";
 import type { GenerationEnd } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
@@ -167,6 +169,7 @@ export type AccountOptions = {
   isCommand?: boolean | undefined;
   /** Makes a link to the page for the account whose key has this hash; without it, there is no page. */
   linkFor?: ((keyHash: string) => Promise<string>) | undefined;
+  videos: Pick<MediaStore, "remove">;
   clock: Pick<Clock, "date">;
   onEnd?: ((ended: EndedGeneration) => void) | undefined;
 };
@@ -441,7 +444,7 @@ export function createAccountRoutes(options: AccountOptions): Paths {
 }
 
 /** Ends the waiting generations of an account as not submitted. Resolves with their number; a generation that begins meanwhile continues. */
-async function endWaiting(account: string, { store, mediaUrl, clock, onEnd }: AccountOptions): Promise<number> {
+async function endWaiting(account: string, { store, videos, mediaUrl, clock, onEnd }: AccountOptions): Promise<number> {
   let [ended, before]: [number, string | undefined] = [0, undefined];
   for (;;) {
     const waiting = await store.list({ account, state: "queued", before, limit: 100 });
@@ -460,6 +463,7 @@ async function endWaiting(account: string, { store, mediaUrl, clock, onEnd }: Ac
       };
       const delivery = newDelivery({ ...generation, ...end }, mediaUrl(), date);
       if (!(await store.cancel(id, { end, engine: null, delivery }))) continue;
+      await removeImages(generation.fetching, { videos });
       ended++;
       onEnd?.({ generation: { ...generation, ...end }, reason: "not_submitted", isRefunded: true });
     }

@@ -6,7 +6,9 @@ import type { Engine } from "../engines/engine.ts";
 import { describe } from "../engines/upstream/upstream.ts";
 import { refuse } from "../http/message.ts";
 import { statusBody } from "../http/status-body.ts";
+import type { MediaStore } from "../media/media-store.ts";
 import { type EndedGeneration, isRefunded } from "../queue/end.ts";
+import { removeImages } from "../queue/images.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { GenerationEnd, StoredGeneration } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
@@ -17,6 +19,7 @@ import { generationSchema, processingExample } from "./status.ts";
 export type CancelOptions = {
   store: Pick<Store, "generation" | "cancel" | "ledger">;
   queue: Pick<Queue, "engineOf" | "missingEngines">;
+  videos: Pick<MediaStore, "remove">;
   engines: readonly Engine[];
   clock: Pick<Clock, "date" | "limit">;
   /** Whether the credits of a generation that was not made are returned. */
@@ -91,8 +94,9 @@ export async function cancelGeneration(
     const end: GenerationEnd = { status: "failed", ...how, media: null, cost: null, completed_at: date.toISOString() };
     const ended = { ...generation, ...end };
     const isEnded = await store.cancel(id, { end, engine, delivery: newDelivery(ended, mediaUrl(), date) });
-    if (isEnded)
-      options.onEnd?.({ generation: ended, reason: end.error_code ?? "cancelled", isRefunded: end.isRefunded });
+    if (!isEnded) continue;
+    await removeImages(generation.fetching, options);
+    options.onEnd?.({ generation: ended, reason: end.error_code ?? "cancelled", isRefunded: end.isRefunded });
   }
   throw refuseCancel("it has just been started");
 }

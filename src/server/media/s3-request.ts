@@ -21,7 +21,10 @@ export type S3Options = {
 
 export type S3Request = {
   method: "GET" | "HEAD" | "PUT" | "DELETE";
-  name: string;
+  /** The name of the object; without it, the request lists the objects whose names begin with `list`, from `token` on. */
+  name?: string;
+  list?: string;
+  token?: string | undefined;
   headers?: Record<string, string> | undefined;
   /** The path of the file to send. */
   file?: string;
@@ -38,7 +41,10 @@ const continueMs = 1_000;
  * reads a reply no faster than its consumer (see `unlimitedBytes` in client/http/free.ts). Rejects with the signal's reason, else with an
  * `Error` for people.
  */
-export async function sendS3Request({ method, name, file, signal, ...request }: S3Request, options: S3Options) {
+export async function sendS3Request(
+  { method, name, list = "", token, file, signal, ...request }: S3Request,
+  options: S3Options,
+) {
   const { credentials, region, stalledMs = defaultStalledMs } = options;
   // With `Expect` a refusal arrives before the file is sent. A server may close the connection during the upload, and its reply would be lost.
   const headers = { ...request.headers, ...(file !== undefined && { Expect: "100-continue" }) };
@@ -47,7 +53,7 @@ export async function sendS3Request({ method, name, file, signal, ...request }: 
     region,
     service: "s3",
     method,
-    url: `${options.url}/${name}`,
+    url: name === undefined ? listUrl(list, token, options) : `${options.url}/${name}`,
     headers,
   });
   const signed = await signer.sign();
@@ -70,6 +76,15 @@ export async function sendS3Request({ method, name, file, signal, ...request }: 
   if (handle) void sendFile(handle, outgoing, options.clock).catch(() => {});
   else outgoing.end();
   return reply;
+}
+
+/** Only the URL of the whole bucket lists objects. */
+function listUrl(start: string, token: string | undefined, { url, place }: S3Options): string {
+  const [bucket = "", ...prefix] = place.replace("s3://", "").split("/");
+  const base = url.slice(0, url.length - prefix.map((part) => `/${part}`).join("").length);
+  const query = new URLSearchParams({ "list-type": "2", prefix: [...prefix, start].join("/") });
+  if (token !== undefined) query.set("continuation-token", token);
+  return `${base}?${query}`;
 }
 
 /** Returns the URL of an object with a signature in its query, which allows anyone to GET the object for 15 minutes. */

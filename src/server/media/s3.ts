@@ -1,9 +1,10 @@
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { readFile, rm, writeFile } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { unavailable } from "../observe/problem.ts";
-import { keptName, type MediaStore } from "./media-store.ts";
+import { imagesFolder, keptName, type MediaStore, newImageName } from "./media-store.ts";
 import { presign, type S3Options, type S3Request, sendS3Request } from "./s3-request.ts";
 import type { Scratch } from "./scratch.ts";
 
@@ -11,9 +12,12 @@ type Upload = { type: string; size: number; sha256: string };
 
 const checkName = ".vidgen";
 
+/** An image in the XML of a list: its random name, which needs no escapes, and when it was stored. */
+const listedImage = new RegExp(`/?${imagesFolder}/([\\w-]+)</Key>.*?<LastModified>([^<]+)</LastModified>`, "gs");
+
 /**
  * Keeps videos in a bucket of an S3-compatible store. Each is stored by one PUT, which a HEAD confirms. Needs permission to put, get and delete
- * objects.
+ * objects, and to list them.
  */
 export function openS3({ scratch, mark, ...options }: S3Options & { scratch: Scratch; mark: string }): MediaStore {
   const send = (request: S3Request) => sendS3Request(request, options);
@@ -44,6 +48,27 @@ export function openS3({ scratch, mark, ...options }: S3Options & { scratch: Scr
       // A file that cannot be removed now is removed with the scratch folder when the service closes.
       for (const path of [file, thumbnail]) if (path !== null) await rm(path, { force: true }).catch(() => {});
       return { ...video, ...names };
+    },
+    async keepImage(bytes, signal) {
+      const [name, file] = [newImageName(), join(scratch.folder, randomUUID())];
+      try {
+        await writeFile(file, bytes);
+        return await put(file, await describeFile(file, "application/octet-stream"), signal, name);
+      } finally {
+        await rm(file, { force: true });
+      }
+    },
+    async imagesBefore(date) {
+      const old: string[] = [];
+      for (let token: string | undefined; ; ) {
+        const reply = await send({ method: "GET", list: `${imagesFolder}/`, token });
+        if (!isSuccess(reply)) throw await toError("GET", reply, options);
+        const page = await text(reply);
+        for (const [, name, at = ""] of page.matchAll(listedImage))
+          if (Date.parse(at) < date.getTime()) old.push(`${imagesFolder}/${name}`);
+        token = /<NextContinuationToken>([^<]+)</.exec(page)?.[1];
+        if (token === undefined) return old;
+      }
     },
     async read(name, range) {
       const headers = range && { Range: `bytes=${range.first}-${range.last}` };

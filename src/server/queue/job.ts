@@ -1,17 +1,17 @@
-import type { Capacity } from "../capacity.ts";
 import type { Engine } from "../engines/engine.ts";
 import { retryForever } from "../retry-forever.ts";
 import type { Claim } from "../store/claims.ts";
 import type { Store } from "../store/store.ts";
 import { type EndOptions, endGeneration } from "./end.ts";
-import { loadTask, makeVideo, type RenderResult, removeFiles } from "./make.ts";
+import { fetchAhead, loadTask, makeVideo, type RenderResult, removeFiles } from "./make.ts";
 import { canMake } from "./scheduler.ts";
 import type { EngineSlots, Slot } from "./slots.ts";
 
 /** What to do with a claimed generation. */
 export type Plan =
-  /** Without a slot, its images are fetched first; then it waits for one. */
-  | { kind: "make"; slot?: Slot }
+  | { kind: "make"; slot: Slot }
+  /** Its images are fetched and stored; then it waits for a slot. */
+  | { kind: "fetch" }
   /** An earlier process ended while it submitted the generation. */
   | { kind: "unclear" }
   | Extract<RenderResult, { kind: "failed" }>;
@@ -19,10 +19,6 @@ export type Plan =
 export type JobOptions = Omit<EndOptions, "confirm"> & {
   store: Pick<Store, "release" | "freeSlot" | "publish">;
   allSlots: readonly EngineSlots[];
-  /** Limits how many generations have their request and images in memory at once. */
-  loading: Capacity;
-  /** Resolves with a slot for a job that has its images; with `undefined` if the job is left to other processes, or for later. */
-  waitForSlot(): Promise<Slot | undefined>;
   /** Aborts when the generation was cancelled; `signal` aborts then, too. */
   cancelled: AbortSignal;
   /** Called once an engine has accepted a generation, with the time since its start. */
@@ -46,7 +42,7 @@ export async function runJob(claimed: Claim, plan: Plan, options: JobOptions): P
   try {
     signal.throwIfAborted();
     const result = await make(claimed, plan, claimOptions);
-    await removeFiles(id, { isMade: result.kind === "made" }, options);
+    if (plan.kind !== "fetch") await removeFiles(id, { isMade: result.kind === "made" }, options);
     if (result.kind === "not submitted") {
       await store.release(id);
       return false;
@@ -71,22 +67,16 @@ type ClaimOptions = JobOptions & Pick<Claim, "confirm">;
 
 async function make(claimed: Claim, plan: Plan, options: ClaimOptions): Promise<RenderResult> {
   if (plan.kind === "failed") return plan;
-  let slot = plan.kind === "make" ? plan.slot : undefined;
   try {
-    // Without a slot the images are fetched ahead, which the scheduler limits (`nextToFetch`).
-    const isFetchedAhead = plan.kind === "make" && slot === undefined;
-    const load = () => loadTask(claimed, options);
-    const task = await (isFetchedAhead ? load() : options.loading(1, load));
+    if (plan.kind === "fetch") return await fetchAhead(claimed, options);
+    const task = await loadTask(claimed, options);
     if ("kind" in task) return task;
     // The checkpoint shows that it was not submitted after all, so it waits again.
     if (plan.kind === "unclear") return { kind: "not submitted", reason: "it was not submitted" };
     options.signal.throwIfAborted();
-    slot ??= await options.waitForSlot();
-    options.signal.throwIfAborted();
-    if (!slot) return { kind: "not submitted", reason: "no engine" };
-    return await render(task, { slot, claimed }, options);
+    return await render(task, { slot: plan.slot, claimed }, options);
   } finally {
-    slot?.free();
+    if (plan.kind === "make") plan.slot.free();
     options.onRoom();
   }
 }

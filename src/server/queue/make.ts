@@ -6,11 +6,13 @@ import { pipeline } from "node:stream/promises";
 import { systemCode, VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
 import type { FailureCode } from "../../protocol/schema.ts";
+import type { Capacity } from "../capacity.ts";
 import type {
   Charged,
   Discardable,
   Engine,
   FailureFacts,
+  ImageFile,
   RenderOptions,
   RenderOutcome,
   RenderTask,
@@ -24,13 +26,15 @@ import { retryForever } from "../retry-forever.ts";
 import type { Claim } from "../store/claims.ts";
 import { type Checkpoint, listImages, type Media, replaceImages, type StoredGeneration } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
-import { saveImages } from "./images.ts";
+import { fetchImages, removeImages, saveImages } from "./images.ts";
 
 export type MakeOptions = {
-  store: Pick<Store, "generation" | "images" | "keepCheckpoint">;
+  store: Pick<Store, "generation" | "images" | "keepFetching" | "keepCheckpoint">;
   /** Fetches the images of a request. */
   get: Get;
   videos: MediaStore;
+  /** Limits how many generations have their images in memory at once. */
+  loading: Capacity;
   clock: Pick<Clock, "date" | "sleep">;
   signal: AbortSignal;
   /** Throws when another process may make the generation. */
@@ -58,7 +62,7 @@ export async function loadTask(
   { id, account, engine }: Pick<Claim, "id" | "account" | "engine">,
   options: MakeOptions,
 ): Promise<Task | Exclude<RenderResult, { kind: "made" }>> {
-  const { status, request, checkpoint, created_at } = await findGeneration(id, options);
+  const { status, request, checkpoint, created_at, fetching } = await findGeneration(id, options);
   // The generation was cancelled between the claim and this read.
   if (status !== "processing") return { kind: "not submitted", reason: "it has ended" };
   if (checkpoint?.state === "submitting") {
@@ -75,16 +79,44 @@ export async function loadTask(
   if (fail !== undefined) return { kind: "refused", error: fail, failure: "refused" };
   const { imageFolder, ...files } = pathsOf(id, options.videos);
   try {
-    const sources = engine !== null ? { images: [] } : await retryForever(() => options.store.images(id), options);
-    const saved = await saveImages(listImages(sources), imageFolder, { ...options, account });
-    return { id, checkpoint, created_at, request: renderRequest, ...replaceImages(sources, saved), ...files };
+    const read = async () => listImages(await retryForever(() => options.store.images(id), options));
+    const saveOptions = { ...options, account, folder: imageFolder };
+    const images =
+      engine === null
+        ? replaceImages<ImageFile>(request, await saveImages(read, fetching?.files ?? [], saveOptions))
+        : { images: [] };
+    return { id, checkpoint, created_at, request: renderRequest, ...images, ...files };
   } catch (error) {
     options.signal.throwIfAborted();
-    // An image that cannot be used is the request's fault; a file that cannot be written is the service's.
-    const isFault = systemCode(error) === undefined;
-    const isDiskError = "code" in Object(error);
-    const facts = { isNotSubmitted: true, failure: isDiskError ? undefined : ("image" as const) };
-    return { kind: isFault ? "refused" : "failed", error: reasonOf(error), ...facts };
+    return imageEnd(error);
+  }
+}
+
+/** Returns the end of a generation whose images are not there: one that cannot be used is the request's fault, a disk is the service's. */
+function imageEnd(error: unknown): Extract<RenderResult, { kind: "refused" | "failed" }> {
+  const isFault = systemCode(error) === undefined;
+  const isDiskError = "code" in Object(error);
+  const facts = { isNotSubmitted: true, failure: isDiskError ? undefined : ("image" as const) };
+  return { kind: isFault ? "refused" : "failed", error: reasonOf(error), ...facts };
+}
+
+/** Fetches and keeps the images of a generation, which then waits for an engine. Resolves with a failure if one cannot be used. */
+export async function fetchAhead(
+  { id, account }: Pick<Claim, "id" | "account">,
+  options: MakeOptions,
+): Promise<Exclude<RenderResult, { kind: "made" }>> {
+  const { status, request } = await findGeneration(id, options);
+  if (status !== "processing") return { kind: "not submitted", reason: "it has ended" };
+  try {
+    const files = await fetchImages(listImages(request), { ...options, account });
+    await retryForever(() => options.store.keepFetching(id, { files }), options).catch(async (error) => {
+      await removeImages({ files }, options);
+      throw error;
+    });
+    return { kind: "not submitted", reason: "its images are fetched" };
+  } catch (error) {
+    options.signal.throwIfAborted();
+    return imageEnd(error);
   }
 }
 

@@ -5,7 +5,6 @@ import { type Capacity, createCapacity } from "../capacity.ts";
 import type { Engine } from "../engines/engine.ts";
 import { createLoop } from "../loop.ts";
 import { isUnavailable } from "../observe/problem.ts";
-import { retryForever } from "../retry-forever.ts";
 import type { Change, Progress } from "../store/change.ts";
 import type { Claim, Waiting, Wanted } from "../store/claims.ts";
 import type { StoredGeneration } from "../store/generations.ts";
@@ -15,10 +14,9 @@ import type { CreateOutcome, Outage } from "./breaker.ts";
 import type { EndOptions } from "./end.ts";
 import { type Plan, runJob } from "./job.ts";
 import { createRetired, type Retired, type RetiredOptions } from "./retired.ts";
-import { areAllPaused, canMake, groupEngines, listAvoided, nextToFetch, nextToMake } from "./scheduler.ts";
+import { canMake, groupEngines, listAvoided, nextToFetch, nextToMake } from "./scheduler.ts";
 import { createSlots, type EngineSlots, engineStateOf, occupy, slotNameOf } from "./slots.ts";
 import { createUnservableFinder } from "./unservable.ts";
-import { createWaitlist } from "./waitlist.ts";
 
 export type Queue = {
   /** Begins to process the generations of the store: all, or only those started or polled from now on. */
@@ -49,11 +47,8 @@ export type Queue = {
   close(): Promise<void>;
 };
 
-export type QueueOptions = Omit<EndOptions, "signal" | "confirm"> & {
-  store: Pick<
-    Store,
-    "begun" | "claim" | "ready" | "slots" | "release" | "freeSlot" | "waiting" | "isShared" | "publish"
-  >;
+export type QueueOptions = Omit<EndOptions, "signal" | "confirm" | "loading"> & {
+  store: Pick<Store, "begun" | "claim" | "slots" | "release" | "freeSlot" | "waiting" | "isShared" | "publish">;
   clock: Pick<Clock, "limit">;
   /** The list may change: see `updateEngines`. */
   engines: readonly Engine[];
@@ -88,6 +83,8 @@ const maxProgresses = 10_000;
 
 /** A generation that this process makes. */
 type Job = {
+  account: string;
+  kind: Plan["kind"];
   cancelled: AbortController;
   done: Promise<void>;
 };
@@ -100,8 +97,6 @@ type QueueState = {
   groups: readonly EngineSlots[][];
   retired: ReturnType<typeof createRetired>;
   jobs: Map<string, Job>;
-  /** The jobs without a slot: their images are being fetched, or they wait for a slot. */
-  waitlist: ReturnType<typeof createWaitlist>;
   /** The ids of the only generations to process; `undefined` for all. */
   wantedIds: Set<string> | undefined;
   loading: Capacity;
@@ -148,7 +143,6 @@ export function createQueue(options: QueueOptions): Queue {
       signal: stop.signal,
     }),
     jobs: new Map(),
-    waitlist: createWaitlist(),
     wantedIds: undefined,
     loading: createCapacity(maxLoading),
     findUnservable: createUnservableFinder({ allSlots, store, isCommand, clock, reportProblem }),
@@ -239,7 +233,7 @@ async function poll(state: QueueState): Promise<number> {
     await resumeSubmitted(state);
     await readSlots(state);
     for (const group of groups) await claimNew(state, group);
-    for (const group of groups) await fetchAhead(state, group);
+    await fetchImages(state);
     nextMs = await failWaiting(state);
   } catch (error) {
     // A database on another machine reports its outage itself.
@@ -264,23 +258,12 @@ async function resumeSubmitted(state: QueueState): Promise<void> {
   } while (found.length === maxClaimed);
 }
 
-/** Reads which slots the processes that share the store have taken, and begins the jobs to which another process has given a slot. */
-async function readSlots(state: QueueState): Promise<void> {
-  const { allSlots, options } = state;
+/** Reads which slots the processes that share the store have taken. */
+async function readSlots({ allSlots, options }: QueueState): Promise<void> {
   // Excludes previews, because each process has preview slots of its own.
   const sharedSlots = allSlots.filter(({ engine }) => !engine.isSimulation);
   const takenSlots = sharedSlots.length > 0 ? await options.store.slots?.() : undefined;
-  if (!takenSlots) return;
-  for (const [name, { given }] of takenSlots) for (const id of given) beginWithGivenSlot(state, id, name);
-  for (const slots of sharedSlots) slots.jobs = takenSlots.get(slots.name)?.count ?? 0;
-}
-
-function beginWithGivenSlot({ allSlots, waitlist }: QueueState, id: string, name: string): void {
-  const claimed = waitlist.fetchedJobs().find((each) => each.id === id);
-  if (!claimed) return;
-  const slots = allSlots.find((each) => each.name === name);
-  if (!slots || isDraining(slots.engine) || slots.breaker.pauseMs() > 0) waitlist.give(id, undefined);
-  else if (slots.breaker.room(slots.openCreates) > 0) waitlist.give(id, occupy(slots, claimed));
+  if (takenSlots) for (const slots of sharedSlots) slots.jobs = takenSlots.get(slots.name) ?? 0;
 }
 
 /** Claims generations until the engines of a group have no room. */
@@ -292,7 +275,7 @@ async function claimNew(state: QueueState, group: readonly EngineSlots[]): Promi
       if (!next) break;
       const { engine, wanted, limit, denied } = next;
       const found = await claim(state, wanted, { limit, avoided: [...avoided, ...denied] });
-      for (const claimed of found) beginWithSlot(state, claimed, engine.slots);
+      for (const claimed of found) begin(state, claimed, { kind: "make", slot: occupy(engine.slots, claimed) });
       if (found.length > 0) continue;
       // Nothing waits, or another process was faster and fills the other engines of the group.
       if (denied.length === 0) break;
@@ -301,28 +284,15 @@ async function claimNew(state: QueueState, group: readonly EngineSlots[]): Promi
   }
 }
 
-/** Gives a slot to a claimed generation, or to its job if the job waits for one. */
-function beginWithSlot(state: QueueState, claimed: Claim, slots: EngineSlots): void {
-  const slot = occupy(slots, claimed);
-  if (state.waitlist.give(claimed.id, slot)) return;
-  // A job that was cancelled meanwhile releases the generation.
-  if (state.jobs.has(claimed.id)) slot.free();
-  else begin(state, claimed, { kind: "make", slot });
-}
-
-/** Fetches images for a group of engines before it has room. */
-async function fetchAhead(state: QueueState, group: readonly EngineSlots[]): Promise<void> {
-  const { waitlist } = state;
-  const states = group.map(engineStateOf);
-  if (areAllPaused(states))
-    for (const job of waitlist.fetchedJobs())
-      if (states[0] && canMake(states[0], job)) waitlist.give(job.id, undefined);
+/** Fetches images before an engine has room, so that a slow image server delays no other generation. */
+async function fetchImages(state: QueueState): Promise<void> {
+  const engines = state.allSlots.map(engineStateOf);
   for (;;) {
-    const wanted = nextToFetch(states, waitlist.allJobs());
-    const claimed = wanted && (await claimFirst(state, wanted, listAvoided(states)));
+    const accounts = [...state.jobs.values()].flatMap(({ kind, account }) => (kind === "fetch" ? [account] : []));
+    const wanted = nextToFetch(engines, { accounts, at: state.options.clock.date().toISOString() });
+    const [claimed] = wanted ? await claim(state, wanted, { limit: 1 }) : [];
     if (!claimed) return;
-    waitlist.add(claimed);
-    begin(state, claimed, { kind: "make" });
+    begin(state, claimed, { kind: "fetch" });
   }
 }
 
@@ -383,9 +353,8 @@ function isSameEngine(before: Engine, now: Engine): boolean {
 
 /** Begins a job, which runs until its generation has ended or is released. */
 function begin(state: QueueState, claimed: Claim, plan: Plan): void {
-  const { options, allSlots, loading, jobs, waitlist, stop, wake } = state;
-  const { store } = options;
-  const { id, lost } = claimed;
+  const { options, allSlots, loading, jobs, stop, wake } = state;
+  const { id, account, lost } = claimed;
   const cancelled = new AbortController();
   const signal = AbortSignal.any([stop.signal, lost, cancelled.signal]);
   const done = runJob(claimed, plan, {
@@ -394,22 +363,13 @@ function begin(state: QueueState, claimed: Claim, plan: Plan): void {
     loading,
     signal,
     cancelled: cancelled.signal,
-    async waitForSlot() {
-      const slot = waitlist.wait(id, signal);
-      await retryForever(() => store.ready(id), { ...options, signal });
-      wake();
-      return await slot;
-    },
-    onRoom() {
-      waitlist.remove(id);
-      wake();
-    },
+    onRoom: wake,
   }).then((isEnded) => {
     if (isEnded) state.wantedIds?.delete(id);
     jobs.delete(id);
     wake();
   });
-  jobs.set(id, { cancelled, done });
+  jobs.set(id, { account, kind: plan.kind, cancelled, done });
 }
 
 function claimFilter({ jobs, wantedIds }: QueueState) {
@@ -422,19 +382,7 @@ function claim(
   { limit, avoided = [] }: { limit: number; avoided?: readonly string[] },
 ): Promise<Claim[]> {
   const { except, ids } = claimFilter(state);
-  // Generations that are ready take part in the claim, because they need a slot.
-  const readyIds = wanted.kind === "new" && !wanted.isFetched ? state.waitlist.fetchedJobs().map(({ id }) => id) : [];
-  const notReadyIds = except.filter((id) => !readyIds.includes(id));
-  return state.options.store.claim(wanted, { except: [...notReadyIds, ...avoided], ids, limit });
-}
-
-/** Claims a generation that is not in the first list; if no such generation is free, tries the next list. */
-async function claimFirst(state: QueueState, wanted: Wanted, lists: readonly string[][]): Promise<Claim | undefined> {
-  for (const avoided of lists) {
-    const [claimed] = await claim(state, wanted, { limit: 1, avoided });
-    if (claimed) return claimed;
-  }
-  return undefined;
+  return state.options.store.claim(wanted, { except: [...except, ...avoided], ids, limit });
 }
 
 function findWaitReason(

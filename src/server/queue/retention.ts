@@ -22,6 +22,41 @@ const batchSize = 200;
 const roundMs = 3_600_000;
 const retryMs = 60_000;
 
+/** A younger image may belong to a generation whose row does not name it yet. */
+const minImageAgeMs = 3_600_000;
+
+/** Removes the fetched images that no unfinished generation names, such as those of a process that was killed: at once, and then every hour. */
+export function createImageCleaner({
+  store,
+  videos,
+  clock,
+  reportProblem,
+}: {
+  store: Pick<Store, "fetchedImages">;
+  videos: Pick<MediaStore, "imagesBefore" | "remove">;
+  clock: Clock;
+  reportProblem: ReportProblem;
+}): Loop {
+  const outage = createOutageReporter(
+    "Fetched images that are not needed any more could not be removed",
+    reportProblem,
+  );
+  const clean = async () => {
+    // Lists the files first: a generation may begin to name one meanwhile.
+    const found = await videos.imagesBefore(new Date(clock.date().getTime() - minImageAgeMs));
+    const needed = found.length > 0 ? await store.fetchedImages() : [];
+    for (const file of found) if (!needed.includes(file)) await videos.remove(file);
+    outage.end();
+  };
+  return createLoop(
+    () =>
+      clean()
+        .catch(outage.report)
+        .then(() => roundMs),
+    { clock },
+  );
+}
+
 /** Removes expired videos and records every hour. Several processes may do so on the same store. */
 export function createRetention({ keep, store, videos, clock, reportProblem }: RetentionOptions): Loop {
   const { recordsMs = Number.POSITIVE_INFINITY } = keep;

@@ -1,4 +1,4 @@
-import type { Capabilities, Claim, Needs, SlotLimit, WantedNew } from "../store/claims.ts";
+import type { Capabilities, Needs, SlotLimit, WantedNew } from "../store/claims.ts";
 
 // Decides which generation is made next, by which engine, and for which account. All functions are pure.
 
@@ -9,18 +9,17 @@ export type EngineState = Capabilities & {
   /** The maximum and the current number of jobs. */
   concurrency: number;
   jobs: number;
-  /** How many more creates may be sent to the engine, and whether none is sent for a while. */
+  /** How many more creates may be sent to the engine. */
   creates: number;
-  isPaused: boolean;
   /** The generations that the engine last answered with 401 or 403, oldest first, and whether it is paused because of them. */
   denied: readonly string[];
   isDenying: boolean;
 };
 
-/** The maximum number of jobs without a slot whose images are fetched ahead. A slow image server must not delay the others. */
-const maxFetchedAhead = 4;
+/** The maximum number of generations whose images are fetched at once. */
+const maxFetches = 4;
 /** The maximum for one account, so that its unresponsive image servers do not block other accounts. */
-const maxFetchedAheadPerAccount = 2;
+const maxFetchesPerAccount = 2;
 
 /** How many more generations an engine may get now. */
 export function roomOf({ isSimulation, concurrency, jobs, creates }: EngineState): number {
@@ -67,32 +66,28 @@ export function nextToMake<Engine extends EngineState>(group: readonly Engine[])
   const slot: SlotLimit | undefined = isSimulation ? undefined : { engine: slotName, max: concurrency };
   return {
     engine,
-    wanted: { ...capabilitiesOf(engine), kind: "new", isFetched: false, slot },
+    wanted: { ...capabilitiesOf(engine), kind: "new", slot },
     // If there are other engines, only one generation is claimed, because another engine may then have the lowest load.
     limit: others.length > 0 ? 1 : roomOf(engine),
     denied: engine.denied.filter((id) => others.some(({ denied }) => !denied.includes(id))),
   };
 }
 
-/** Whether all engines of a group are paused, so that other engines or processes may take the generations that wait. */
-export function areAllPaused(group: readonly EngineState[]): boolean {
-  return group.every(({ isPaused }) => isPaused);
-}
-
 /**
- * Returns the generation whose images are fetched next for a group, before it has room, so that a slow image server delays no other generation;
- * `undefined` if enough are fetched. `fetchedAhead` are the jobs without a slot.
+ * Returns the generation whose images are fetched next, at the time `at` (ISO 8601); `undefined` if enough are fetched. `accounts` are those of the
+ * fetches that run.
  */
 export function nextToFetch(
-  group: readonly EngineState[],
-  fetchedAhead: readonly Pick<Claim, "account">[],
+  engines: readonly Capabilities[],
+  { accounts, at }: { accounts: readonly string[]; at: string },
 ): WantedNew | undefined {
-  const [engine] = group;
-  if (!engine || areAllPaused(group) || fetchedAhead.length >= maxFetchedAhead) return undefined;
-  const accounts = fetchedAhead.map(({ account }) => account);
+  if (accounts.length >= maxFetches) return undefined;
   const countOf = (account: string) => accounts.filter((each) => each === account).length;
-  const exceptAccounts = accounts.filter((account) => countOf(account) >= maxFetchedAheadPerAccount);
-  return { ...capabilitiesOf(engine), kind: "new", isFetched: true, exceptAccounts };
+  const exceptAccounts = accounts.filter((account) => countOf(account) >= maxFetchesPerAccount);
+  const models = [...new Set(engines.flatMap((engine) => engine.models))];
+  const maxImages = Math.max(0, ...engines.map((engine) => engine.maxImages));
+  const isSimulation = engines.every((engine) => engine.isSimulation);
+  return { kind: "fetch", models, maxImages, isSimulation, at, exceptAccounts };
 }
 
 function capabilitiesOf({ models, maxImages, isSimulation }: Capabilities): Capabilities {

@@ -52,7 +52,6 @@ export function engineStateOf(slots: EngineSlots): EngineState & { slots: Engine
     concurrency,
     jobs,
     creates: breaker.room(openCreates),
-    isPaused: breaker.pauseMs() > 0,
     denied: [...denied.keys()],
     isDenying: breaker.outage()?.cause === "auth",
   };

@@ -26,8 +26,6 @@ export type Claim = Needs & {
   account: string;
   /** In the order of the starts. */
   number: number;
-  /** Whether the generation's images must be fetched from other machines. */
-  isFetched: boolean;
   /** Whether an earlier process ended while it submitted the generation, so that it is unknown whether an engine makes it. */
   isSubmitting: boolean;
   /** Aborts when another process has taken over the generation. */
@@ -38,28 +36,25 @@ export type Claim = Needs & {
 
 /**
  * Which generations a process claims, of those that no process has claimed. "begun": generations that were submitted to these engines, and those
- * whose submission is unclear. "new": generations that an engine can begin, except those of `exceptAccounts`; with `isFetched` only those whose images
- * must be fetched, otherwise all others, including those that are ready. "same": generations with these needs that were started before a time (ISO
- * 8601). For "new", accounts take turns, each with its oldest generation; the store keeps the last turn of each account, and separately its last turn
- * at fetching images.
+ * whose submission is unclear. "fetch": generations whose images must be fetched, and may be fetched at the time `at` (ISO 8601). "new": generations
+ * that an engine can begin. "same": generations with these needs that were started before a time (ISO 8601). For "fetch" and for "new", accounts take
+ * turns, except `exceptAccounts`, each with its oldest generation; the store keeps the last turn of each account, and separately its last turn at
+ * fetching images.
  */
 export type Wanted =
   | { kind: "begun"; engines: readonly string[] }
   | ({
-      kind: "new";
-      isFetched: boolean;
+      kind: "fetch" | "new";
       slot?: SlotLimit | undefined;
-      exceptAccounts?: readonly string[] | undefined;
+      at?: string;
+      exceptAccounts?: readonly string[];
     } & Capabilities)
   | ({ kind: "same"; startedBefore: string } & Needs);
 
-export type WantedNew = Extract<Wanted, { kind: "new" }>;
+export type WantedNew = Extract<Wanted, Capabilities>;
 
 /** The engine whose slots the claimed generations get, and how many slots it has for all processes that share the store. */
 export type SlotLimit = { engine: string; max: number };
-
-/** `count` is the number of taken slots of an engine; `given` are the generations of this process that got a slot from another process. */
-export type TakenSlots = { count: number; given: readonly string[] };
 
 /** `except` are the generations that this process already makes; `ids` limits the claim to these generations. */
 export type ClaimFilter = { except: readonly string[]; ids?: readonly string[] | undefined };
@@ -77,18 +72,15 @@ export type SubmittedWork = { engine: string; count: number; held: number; check
 export type Claims = {
   /**
    * Claims up to `limit` generations for this process, oldest first unless accounts take turns. If processes share the database, no other one gets
-   * them until they are released, or for 30 seconds after this process has died. A generation that is ready in another process gets its slot there,
-   * and is not returned.
+   * them until they are released, or for 30 seconds after this process has died.
    */
   claim(wanted: Wanted, filter: ClaimFilter & { limit: number }): Promise<Claim[]>;
   /** Lets any process claim a generation that this process has claimed. */
   release(id: string): Promise<void>;
-  /** Records that this process has the images of a claimed generation, which now waits for a slot. */
-  ready(id: string): Promise<void>;
   /** Frees the slot of a generation that this process continues, because its engine has almost finished. */
   freeSlot(id: string): Promise<void>;
   /** The taken slots, by engine; only if processes share the store. The slot of a generation that any process may claim as new is free. */
-  slots?(): Promise<Map<string, TakenSlots>>;
+  slots?(): Promise<Map<string, number>>;
   /** The unfinished generations that were certainly submitted, by engine. */
   begun(): Promise<SubmittedWork[]>;
   /** The waiting generations that no process has claimed, by their needs. */

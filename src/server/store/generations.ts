@@ -64,6 +64,14 @@ export type StoredRequest = RenderRequest &
     label?: Label | undefined;
   };
 
+/** The names in the media store of the images that were fetched from other machines, by place; `null` for a `data:` image. */
+export type Fetching = { files: (string | null)[] };
+
+/** Returns the names in the media store of a generation's fetched images. */
+export function fetchedFiles(fetching: Fetching | undefined): string[] {
+  return fetching?.files.filter((file) => file !== null) ?? [];
+}
+
 /** The name of a group of generations, and how many generations the group will have, if known. */
 export type Label = { name: string; size: number | null };
 
@@ -128,6 +136,8 @@ export type StoredGeneration = {
   removed_at?: string;
   /** Whether somebody has marked it on the page as one of the best. */
   isStarred?: boolean;
+  /** How far its images are fetched, if it has images at other machines and their fetching has begun. */
+  fetching?: Fetching;
 };
 
 /** The stored result of a generation. */
@@ -215,6 +225,10 @@ export type Generations = {
   generation(id: string): Promise<StoredGeneration | undefined>;
   /** The complete URLs of a generation's images. */
   images(id: string): Promise<Images<string>>;
+  /** Stores how far the images of a generation are fetched. Rejects as `keepCheckpoint` does. */
+  keepFetching(id: string, fetching: Fetching): Promise<void>;
+  /** The names of the fetched images of all unfinished generations. */
+  fetchedImages(): Promise<string[]>;
   /** Newest first. */
   generations(query: OwnQuery): Promise<StoredGeneration[]>;
   /** Replaces the checkpoint of a generation. Rejects if the generation has ended, or another process makes it now. */

@@ -39,7 +39,6 @@ export function readClaim(row: Record<string, unknown>): Omit<Claim, "lost" | "c
     number: Number(row.number),
     id: String(row.id),
     account: String(row.account),
-    isFetched: Boolean(row.is_fetched),
     isSubmitting: Boolean(row.is_submitting),
   };
 }

@@ -1,7 +1,8 @@
 import { existsSync } from "node:fs";
 import { rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
+import { Readable } from "node:stream";
+import { buffer, text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 import type { MediaStore } from "../../../src/server/media/media-store.ts";
 import { openMedia } from "../../../src/server/media/open.ts";
@@ -65,6 +66,26 @@ export function testMediaStore(share: () => Promise<Shared>): void {
       expect(await videos.read(fox.file)).toBe(undefined);
       expect(await textOf(videos, owl.file)).toBe(content);
     }
+  });
+
+  test("keeps the bytes of fetched images under random names, for every process, and lists those of before a date", async () => {
+    const shared = await share();
+    const [one, two] = [await openProcess(shared), await openProcess(shared, "bbbbbbbb")];
+    const [past, future] = [new Date(0), new Date(Date.now() + 86_400_000)];
+    expect(await one.imagesBefore(future)).toEqual([]);
+    const bytes = Uint8Array.from({ length: 256 }, (_, value) => value);
+    const names = [await one.keepImage(bytes, signal), await one.keepImage(bytes, signal)];
+    names.push(await two.keepImage(bytes, signal));
+    await one.keep(await makeVideo(one), signal);
+    for (const name of names) expect(name).toMatch(/^images\/[0-9a-f-]{36}$/);
+    for (const videos of [one, two]) {
+      expect((await videos.imagesBefore(future)).sort()).toEqual([...names].sort());
+      expect(await videos.imagesBefore(past)).toEqual([]);
+    }
+    expect(new Uint8Array(await buffer((await two.read(names[0] ?? "")) ?? Readable.from([])))).toEqual(bytes);
+    for (const name of names) await two.remove(name);
+    expect(await one.imagesBefore(future)).toEqual([]);
+    expect(await one.read(names[1] ?? "")).toBeUndefined();
   });
 
   test("two processes that make the same video store two files", async () => {

@@ -24,6 +24,17 @@ export async function openFakeS3(): Promise<FakeS3> {
   const objects = new Map<string, Buffer>();
   const requests: string[] = [];
   const failures: RequestListener[] = [];
+  const storedAt = new Map<string, string>();
+  let endpoint = "";
+  /** Lists one object a page. */
+  const list = (query: URLSearchParams, outgoing: ServerResponse) => {
+    const start = `videos/${query.get("prefix")}`;
+    const keys = [...objects.keys()].filter((key) => key.startsWith(start)).sort();
+    const [key, next] = keys.slice(Number(query.get("continuation-token")?.slice(1) ?? 0));
+    const object = `<Contents><Key>${key?.slice("videos/".length)}</Key><LastModified>${storedAt.get(key ?? "")}</LastModified></Contents>`;
+    const token = `<NextContinuationToken>+${keys.indexOf(next ?? "")}</NextContinuationToken>`;
+    outgoing.end(`<ListBucketResult>${key ? object : ""}${next ? token : ""}</ListBucketResult>`);
+  };
   const answer = async (incoming: IncomingMessage, outgoing: ServerResponse) => {
     const { method = "", url = "" } = incoming;
     requests.push(`${method} ${url}`);
@@ -31,6 +42,8 @@ export async function openFakeS3(): Promise<FakeS3> {
     if (failure) return failure(incoming, outgoing);
     const fault = findFault(incoming);
     if (fault) return refuse(outgoing, 403, fault);
+    const { pathname, searchParams: query } = new URL(url, endpoint);
+    if (method === "GET" && pathname === "/videos" && query.get("list-type") === "2") return list(query, outgoing);
     const key = url.slice(1);
     if (!key.startsWith("videos/")) return refuse(outgoing, 404, "NoSuchBucket");
     if (method === "PUT") {
@@ -39,6 +52,7 @@ export async function openFakeS3(): Promise<FakeS3> {
       const body = await buffer(incoming);
       if (sha256(body) !== incoming.headers["x-amz-content-sha256"]) return refuse(outgoing, 400, "BadDigest");
       objects.set(key, body);
+      storedAt.set(key, new Date().toISOString());
       return outgoing.end();
     }
     if (method === "DELETE") {
@@ -58,7 +72,7 @@ export async function openFakeS3(): Promise<FakeS3> {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   onTestFinished(() => void server.close().closeAllConnections());
-  const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const env = {
     AWS_ENDPOINT_URL: endpoint,
     AWS_ACCESS_KEY_ID: accessKeyId,
@@ -84,7 +98,15 @@ function findFault({ method, url = "", headers }: IncomingMessage): string | und
   }
   const time = String(headers["x-amz-date"]);
   const lines = signedHeaders.split(";").map((name) => `${name}:${headers[name]}\n`);
-  const canonical = [method, url, "", lines.join(""), signedHeaders, headers["x-amz-content-sha256"]].join("\n");
+  const [path, query = ""] = url.split("?");
+  const canonical = [
+    method,
+    path,
+    query.split("&").sort().join("&"),
+    lines.join(""),
+    signedHeaders,
+    headers["x-amz-content-sha256"],
+  ].join("\n");
   const scope = `${date}/${region}/s3/aws4_request`;
   const toSign = ["AWS4-HMAC-SHA256", time, scope, sha256(canonical)].join("\n");
   const key = [date, region, "s3", "aws4_request"].reduce<string | Buffer>(hmac, `AWS4${secretAccessKey}`);

@@ -3,9 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
+import { systemClock } from "../../../src/io.ts";
+import { createCapacity } from "../../../src/server/capacity.ts";
+import { openFolder } from "../../../src/server/media/folder.ts";
 import { readPictureHeader } from "../../../src/server/media/picture.ts";
 import type { Get } from "../../../src/server/outbound/outbound.ts";
-import { imageName, saveImages } from "../../../src/server/queue/images.ts";
+import { fetchImages, imageName, saveImages } from "../../../src/server/queue/images.ts";
 import { aPng, extendedWebp, halfWebp, oriented, pngOf, squaresJpeg, squaresWebp } from "./pictures.ts";
 
 const url = "https://images.example/a.png";
@@ -14,9 +17,16 @@ const never = new AbortController().signal;
 const folder = mkdtempSync(join(tmpdir(), "vidgen-images-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Saves one image, and returns the bytes of its file. */
+const videos = await openFolder({ folder: join(folder, "videos") });
+
+/** Fetches and saves one image, and returns the bytes of its file. */
 async function save(source: string, get: Get, signal = never): Promise<Uint8Array> {
-  const [image] = await saveImages([source], folder, { get, account: "local", signal });
+  const options = {
+    ...{ get, account: "local", videos, signal, folder, clock: systemClock },
+    ...{ loading: createCapacity(1), reportProblem: () => {} },
+  };
+  const files = await fetchImages([source], options);
+  const [image] = await saveImages(async () => [source], files, options);
   return new Uint8Array(readFileSync(image?.path ?? ""));
 }
 
@@ -71,6 +81,27 @@ describe("an image is saved", () => {
     await save(url, get);
     expect(asked).toEqual([[url, { account: "local", signal: never, maxBytes: 20_000_000 }]]);
   });
+});
+
+test("the images of a generation have 100 MB together, and above that none is kept", async () => {
+  const image = patched(new Uint8Array(20_000_000), 0, ...pictures.PNG);
+  const kept = new Set<string>();
+  const store = {
+    ...videos,
+    keepImage: async () => {
+      const name = `images/${kept.size}`;
+      kept.add(name);
+      return name;
+    },
+    remove: async (name: string) => void kept.delete(name),
+  };
+  const fetch = (sources: string[]) =>
+    fetchImages(sources, { get: answer(image), account: "local", videos: store, signal: never });
+  const five = Array.from({ length: 5 }, () => url);
+  expect(await fetch(five)).toHaveLength(5);
+  kept.clear();
+  await expect(fetch([...five, url])).rejects.toThrow(new Error("the images are larger than 100 MB together"));
+  expect(kept.size).toBe(0);
 });
 
 describe("a bad image has a message that says why", () => {

@@ -423,13 +423,16 @@ describe("the files of a generation's images", () => {
     async (_, max, imageUrl) => {
       const memory = await aStore();
       let [loading, most] = [0, 0];
-      const generation: Store["generation"] = async (id) => {
+      const load = async <Result>(result: Result) => {
         most = Math.max(most, ++loading);
         await service.clock.sleep(1_000);
         loading--;
-        return memory.generation(id);
+        return result;
       };
-      const service: TestService = await createTestService({ store: { ...memory, generation }, concurrency: 64 });
+      const store: Store = { ...memory, images: async (id) => load(await memory.images(id)) };
+      const get: Get = () => load({ status: 200, body: aPng(1, 1) });
+      const isFetched = imageUrl === url;
+      const service: TestService = await createTestService({ ...(isFetched ? { get } : { store }), concurrency: 64 });
       for (let starts = 0; starts < 10; starts++) await service.startId({ imageUrl });
       await service.clock.sleep(renderMs / 2);
       expect([most, service.rendered.length]).toEqual([max, 10]);

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
 import {
-  areAllPaused,
   canMake,
   type EngineState,
   groupEngines,
@@ -20,7 +19,6 @@ const engine = (changes: Partial<EngineState> = {}): EngineState => ({
   concurrency: 4,
   jobs: 2,
   creates: Number.POSITIVE_INFINITY,
-  isPaused: false,
   denied: [],
   isDenying: false,
   ...changes,
@@ -95,7 +93,6 @@ test.each<[string, EngineState[], { index: number; limit: number; denied?: strin
     wanted: {
       ...capabilities,
       kind: "new",
-      isFetched: false,
       slot: { engine: "http://gpu-1", max: group[index]?.concurrency },
     },
   });
@@ -110,22 +107,21 @@ test("a group that refused a generation tries another one first, then those befo
   expect(listAvoided([engine({ denied: ["1", "2"] })])).toEqual([[]]);
 });
 
-test.each<[string, Partial<EngineState>, string[], string[] | undefined]>([
-  ["the next one", {}, [], []],
-  ["also without room", { jobs: 4, creates: 0 }, [], []],
-  ["not of an account that has two", {}, ["a", "a", "b"], ["a", "a"]],
-  ["none beyond four", {}, ["1", "2", "3", "4"], undefined],
-  ["none while the engine is out", { isPaused: true }, [], undefined],
-])("whose images are fetched next: %s", (_, changes, accounts, exceptAccounts) =>
-  expect(
-    nextToFetch(
-      [engine(changes)],
-      accounts.map((account) => ({ account })),
-    ),
-  ).toEqual(exceptAccounts && { ...capabilities, kind: "new", isFetched: true, exceptAccounts }),
-);
+test.each<[string, string[], string[] | undefined]>([
+  ["the next one", [], []],
+  ["not of an account that has two", ["a", "a", "b"], ["a", "a"]],
+  ["none beyond four", ["1", "2", "3", "4"], undefined],
+])("whose images are fetched next: %s", (_, accounts, exceptAccounts) => {
+  const at = "2026-01-01T00:00:00.000Z";
+  const wanted = nextToFetch([engine({ jobs: 4, creates: 0 })], { accounts, at });
+  expect(wanted).toEqual(exceptAccounts && { ...capabilities, kind: "fetch", at, exceptAccounts });
+});
 
-test("a group is down when all its engines are", () => {
-  expect(areAllPaused([engine({ isPaused: true }), engine({ isPaused: true })])).toBe(true);
-  expect(areAllPaused([engine({ isPaused: true }), engine()])).toBe(false);
+test("images are fetched for all engines of a process, and for real models unless it has previews alone", () => {
+  const preview = engine({ isSimulation: true, models: ["sora-2"], maxImages: 4 });
+  const next = { accounts: [], at: "" };
+  expect(nextToFetch([engine(), preview], next)).toMatchObject({
+    ...{ models: ["ray-3", "sora-2"], maxImages: 4, isSimulation: false },
+  });
+  expect(nextToFetch([preview], next)).toMatchObject({ isSimulation: true });
 });

@@ -103,20 +103,18 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
     await expect.poll(() => first.begun.length).toBe(5);
   });
 
-  test("begins a generation whose images are here when another process has claimed its slot", async () => {
+  test("makes a generation whose images another process has fetched", async () => {
     const database = await server().createDatabase();
-    const maker = anEngine("ray-3", 1, { isSimulation: false });
-    const start = await openService([maker.engine], database);
-    await start("ray-3");
-    await expect.poll(() => maker.begun.length).toBe(1);
+    const [busy, idle] = [1, 2].map(() => anEngine("ray-3", 2, { isSimulation: false })) as [Maker, Maker];
+    const start = await openService([busy.engine], database);
+    for (const _ of [1, 2]) await start("ray-3");
+    await expect.poll(() => busy.begun.length).toBe(2);
     await start("ray-3", { imageUrl: "https://images.example/a.png" });
-    await expect.poll(() => query(database, "SELECT FROM vidgen.generations WHERE is_ready")).toHaveLength(1);
-    const { store } = await open(database);
-    const [engine = ""] = (await store.slots?.())?.keys() ?? [];
-    const capabilities = { models: ["ray-3"], maxImages: 4, isSimulation: false };
-    const wanted = { kind: "new", isFetched: false, slot: { engine, max: 2 }, ...capabilities } as const;
-    expect(await store.claim(wanted, { limit: 1, except: [] })).toEqual([]);
-    await expect.poll(() => maker.begun.length).toBe(2);
+    const fetched =
+      "SELECT FROM vidgen.generations WHERE fetching IS NOT NULL AND NOT is_fetched AND held_until IS NULL";
+    await expect.poll(() => query(database, fetched)).toHaveLength(1);
+    await openService([{ ...idle.engine, name: "another" }], database);
+    await expect.poll(() => idle.begun.length).toBe(1);
   });
 
   test("stops a generation whose cancel request went to another process", async () => {

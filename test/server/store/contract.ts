@@ -1083,8 +1083,8 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     models: ["sora-2"],
     maxImages: 1,
     isSimulation: false,
-    isFetched: false,
   } as const;
+  const toFetch = { ...wanted, kind: "fetch" } as const;
   const among = { limit: 9, except: [] };
   const idsOf = (claims: { id: string }[]) => claims.map(({ id }) => id);
 
@@ -1104,12 +1104,12 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     const fetched = await start({ images: ["https://images.example/a.png"] });
     const real = await start({ isReal: true });
     const [first] = await store.claim(wanted, { ...among, limit: 1 });
-    expect(first).toMatchObject({ id: a, model: "sora-2", images: 0, isReal: false, isFetched: false, engine: null });
+    expect(first).toMatchObject({ id: a, model: "sora-2", images: 0, isReal: false, engine: null });
     expect(first?.lost.aborted).toBe(false);
     expect(idsOf(await store.claim(wanted, { ...among, except: [a], ids: [real] }))).toEqual([real]);
     await store.release(real);
     expect(idsOf(await store.claim(wanted, { ...among, except: [a] }))).toEqual([b, real]);
-    expect(await store.claim({ ...wanted, isFetched: true }, among)).toMatchObject([{ id: fetched, isFetched: true }]);
+    expect(idsOf(await store.claim(toFetch, among))).toEqual([fetched]);
     for (const id of [b, real]) await store.release(id);
     const preview = { ...wanted, models: ["sora-2", "ray-3"], maxImages: 4, isSimulation: true };
     expect(idsOf(await store.claim(preview, { ...among, except: [a] }))).toEqual([other, b, two]);
@@ -1163,27 +1163,29 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await claim(1)).toEqual([all[4]]);
   });
 
-  it("a generation whose images are fetched has its account's turn among the others, apart from the turn for fetching images", async () => {
+  it("a generation with images at other machines is claimed for their fetching, and then as any other; both have turns of their own", async () => {
     const store = await openWith(1_000);
     await store.addAccount({ name: "b", keyHash: "b", creditsOf: () => 1_000 });
     const images = ["https://images.example/a.png"];
     const [a1, a2] = [await startOf(store, "local"), await startOf(store, "local")];
     const [b1, b2] = [await startOf(store, "b", { images }), await startOf(store, "b", { images })];
-    const fetching = idsOf(await store.claim({ ...wanted, isFetched: true }, { limit: 2, except: [] }));
-    expect(fetching).toEqual([b1, b2]);
-    expect(idsOf(await store.claim(wanted, { limit: 1, except: fetching }))).toEqual([a1]);
-    // Without its images it has no turn yet.
-    const claim = async () => idsOf(await store.claim(wanted, { limit: 1, except: [a1, b2] }));
-    await store.ready(b1);
-    const [ready] = await store.claim(wanted, { limit: 1, except: [a1, b2] });
-    expect(ready).toMatchObject({ id: b1, account: "b", isFetched: true });
-    expect(ready?.lost.aborted).toBe(false);
-    expect(await claim()).toEqual([a2]);
-    // What is released is fetched anew.
-    await store.ready(b2);
+    expect(idsOf(await store.claim(toFetch, { limit: 2, except: [] }))).toEqual([b1, b2]);
+    expect(idsOf(await store.claim(wanted, { limit: 1, except: [b1, b2] }))).toEqual([a1]);
+    expect(await store.fetchedImages()).toEqual([]);
+    await store.keepFetching(b1, { files: ["images/1"] });
+    await store.release(b1);
+    expect((await store.generation(b1))?.fetching).toEqual({ files: ["images/1"] });
+    expect(idsOf(await store.claim(toFetch, { limit: 9, except: [b2] }))).toEqual([]);
+    expect(idsOf(await store.claim(wanted, { limit: 1, except: [a1] }))).toEqual([b1]);
+    expect(idsOf(await store.claim(wanted, { limit: 1, except: [a1, b1] }))).toEqual([a2]);
+    // What is released without its images is fetched anew.
     await store.release(b2);
-    expect(idsOf(await store.claim(wanted, { limit: 9, except: [a1, a2, b1] }))).toEqual([]);
-    expect(idsOf(await store.claim({ ...wanted, isFetched: true }, { limit: 9, except: [a1, a2, b1] }))).toEqual([b2]);
+    expect(idsOf(await store.claim(toFetch, { limit: 9, except: [] }))).toEqual([b2]);
+    await store.keepFetching(b2, { files: [null, "images/2"] });
+    expect((await store.fetchedImages()).sort()).toEqual(["images/1", "images/2"]);
+    await store.finish(b1, completed);
+    expect(await store.fetchedImages()).toEqual(["images/2"]);
+    await expect(store.keepFetching(b1, { files: [] })).rejects.toThrow(`no generation ${b1}`);
   });
 
   it("ten thousand generations of one account do not delay another account", async () => {

@@ -16,7 +16,6 @@ const wanted = {
   models: ["sora-2"],
   maxImages: 1,
   isSimulation: false,
-  isFetched: false,
 } as const;
 
 /** A database, and the plans of what is asked of it. */

@@ -21,9 +21,7 @@ const deliveryMs = 30_000;
 const heldMs = 12_000;
 
 /** Who holds a generation until when, and what the row has beside that. */
-type Holder = { process: string; until: number | null; slot: string | null; isReady: boolean };
-
-type TakeOptions = { slot: string | null; isSteady: boolean };
+type Holder = { process: string; until: number | null; slot: string | null };
 
 export type DatabaseServer = ReturnType<typeof createDatabaseServer>;
 
@@ -51,10 +49,6 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
     const until = holders.get(id)?.until ?? null;
     return until === null || (isSteady && until < schedule.now());
   };
-  const isReady = (id: string, isSteady: boolean) => {
-    const { isReady = false, slot = null } = holders.get(id) ?? {};
-    return isReady && slot === null && !isExpired(id, isSteady);
-  };
   const isQueued = (id: string) => {
     const { engine, isSubmitting } = submissions.get(id) ?? { engine: null, isSubmitting: false };
     return engine === null && !isSubmitting;
@@ -71,18 +65,9 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
     [wanted, among]: Parameters<Store["claim"]>,
     isSteady: boolean,
   ): Promise<Claim[]> => {
-    const isShared = wanted.kind === "new" && wanted.slot !== undefined;
-    const ready = [...holders.keys()].filter(
-      (id) => isReady(id, isSteady) && (isShared || holders.get(id)?.process === process.name),
-    );
-    const taken = [...holders.keys()].filter((id) => !isExpired(id, isSteady) && !ready.includes(id));
+    const taken = [...holders.keys()].filter((id) => !isExpired(id, isSteady));
     const except = [...among.except, ...taken];
-    if (isAllOf(except)) return [];
-    // It forgets what is ready when it is asked for it.
-    for (const id of ready) await store.of(process).ready(id);
-    const found = await store.of(process).claim(wanted, { ...among, except });
-    for (const id of ready) await store.of(process).release(id);
-    return found;
+    return isAllOf(except) ? [] : store.of(process).claim(wanted, { ...among, except });
   };
   /** The candidates of a claim, which nobody has locked: each with its place among those of its account. */
   const candidateRows = (free: readonly Claim[]) =>
@@ -95,20 +80,16 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
     const holder = before && before.process !== process.name ? processOf(before.process) : undefined;
     if (holder && before?.until !== null && (engine !== null || isSubmitting))
       reach(holder.isOver() ? "a job is taken over from a dead process" : "a job is taken over from a frozen process");
-    holders.set(id, { process: process.name, until: schedule.now() + heldMs, slot, isReady: false });
+    holders.set(id, { process: process.name, until: schedule.now() + heldMs, slot });
   };
   const take = (process: Process, found: readonly Claim[]) => {
     for (const claim of found) hold(process, claim, holders.get(claim.id)?.slot ?? null);
     return found.map(rowOf);
   };
-  const takeFirst = (process: Process, found: readonly Claim[], { slot, isSteady }: TakeOptions) =>
-    found.map((claim) => {
-      const before = holders.get(claim.id);
-      const is_given = before !== undefined && before.process !== process.name && isReady(claim.id, isSteady);
-      if (is_given) before.slot = slot;
-      else hold(process, claim, slot);
-      return { ...rowOf(claim), is_given };
-    });
+  const takeFirst = (process: Process, found: readonly Claim[], slot: string | null) => {
+    for (const claim of found) hold(process, claim, slot);
+    return found.map(rowOf);
+  };
   const change = (process: Process, id: string, changes: Partial<Holder>) => {
     const holder = holders.get(id);
     if (holder?.process === process.name) Object.assign(holder, changes);
@@ -168,7 +149,7 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
           const place = ({ number }: Claim) => numbers.indexOf(number);
           const free = await findFree(process, [wanted, { ...among, limit: numbers.length + among.limit }], isSteady);
           const first = free.filter((claim) => place(claim) >= 0).sort((a, b) => place(a) - place(b));
-          return takeFirst(process, first.slice(0, limitOf(sql)), { slot, isSteady });
+          return takeFirst(process, first.slice(0, limitOf(sql)), slot);
         }
         if (sql.trimStart().startsWith("WITH open") && looked) return waiting(process, looked);
         if (sql.includes("pg_advisory_xact_lock") || sql.includes("pg_notify")) return [];
@@ -176,14 +157,12 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
           return [{ count: slotsOf(isSteady).filter(([, { slot }]) => slot === values[1]).length }];
         if (sql.includes("GROUP BY slot")) {
           const taken = slotsOf(isSteady);
-          return [...new Set(taken.map(([, { slot }]) => slot))].map((slot) => {
-            const own = taken.filter(([, holder]) => holder.slot === slot);
-            const given = own.filter(([, holder]) => holder.isReady && holder.process === process.name);
-            return { slot, count: own.length, given: given.map(([id]) => id) };
-          });
+          return [...new Set(taken.map(([, { slot }]) => slot))].map((slot) => ({
+            slot,
+            count: taken.filter(([, holder]) => holder.slot === slot).length,
+          }));
         }
         const id = String(values[1]);
-        if (sql.includes("is_ready = true")) return change(process, id, { isReady: true });
         if (sql.includes("SET slot = NULL")) return change(process, id, { slot: null });
         if (sql.includes("held_until = now()")) return renew(process, values[1] as string[]);
         if (sql.includes("held_until = NULL")) return change(process, id, { until: null });
@@ -219,7 +198,6 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
           return claims.waiting(among);
         },
         release: claims.release,
-        ready: claims.ready,
         freeSlot: claims.freeSlot,
         slots: claims.slots,
         begun: () =>
@@ -229,6 +207,11 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
                 ([id, submission]) => submission.engine === engine && store.unfinished.has(id) && isHeld(id),
               ).length;
             return (await own.begun()).map((each) => ({ ...each, held: count(each.engine) }));
+          }),
+        keepFetching: (id, fetching) =>
+          ask("store", async () => {
+            if (!mayWrite(id, process)) throw new Error(`no generation ${id} that this process makes`);
+            await own.keepFetching(id, fetching);
           }),
         keepCheckpoint: (id, checkpoint) =>
           ask(checkpointKind(checkpoint), async () => {
@@ -259,8 +242,8 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
   };
 }
 
-function rowOf({ isReal, isFetched, isSubmitting, lost: _, confirm: __, ...claim }: Claim): Record<string, unknown> {
-  return { ...claim, is_real: isReal, is_fetched: isFetched, is_submitting: isSubmitting };
+function rowOf({ isReal, isSubmitting, lost: _, confirm: __, ...claim }: Claim): Record<string, unknown> {
+  return { ...claim, is_real: isReal, is_submitting: isSubmitting };
 }
 
 function limitOf(sql: string): number {

@@ -3,7 +3,6 @@ import type { ReportProblem } from "../../observe/problem.ts";
 import type { ClaimFilter, Claims, SlotLimit, Wanted, WantedNew } from "../claims.ts";
 import { readClaim, readNeeds, readSubmittedWork } from "../needs.ts";
 import type { Condition } from "../reads/reader.ts";
-import { notify } from "./changes.ts";
 import type { Database, PgRow, PgValue, Query } from "./database.ts";
 import { where } from "./reader.ts";
 
@@ -89,22 +88,19 @@ export function createClaims(
        FROM taken WHERE number = taken_number RETURNING ${claimColumns}`,
       ...[canExpire(), process, ...values],
     );
-  /**
-   * Claims the first candidates that are still free, because another process may have claimed, or even submitted, a candidate since it was read. A
-   * generation that is ready in another process stays there, and gets a slot.
-   */
+  /** Claims the first candidates that are still free, because another process may have claimed, or even submitted, a candidate since it was read. */
   const takeFirst = (
     sql: Query,
-    { isFetched, slot }: WantedNew,
+    { kind, slot, at }: WantedNew,
     { numbers, limit }: { numbers: unknown[]; limit: number },
   ) =>
     sql(
       `WITH
          taken AS MATERIALIZED (
-           SELECT number AS taken_number, account AS taken_account, ${isReady} AND holder <> $2 AS is_given
+           SELECT number AS taken_number, account AS taken_account
            FROM unnest($3::bigint[]) WITH ORDINALITY AS candidate (number, place)
            JOIN vidgen.generations USING (number)
-           WHERE ${isQueued} AND (${isExpired} OR ${isReady})
+           WHERE is_fetched = $4 AND ${isQueued} AND ${isExpired} AND (fetch_at IS NULL OR $6::text IS NULL OR fetch_at <= $6)
            ORDER BY place LIMIT ${limit} FOR UPDATE OF generations SKIP LOCKED
          ),
          turns AS (
@@ -115,11 +111,9 @@ export function createClaims(
            GROUP BY account ORDER BY account
            ON CONFLICT (account, is_fetched) DO UPDATE SET at = EXCLUDED.at
          )
-       UPDATE vidgen.generations SET slot = $5, is_ready = is_given,
-         holder = CASE WHEN is_given THEN holder ELSE $2 END,
-         held_until = CASE WHEN is_given THEN held_until ELSE ${heldUntil} END
-       FROM taken WHERE number = taken_number RETURNING ${claimColumns}, is_given`,
-      ...[canExpire(), process, numbers, isFetched, slot?.engine ?? null],
+       UPDATE vidgen.generations SET slot = $5, holder = $2, held_until = ${heldUntil}
+       FROM taken WHERE number = taken_number RETURNING ${claimColumns}`,
+      ...[canExpire(), process, numbers, kind === "fetch", slot?.engine ?? null, at ?? null],
     );
   /** Processes claim slots of an engine one after the other, so that each counts the slots that the others have taken. */
   const takeSlots = (wanted: WantedNew, slot: SlotLimit, { numbers, limit }: { numbers: unknown[]; limit: number }) =>
@@ -147,7 +141,7 @@ export function createClaims(
     const taken: PgRow[] = [];
     for (let depth = 4; ; ) {
       const { select, values } = selectCandidates(wanted, filter, depth);
-      const candidates = await query(select, canExpire(), process, ...values);
+      const candidates = await query(select, canExpire(), ...values);
       const numbers = candidates.map(({ number }) => number);
       if (numbers.length === 0) return taken;
       const { rows, isFull } = await takeCandidates(wanted, { numbers, limit: limit - taken.length });
@@ -158,30 +152,18 @@ export function createClaims(
       if (rows.length === 0) depth *= 4;
     }
   };
-  const notifyHolders = (given: readonly PgRow[]) => {
-    const changes = given.map(({ id, account }) => ({
-      kind: "generation" as const,
-      id: String(id),
-      account: String(account),
-    }));
-    // A process that is not notified polls once a second.
-    if (changes.length > 0) notify(query, ...changes).catch(() => {});
-  };
 
   const claims: Required<Claims> = {
     async claim(wanted, { limit, ...filter }) {
       renewing ??= renewAll();
       const at = now();
       const rows =
-        wanted.kind === "new"
+        "models" in wanted
           ? await takeNew(wanted, filter, limit)
           : await takeOldest(selectOldest(wanted, filter, limit));
-      notifyHolders(rows.filter(({ is_given }) => is_given));
-      const own = rows.filter(({ is_given }) => !is_given);
-      const claimed = own.map((row) => {
+      const claimed = rows.map((row) => {
         const id = String(row.id);
-        // A generation that was ready in this process is already in `held`.
-        const { lost } = held.get(id) ?? { lost: new AbortController() };
+        const lost = new AbortController();
         held.set(id, { lost, at });
         return { ...readClaim(row), lost: lost.signal, confirm: () => confirm(id) };
       });
@@ -193,23 +175,16 @@ export function createClaims(
       const update = "UPDATE vidgen.generations SET held_until = NULL WHERE id = $2 AND holder = $1";
       await query(`${update} AND status = 'processing'`, process, id);
     },
-    async ready(id) {
-      const update = "UPDATE vidgen.generations SET is_ready = true WHERE id = $2 AND holder = $1";
-      await query(`${update} AND status = 'processing'`, process, id);
-    },
     async freeSlot(id) {
       const update = "UPDATE vidgen.generations SET slot = NULL WHERE id = $2 AND holder = $1";
       await query(`${update} AND status = 'processing'`, process, id);
     },
     async slots() {
       const rows = await query(
-        `SELECT slot, count(*) AS count, coalesce(array_agg(id) FILTER (WHERE is_ready AND holder = $2), '{}') AS given
-         FROM vidgen.generations WHERE ${takesSlot} GROUP BY slot`,
-        ...[canExpire(), process],
+        `SELECT slot, count(*) AS count FROM vidgen.generations WHERE ${takesSlot} GROUP BY slot`,
+        canExpire(),
       );
-      return new Map(
-        rows.map(({ slot, count, given }) => [String(slot), { count: Number(count), given: given as string[] }]),
-      );
+      return new Map(rows.map(({ slot, count }) => [String(slot), Number(count)]));
     },
     async begun() {
       const rows = await query(
@@ -253,11 +228,10 @@ type Time = { ms: number; dateMs: number };
 type Selection = { select: string; values: PgValue[] };
 
 const heldUntil = `now() + make_interval(secs => ${heldSeconds})`;
-const claimColumns = "number, id, account, model, images, is_real, is_fetched, engine, is_submitting";
+const claimColumns = "number, id, account, model, images, is_real, engine, is_submitting";
 const isExpired = "(held_until IS NULL OR $1 AND held_until < now())";
 const isFree = `status = 'processing' AND ${isExpired}`;
 const isQueued = "status = 'processing' AND engine IS NULL AND NOT is_submitting";
-const isReady = `status = 'processing' AND is_ready AND slot IS NULL AND NOT ${isExpired}`;
 /** Does not count the slot of a process that died before it submitted the generation; otherwise no process might have room to make it. */
 const takesSlot = `status = 'processing' AND slot IS NOT NULL AND NOT (${isQueued} AND ${isExpired})`;
 
@@ -273,22 +247,20 @@ function selectOldest(wanted: Exclude<Wanted, WantedNew>, filter: ClaimFilter, l
  * be claimed, however many wait, because no other index is ordered by account and number for one model.
  */
 function selectCandidates(wanted: WantedNew, filter: ClaimFilter, depth: number): Selection {
-  const { models, isFetched, slot } = wanted;
-  const given = [models, isFetched, slot !== undefined];
+  const given = [wanted.models, wanted.kind === "fetch"];
   const conditions: Condition<PgValue>[] = [
     ["images <= ?", wanted.maxImages],
     ["is_real <= ?", !wanted.isSimulation],
     ["account <> ALL(?)", wanted.exceptAccounts],
+    ["(fetch_at IS NULL OR fetch_at <= ?)", wanted.at],
     ...filterConditions(filter),
   ];
-  const { condition, values } = where(conditions, 2 + given.length);
-  const next = `SELECT min(account) FROM vidgen.generations AS waiting WHERE is_fetched = $4 AND ${isQueued}`;
-  // Without slots, as for previews, a process claims only what is ready in itself.
-  const ready = `${isReady} AND ${isQueued} AND model = ANY($3) AND NOT $4 AND ($5 OR holder = $2)`;
+  const { condition, values } = where(conditions, 1 + given.length);
+  const next = `SELECT min(account) FROM vidgen.generations AS waiting WHERE is_fetched = $3 AND ${isQueued}`;
   const select = `
     WITH RECURSIVE
       queues (model, account) AS (
-        SELECT wanted.model, (${next} AND waiting.model = wanted.model) FROM unnest($3::text[]) AS wanted (model)
+        SELECT wanted.model, (${next} AND waiting.model = wanted.model) FROM unnest($2::text[]) AS wanted (model)
         UNION ALL
         SELECT model, (${next} AND waiting.model = queues.model AND waiting.account > queues.account)
         FROM queues WHERE account IS NOT NULL
@@ -296,16 +268,14 @@ function selectCandidates(wanted: WantedNew, filter: ClaimFilter, depth: number)
       heads (number, account) AS (
         SELECT number, account
         FROM queues CROSS JOIN LATERAL (
-          SELECT number FROM vidgen.generations ${condition} AND is_fetched = $4 AND ${isQueued} AND ${isFree}
+          SELECT number FROM vidgen.generations ${condition} AND is_fetched = $3 AND ${isQueued} AND ${isFree}
             AND model = queues.model AND account BETWEEN queues.account AND queues.account
           ORDER BY account, number LIMIT ${depth}) AS head
         WHERE queues.account IS NOT NULL
-        UNION ALL
-        SELECT number, account FROM vidgen.generations ${condition} AND ${ready}
       ),
       places AS (
         SELECT number, row_number() OVER (PARTITION BY account ORDER BY number) AS nth, coalesce(at, 0) AS turn
-        FROM heads LEFT JOIN (SELECT account, at FROM vidgen.turns WHERE is_fetched = $4) AS last USING (account)
+        FROM heads LEFT JOIN (SELECT account, at FROM vidgen.turns WHERE is_fetched = $3) AS last USING (account)
       )
     SELECT number, nth FROM places WHERE nth <= ${depth} ORDER BY nth, turn, number`;
   return { select, values: [...given, ...values] };

@@ -1,7 +1,7 @@
 import { systemCode, usage } from "../../../errors.ts";
 import type { Clock } from "../../../io.ts";
 import type { Database, Query } from "./database.ts";
-import { indexes, schema } from "./schema.ts";
+import { indexes, steps } from "./schema.ts";
 
 /**
  * The steps to a version; step n makes version n from n - 1, and is never changed once it was released. The indexes are not part of a step: on a
@@ -10,7 +10,7 @@ import { indexes, schema } from "./schema.ts";
  */
 export type Versions = { steps: readonly string[]; indexes: Readonly<Record<string, string>> };
 
-const current: Versions = { steps: [schema], indexes };
+const current: Versions = { steps, indexes };
 
 /**
  * The index of the search, with every three characters of each text. The index needs an extension. If the server does not have or allow the extension,

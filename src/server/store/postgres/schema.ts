@@ -10,15 +10,14 @@ const sumColumns = `keys.by, account, keys.key, count(*) AS generations, sum(${u
   min(created_at) AS started_at, max(completed_at) AS ended_at, max(number) AS newest`;
 
 /**
- * The tables. A column has the same name and meaning in both databases. An account's `balance` is the sum of its rows in the ledger. `holder` is the
+ * The tables of version 1. A column has the same name and meaning in both databases. An account's `balance` is the sum of its rows in the ledger. `holder` is the
  * process that makes a generation, or the last process that did; its claim expires at `held_until`. `slot` names the engine whose slot the generation
- * occupies. A generation that `is_ready` has its images in its holder, and waits for a slot, or another process has given it one. `turns` contains
- * the order of the accounts' last turns; it has no foreign key, which would lock the accounts that starts lock. A delivery is attempted at `due_at`,
- * by the database's clock; while it is attempted, that is when another process may attempt it. Rows that depend on a generation are deleted with it;
- * the ledger stays. Triggers update `sums`, which only `sums.ts` reads, and refuse to change the ledger. A transaction locks the account before it
+ * occupies. The images of a generation that `is_fetched` must be fetched first. `turns` contains the order of the accounts' last turns; it has no
+ * foreign key, which would lock the accounts that starts lock. A delivery is attempted at `due_at`, by the database's clock; while it is attempted,
+ * that is when another process may attempt it. Rows that depend on a generation are deleted with it; the ledger stays. Triggers update `sums`, which only `sums.ts` reads, and refuse to change the ledger. A transaction locks the account before it
  * changes a sum, as a start does: so a start and an end never wait for each other's sums.
  */
-export const schema = `
+const schema = `
   CREATE TABLE vidgen.settings (name text PRIMARY KEY, value text NOT NULL);
   CREATE TABLE vidgen.accounts (
     name text PRIMARY KEY,
@@ -193,6 +192,17 @@ export const schema = `
     FOR EACH STATEMENT EXECUTE FUNCTION vidgen.generations_paid();
 `;
 
+/**
+ * Version 2: `fetching` says where the fetched images of a generation are, or why they are not there yet; then they are fetched again at `fetch_at`.
+ * Without `is_ready`, a process of the version before can only finish what was begun, and claims nothing else.
+ */
+const fetchedImages = `
+  ALTER TABLE vidgen.generations ADD COLUMN fetching jsonb, ADD COLUMN fetch_at text, DROP COLUMN is_ready;
+`;
+
+/** The script at index n brings a database from version n to version n + 1. A released script is never changed. */
+export const steps: readonly string[] = [schema, fetchedImages];
+
 /** The indexes by name. They are built after the script; see `Versions`. */
 export const indexes: Readonly<Record<string, string>> = {
   waiting_by_model: "vidgen.generations (model, number) WHERE status = 'processing'",
@@ -204,7 +214,7 @@ export const indexes: Readonly<Record<string, string>> = {
   waiting:
     "vidgen.generations (model, is_fetched, account, number) WHERE status = 'processing' AND engine IS NULL AND NOT is_submitting",
   begun: "vidgen.generations (number) WHERE status = 'processing' AND (engine IS NOT NULL OR is_submitting)",
-  slots: "vidgen.generations (slot) WHERE status = 'processing' AND (slot IS NOT NULL OR is_ready)",
+  slots: "vidgen.generations (slot) WHERE status = 'processing' AND slot IS NOT NULL",
   kept: "vidgen.generations (completed_at) WHERE status = 'completed' AND removed_at IS NULL",
   ended: "vidgen.generations (completed_at) WHERE status <> 'processing'",
   keys_by_generation: "vidgen.idempotency_keys (generation)",

@@ -1,6 +1,7 @@
 import {
   beginningOf,
   type Completed,
+  type Fetching,
   type Generations,
   type StoredCheckpoint,
   type StoredGeneration,
@@ -13,7 +14,8 @@ import { type Condition, type Listed, type Reader, type Row, shownPrompt, where 
 import { countRows, countSums, labelTotals, maxFound, readCounts, readLabels, summedBy } from "./sums.ts";
 
 /** What `readGeneration` needs. */
-export const columns = "id, account, status, created_at, completed_at, removed_at, starred, asked, checkpoint, result";
+export const columns =
+  "id, account, status, created_at, completed_at, removed_at, starred, asked, checkpoint, result, fetching";
 
 /** The maximum count of generations before or after another one. */
 const maxCounted = 1_000;
@@ -185,13 +187,22 @@ export function createGenerationReads({ query, ...dialect }: Reader) {
 }
 
 /** The JSON of a row is not validated, because this program wrote it. */
-export function readGeneration({ asked, checkpoint, result, removed_at, starred, ...row }: Row): StoredGeneration {
+export function readGeneration({
+  asked,
+  checkpoint,
+  result,
+  fetching,
+  removed_at,
+  starred,
+  ...row
+}: Row): StoredGeneration {
   const generation = row as Pick<StoredGeneration, "id" | "account" | "status" | "created_at" | "completed_at">;
   return {
     ...generation,
     ...readJson<Pick<StoredGeneration, "request" | "callback_url">>(asked),
     ...readJson<StoredResult>(result),
     ...marksOf({ removed_at, starred }),
+    ...(fetching !== null && { fetching: readJson<Fetching>(fetching) }),
     checkpoint: readJson<StoredCheckpoint | null>(checkpoint),
   };
 }

@@ -1,8 +1,15 @@
-import { type Images, type StoredCheckpoint, type StoredGeneration, stateOf } from "../generations.ts";
+import {
+  type Fetching,
+  fetchedFiles,
+  type Images,
+  type StoredCheckpoint,
+  type StoredGeneration,
+  stateOf,
+} from "../generations.ts";
 import { joinImages } from "../images.ts";
 import { submissionOf } from "../needs.ts";
 import { columns, readGeneration } from "../reads/generations.ts";
-import { toJson } from "../values.ts";
+import { readJson, toJson } from "../values.ts";
 import { type AccountRow, accountColumns, readAccount } from "./account.ts";
 import { publish, type Rule, sql } from "./rule.ts";
 
@@ -20,6 +27,22 @@ export function* findImages(id: string): Rule<Images<string>> {
   if (!generation) throw new Error(`no generation ${id}`);
   const find = "SELECT place, source FROM images WHERE generation = (SELECT number FROM generations WHERE id = ?)";
   return joinImages(generation.request, yield* sql(find, id));
+}
+
+/** The state does not change, so this locks no account. */
+export function* keepFetching(id: string, fetching: Fetching, process: string): Rule<void> {
+  const [kept] = yield* sql(
+    `UPDATE generations SET fetching = ?, is_fetched = ?
+     WHERE id = ? AND status = 'processing' AND ${isHeldHere} RETURNING account`,
+    ...[toJson(fetching), false, id, process],
+  );
+  if (!kept) throw new Error(`no generation ${id} that this process makes`);
+  yield* publish({ kind: "generation", id, account: String(kept.account) });
+}
+
+export function* findFetchedImages(): Rule<string[]> {
+  const rows = yield* sql("SELECT fetching FROM generations WHERE status = 'processing' AND fetching IS NOT NULL");
+  return rows.flatMap(({ fetching }) => fetchedFiles(readJson<Fetching>(fetching)));
 }
 
 /**

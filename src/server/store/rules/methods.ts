@@ -6,7 +6,15 @@ import { recordAttempt } from "./callback.ts";
 import { addCredits } from "./credits.ts";
 import { cancel, finish } from "./finish.ts";
 import { forget } from "./forget.ts";
-import { findGeneration, findImages, keepCheckpoint, remove, star } from "./generation.ts";
+import {
+  findFetchedImages,
+  findGeneration,
+  findImages,
+  keepCheckpoint,
+  keepFetching,
+  remove,
+  star,
+} from "./generation.ts";
 import {
   addAccount,
   deleteAccount,
@@ -44,6 +52,7 @@ export function createMethods({ read, change }: Runner, context: Context) {
     findStart: (account, idempotency) => read(findStart(account, idempotency)),
     generation: (id) => read(findGeneration(id)),
     images: (id) => read(findImages(id)),
+    fetchedImages: () => read(findFetchedImages()),
     addAccount: (account) => change(addAccount(account, now())),
     deleteAccount: (account, at) => change(deleteAccount(account, at)),
     setDisabled: (account, at) => change(setDisabled(account, at)),
@@ -51,6 +60,7 @@ export function createMethods({ read, change }: Runner, context: Context) {
     endToken: (token, at) => change(endToken(token, at)),
     addCredits: (added) => change(addCredits(added, now())),
     setLimits: (account, limits) => change(setLimits(account, limits)),
+    keepFetching: (id, fetching) => change(keepFetching(id, fetching, process)),
     keepCheckpoint: (id, checkpoint) => change(keepCheckpoint(id, checkpoint, process)),
     finish: (id, end, delivery) => change(finish(id, { end, delivery }, context)),
     cancel: (id, cancellation) => change(cancel(id, cancellation, context)),

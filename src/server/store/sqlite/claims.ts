@@ -5,8 +5,8 @@ import { type Condition, where } from "../reads/reader.ts";
 import type { Database, SqliteRow } from "./database.ts";
 
 /**
- * The claims on generations. Only one process uses the file, so claims are not written to the file: the process itself knows which generations are
- * ready and which slots are taken, and the turns are in a temporary table.
+ * The claims on generations. Only one process uses the file, so claims are not written to the file: the process itself knows which slots are taken,
+ * and the turns are in a temporary table.
  */
 export function createClaims(database: Database, { assertFresh: confirm }: Pick<Lease, "assertFresh">) {
   database.exec(`PRAGMA temp_store = MEMORY;
@@ -16,7 +16,6 @@ export function createClaims(database: Database, { assertFresh: confirm }: Pick<
       at INTEGER NOT NULL,
       PRIMARY KEY (account, is_fetched)
     ) STRICT, WITHOUT ROWID`);
-  const ready = new Set<string>();
   const toClaim = (row: SqliteRow): Claim => ({
     ...readClaim(row),
     // Never aborts, because another process can take over the file only while this one is suspended, and then the whole service stops.
@@ -25,25 +24,20 @@ export function createClaims(database: Database, { assertFresh: confirm }: Pick<
   });
   return {
     find(wanted: Wanted, { limit, ...filter }: ClaimFilter & { limit: number }): Claim[] {
-      if (wanted.kind === "new") {
-        const found = findNew(database, wanted, { ...filter, limit, ready: wanted.isFetched ? [] : [...ready] });
-        for (const row of found) {
-          database.run(takeTurn, row.account ?? null, Number(wanted.isFetched));
-          ready.delete(String(row.id));
-        }
+      if ("models" in wanted) {
+        const found = findNew(database, wanted, { ...filter, limit });
+        for (const row of found) database.run(takeTurn, row.account ?? null, wanted.kind === "fetch");
         return found.map(toClaim);
       }
       const { condition, values } = where([...conditionsOf(wanted), ...filterConditions(filter)]);
       const rows = database.all(
-        `SELECT number, id, account, model, images, is_real, engine, is_fetched, is_submitting
+        `SELECT number, id, account, model, images, is_real, engine, is_submitting
          FROM generations INDEXED BY ${wanted.kind === "begun" ? "begun" : "unfinished"}
          ${condition} AND status = 'processing' ORDER BY number LIMIT ?`,
         ...[...values, limit],
       );
       return rows.map(toClaim);
     },
-    ready: (id: string) => void ready.add(id),
-    release: (id: string) => void ready.delete(id),
     begun(): SubmittedWork[] {
       // With max(), SQLite takes the other columns from the row with the maximum.
       const rows = database.all(
@@ -80,15 +74,16 @@ const takeTurn = `INSERT INTO turns (account, is_fetched, at) VALUES (?, ?, (SEL
 function findNew(
   database: Database,
   wanted: WantedNew,
-  { limit, ready, ...filter }: ClaimFilter & { limit: number; ready: readonly string[] },
+  { limit, ...filter }: ClaimFilter & { limit: number },
 ): SqliteRow[] {
   const { condition, values } = where([
     ["images <= ?", wanted.maxImages],
     ["is_real <= ?", Number(!wanted.isSimulation)],
     ["account NOT IN (SELECT value FROM json_each(?))", wanted.exceptAccounts && JSON.stringify(wanted.exceptAccounts)],
+    ["(fetch_at IS NULL OR fetch_at <= ?)", wanted.at],
     ...filterConditions(filter),
   ]);
-  const isFetched = Number(wanted.isFetched);
+  const isFetched = Number(wanted.kind === "fetch");
   const models = JSON.stringify(wanted.models);
   const next = `SELECT min(account) FROM generations WHERE ${isQueued} AND is_fetched = ?`;
   return database.all(
@@ -104,19 +99,15 @@ function findNew(
          FROM queues CROSS JOIN generations ON number IN (
            SELECT number FROM generations ${condition} AND is_fetched = ? AND ${isQueued}
              AND model = queues.model AND account = queues.account ORDER BY number LIMIT ?)
-         UNION ALL
-         SELECT number, account FROM generations ${condition} AND id IN (SELECT value FROM json_each(?)) AND ${isQueued}
-           AND model IN (SELECT value FROM json_each(?))
        ),
        places AS (
          SELECT number, row_number() OVER (PARTITION BY account ORDER BY number) AS nth, coalesce(at, 0) AS turn
          FROM heads LEFT JOIN (SELECT account, at FROM turns WHERE is_fetched = ?) USING (account)
        )
-     SELECT number, id, account, model, images, is_real, engine, is_fetched, is_submitting
+     SELECT number, id, account, model, images, is_real, engine, is_submitting
      FROM places CROSS JOIN generations USING (number) ORDER BY nth, turn, number LIMIT ?`,
     ...[isFetched, models, isFetched],
     ...[...values, isFetched, limit],
-    ...[...values, JSON.stringify(ready), models],
     ...[isFetched, limit],
   );
 }

@@ -1,18 +1,15 @@
 import type { Database } from "./database.ts";
-import { schema } from "./schema.ts";
-
-/** The script at index n brings a database from version n to version n + 1. A released script is never changed. */
-const migrations: readonly string[] = [schema];
+import { steps as migrations } from "./schema.ts";
 
 /**
  * Throws, without changing the file, when it is not a database, belongs to another program or was written by a newer version. With
  * `afterCrash`, it also throws when the file is damaged or a balance is not the sum of its ledger: with 200,000 generations that takes seconds.
  */
-export function checkDatabase(database: Database, { afterCrash }: { afterCrash: boolean }): void {
+export function checkDatabase(database: Database, { afterCrash }: { afterCrash: boolean }, steps = migrations): void {
   const version = versionOf(database);
-  if (version > migrations.length)
+  if (version > steps.length)
     throw new Error(
-      `it has version ${version}, but this vidgen supports only up to ${migrations.length}: use a newer vidgen`,
+      `it has version ${version}, but this vidgen supports only up to ${steps.length}: use a newer vidgen`,
     );
   if (version === 0 && database.get("SELECT name FROM sqlite_schema")) throw new Error("it belongs to another program");
   if (!afterCrash) return;

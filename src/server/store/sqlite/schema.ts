@@ -5,13 +5,13 @@ const usdOf = (row: "NEW") => `CAST(${row}.result ->> 'cost' AS REAL)`;
 const isUnclear = (row: "NEW" | "OLD") => `(${row}.result ->> 'error_code' IS 'unclear')`;
 
 /**
- * The tables. A column has the same name and meaning in both databases. `asked`, `checkpoint` and `result` are JSON. An account's `balance` is the
+ * The tables of version 1. A column has the same name and meaning in both databases. `asked`, `checkpoint` and `result` are JSON. An account's `balance` is the
  * sum of its rows in the ledger, and is compared with them after a crash. `holder` is always empty, because the only process that uses the file makes
  * everything. An attempt of a delivery was planned at `planned_at` for `next_at`. If the clock shows an earlier time than both, it was set back. Rows
  * that depend on a generation are deleted with it; the ledger stays. Triggers update `sums`, which only `sums.ts` reads, and refuse to change the
  * ledger.
  */
-export const schema = `
+const schema = `
   CREATE TABLE accounts (
     name TEXT PRIMARY KEY,
     balance INTEGER NOT NULL DEFAULT 0 CHECK (balance BETWEEN 0 AND ${Number.MAX_SAFE_INTEGER}),
@@ -190,3 +190,12 @@ export const schema = `
       AND (by = 'day' AND key = substr(created_at, 1, 10) OR by = 'model' AND key = model OR by = 'label' AND key = label);
   END;
 `;
+
+/** Version 2: `fetching` says where the fetched images of a generation are, or why they are not there yet; then they are fetched again at `fetch_at`. */
+const fetchedImages = `
+  ALTER TABLE generations ADD COLUMN fetching TEXT;
+  ALTER TABLE generations ADD COLUMN fetch_at TEXT;
+`;
+
+/** The script at index n brings a database from version n to version n + 1. A released script is never changed. */
+export const steps: readonly string[] = [schema, fetchedImages];

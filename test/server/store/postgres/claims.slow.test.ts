@@ -206,7 +206,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     const clock = { now: () => systemClock.now() + aheadMs, date: systemClock.date, sleep: never };
     const stores = await Promise.all(processes.map(async (process) => (await open(url, { process, clock })).store));
     aheadMs = 60_000;
-    const taken = async () => (await stores.at(-1)?.slots?.())?.get(slot.engine)?.count ?? 0;
+    const taken = async () => (await stores.at(-1)?.slots?.())?.get(slot.engine) ?? 0;
     return { url, stores, forget, taken };
   }
 
@@ -276,26 +276,23 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect(await taken()).toBe(5);
   });
 
-  test("a generation that is ready in one process gets its turn by the claim of another process", async () => {
+  test("what one process has fetched any process may make, and nothing that another has claimed for fetching", async () => {
     const { url, store } = await createProcesses();
-    await store.addAccount({ name: "b", keyHash: "b", creditsOf: () => 1_000 });
-    const images = ["https://images.example/a.png"];
-    const request = { ...newGeneration().request, images };
-    const [waiting, plain, last] = [newGeneration({ request }), newGeneration({ account: "b" }), newGeneration()];
-    for (const each of [waiting, plain, last]) await store.start(each, cost, undefined);
+    const request = { ...newGeneration().request, images: ["https://images.example/a.png"] };
+    const waiting = newGeneration({ request });
+    await store.start(waiting, cost, undefined);
     const [a, b] = await Promise.all(["a", "b"].map(async (process) => (await open(url, { process })).store));
-    const slots = async () => (await a?.slots?.())?.get(slot.engine);
-    const [fetched] = (await a?.claim({ ...wanted, isFetched: true }, { limit: 1, except: [] })) ?? [];
-    expect(fetched?.id).toBe(waiting.id);
-    await a?.ready(waiting.id);
-    expect(await b?.claim(wanted, { limit: 0, except: [] })).toEqual([]);
-    expect(await b?.claim({ ...ofSlot, slot: { ...slot, max: 1 } }, { limit: 1, except: [] })).toEqual([]);
-    expect(await slots()).toEqual({ count: 1, given: [waiting.id] });
-    expect(await b?.claim({ ...ofSlot, slot: { ...slot, max: 1 } }, { limit: 1, except: [] })).toEqual([]);
-    expect(await b?.claim(ofSlot, { limit: 1, except: [] })).toMatchObject([{ id: plain.id }]);
-    await expect(b?.keepCheckpoint(waiting.id, submitted)).rejects.toThrow(waiting.id);
-    await a?.keepCheckpoint(waiting.id, submitted);
-    expect(fetched?.lost.aborted).toBe(false);
+    const fetchFirst = { limit: 1, except: [] };
+    const claims = await Promise.all([a, b].map((each) => each?.claim({ ...wanted, kind: "fetch" }, fetchFirst)));
+    expect(claims.flatMap((found) => found?.map(({ id }) => id) ?? [])).toEqual([waiting.id]);
+    const [holder, other] = claims[0]?.length ? [a, b] : [b, a];
+    await expect(other?.keepFetching(waiting.id, { files: ["images/1"] })).rejects.toThrow(waiting.id);
+    await holder?.keepFetching(waiting.id, { files: ["images/1"] });
+    expect(await other?.claim(ofSlot, fetchFirst)).toEqual([]);
+    await holder?.release(waiting.id);
+    expect(await other?.claim(ofSlot, fetchFirst)).toMatchObject([{ id: waiting.id }]);
+    expect((await other?.generation(waiting.id))?.fetching).toEqual({ files: ["images/1"] });
+    await expect(holder?.keepCheckpoint(waiting.id, submitted)).rejects.toThrow(waiting.id);
   });
 
   test("the accounts take turns over all processes", async () => {

@@ -8,7 +8,7 @@ import {
   requireCurrent,
   type Versions,
 } from "../../../../src/server/store/postgres/migrations.ts";
-import { indexes as currentIndexes, schema } from "../../../../src/server/store/postgres/schema.ts";
+import { indexes as currentIndexes, steps } from "../../../../src/server/store/postgres/schema.ts";
 import { postgresPrograms } from "../../../needs.ts";
 import { query } from "../../../postgres.ts";
 import { newGeneration } from "../records.ts";
@@ -17,7 +17,7 @@ import { open, useServer } from "./open.ts";
 /** What a later version may have: a column, what it is filled with, and indexes. */
 const later: Versions = {
   steps: [
-    schema,
+    ...steps,
     "ALTER TABLE vidgen.generations ADD COLUMN length integer NOT NULL DEFAULT 0",
     "UPDATE vidgen.generations SET length = number",
   ],
@@ -71,7 +71,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     onTestFinished(() => database.close());
     await requireCurrent(database.query);
     await expect(requireCurrent(database.query, later)).rejects.toThrow("This database is of an earlier version");
-    expect(await query(url, versions)).toEqual([{ version: 1 }]);
+    expect(await query(url, versions)).toEqual([{ version: 2 }]);
   });
 
   test("adds the tables and indexes of a new database to an old one, and fills them", async () => {
@@ -84,16 +84,42 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     const lengths = await query(old, "SELECT length FROM vidgen.generations ORDER BY number");
     expect(lengths).toEqual([{ length: 1 }, { length: 2 }, { length: 3 }]);
     // Nobody waits for a new one.
-    expect(notes).toEqual([expect.stringMatching(/^Upgrading the database from version 1 to 3\./)]);
+    expect(notes).toEqual([expect.stringMatching(/^Upgrading the database from version 2 to 4\./)]);
     await upgrade(old, { onNote: (text) => void notes.push(text) });
     expect(notes).toHaveLength(1);
   });
 
+  test("from version 1: what waited for images waits for their fetching, the version before is refused, and one that still runs claims nothing", async () => {
+    const [old, fresh] = [await server().createDatabase(), await createOld()];
+    const slots = "vidgen.generations (slot) WHERE status = 'processing' AND (slot IS NOT NULL OR is_ready)";
+    const versions = { steps: steps.slice(0, 1), indexes: { ...currentIndexes, slots } };
+    await upgrade(old, { versions });
+    await query(
+      old,
+      `INSERT INTO vidgen.accounts (name) VALUES ('local');
+       INSERT INTO vidgen.generations (id, account, status, created_at, asked, result, model, search, images, is_fetched, is_ready, state)
+       VALUES ('fox', 'local', 'processing', '2026-01-01T00:00:00.000Z', '{"request":{"images":["https://images.example/a.png"]}}',
+         '{"error":null,"media":null,"cost":null}', 'sora-2', '', 1, true, true, 'queued')`,
+    );
+    const { store } = await open(old);
+    expect(await query(old, indexes)).toEqual(await query(fresh, indexes));
+    expect(await store.generation("fox")).not.toHaveProperty("fetching");
+    const wanted = { kind: "fetch", models: ["sora-2"], maxImages: 1, isSimulation: true } as const;
+    expect(await store.claim({ ...wanted, at: "2026-01-01T00:00:00.000Z" }, { limit: 1, except: [] })).toMatchObject([
+      { id: "fox" },
+    ]);
+    await store.keepFetching("fox", { files: ["images/1"] });
+    expect((await store.generation("fox"))?.fetching).toEqual({ files: ["images/1"] });
+    await expect(upgrade(old, { versions })).rejects.toThrow("it has version 2, but this vidgen supports only up to 1");
+    const claim = "UPDATE vidgen.generations SET is_ready = false, holder = 'before' WHERE id = 'fox'";
+    await expect(query(old, claim)).rejects.toThrow('"is_ready"');
+  });
+
   test("that is refused leaves the database and its version unchanged", async () => {
     const url = await createOld();
-    const versions = { ...later, steps: [...later.steps.slice(0, 2), "UPDATE vidgen.foxes SET length = 1"] };
+    const versions = { ...later, steps: [...later.steps.slice(0, 3), "UPDATE vidgen.foxes SET length = 1"] };
     await expect(upgrade(url, { versions })).rejects.toThrow("foxes");
-    expect(await query(url, "SELECT max(version) AS version FROM vidgen.versions")).toEqual([{ version: 2 }]);
+    expect(await query(url, "SELECT max(version) AS version FROM vidgen.versions")).toEqual([{ version: 3 }]);
     await upgrade(url);
   });
 
@@ -161,7 +187,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     await expect(upgrade(url, { clock: { ...systemClock, now, sleep } })).rejects.toThrow(
       /^another session has held a lock .* end that session and start again$/,
     );
-    expect(await query(url, versions)).toEqual([{ version: 1 }]);
+    expect(await query(url, versions)).toEqual([{ version: 2 }]);
     await other.query("COMMIT");
     await upgrade(url);
   });

@@ -348,7 +348,6 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(without(ours, theirs)).toEqual([
       "deliveries.due_at",
       "generations.held_until",
-      "generations.is_ready",
       "generations.search",
       "generations.slot",
       "settings.name",

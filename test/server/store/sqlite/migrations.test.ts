@@ -1,7 +1,9 @@
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { openDatabase } from "../../../../src/server/store/sqlite/database.ts";
-import { migrate } from "../../../../src/server/store/sqlite/migrations.ts";
+import { checkDatabase, migrate } from "../../../../src/server/store/sqlite/migrations.ts";
+import { steps } from "../../../../src/server/store/sqlite/schema.ts";
+import { openStore } from "../../../../src/server/store/sqlite/sqlite-store.ts";
 import { makeFolder } from "../../../folder.ts";
 
 const first = "CREATE TABLE foxes (name TEXT NOT NULL); INSERT INTO foxes VALUES ('red');";
@@ -34,4 +36,29 @@ test("a failed step leaves the database and its version unchanged", async () => 
   database.close();
   const again = await open(file);
   expect([again.version(), again.foxes("*")]).toEqual([1, [{ name: "red" }]]);
+});
+
+test("a database of version 1 is upgraded: what waited for images waits for their fetching, and the program before refuses the file", async () => {
+  const file = join(makeFolder(), "service.db");
+  const before = await openDatabase(file);
+  migrate(before, steps.slice(0, 1));
+  before.exec(`INSERT INTO accounts (name) VALUES ('local');
+    INSERT INTO generations (id, account, status, created_at, asked, result, model, images, is_fetched, state)
+    VALUES ('fox', 'local', 'processing', '2026-01-01T00:00:00.000Z', '{"request":{"images":["https://images.example/a.png"]}}',
+      '{"error":null,"media":null,"cost":null}', 'sora-2', 1, 1, 'queued')`);
+  before.close();
+  const store = await openStore(file);
+  expect(await store.generation("fox")).not.toHaveProperty("fetching");
+  const wanted = { kind: "fetch", models: ["sora-2"], maxImages: 1, isSimulation: true } as const;
+  expect(await store.claim({ ...wanted, at: "2026-01-01T00:00:00.000Z" }, { limit: 1, except: [] })).toMatchObject([
+    { id: "fox" },
+  ]);
+  await store.keepFetching("fox", { files: ["images/1"] });
+  expect((await store.generation("fox"))?.fetching).toEqual({ files: ["images/1"] });
+  await store.close();
+  const { database, version } = await open(file);
+  expect(version()).toBe(2);
+  expect(() => checkDatabase(database, { afterCrash: false }, steps.slice(0, 1))).toThrow(
+    "it has version 2, but this vidgen supports only up to 1",
+  );
 });

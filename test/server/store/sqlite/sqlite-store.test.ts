@@ -471,7 +471,7 @@ test("a suspended process that has lost its folder to another process changes no
   await suspended.addAccount({ name: "local", keyHash: "hash", creditsOf: () => 1_000 });
   const claimed = newGeneration();
   await suspended.start(claimed, cost, undefined);
-  const wanted = { kind: "new", isFetched: false, turns: [], maxImages: 4, isSimulation: true } as const;
+  const wanted = { kind: "new", maxImages: 4, isSimulation: true } as const;
   const [claim] = await suspended.claim({ ...wanted, models: [claimed.request.model] }, { except: [], limit: 1 });
   claim?.confirm();
   isLost = true;
