@@ -24,10 +24,14 @@ export function parseJson(text: string): unknown {
  */
 export function parseReplyJson(text: string): unknown {
   const json = parseJson(text);
-  return json === undefined && /NaN|Infinity/.test(text) ? parseJson(withoutNumberWords(text)) : json;
+  return json === undefined && numberWords.test(text) ? parseJson(withoutNumberWords(text)) : json;
 }
 
-function withoutNumberWords(text: string): string {
+const numberWords = /NaN|Infinity/;
+
+/** Replaces the words NaN, Infinity and -Infinity of a JSON text with null, outside of strings. */
+export function withoutNumberWords(text: string): string {
+  if (!numberWords.test(text)) return text;
   let isInString = false;
   return text.replace(/\\.|"|-?\b(?:NaN|Infinity)\b/gs, (token) => {
     if (token === '"') isInString = !isInString;

@@ -44,7 +44,7 @@ export function createAiSdkEngine(
       poll: createPoll({ name, openModel, fetch: io.fetch, io }),
       contentOf: () => undefined,
       open: (address, signal) => io.open(address, { signal, accept: "video/mp4" }),
-      read: (reply, maxBytes) => readReply(reply, { maxBytes, date: io.date() }),
+      read: (reply, options) => readReply(reply, { ...options, date: io.date() }),
       report,
       onNote,
       openModel,

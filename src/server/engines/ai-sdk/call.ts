@@ -1,5 +1,6 @@
 import type { HttpResponse, Io } from "../../../io.ts";
-import { readReply, type ServerReply } from "../upstream/reply.ts";
+import { withoutNumberWords } from "../../../protocol/json.ts";
+import { type PartOptions, readReply, type ServerReply } from "../upstream/reply.ts";
 import type { SubmitSignals } from "../upstream/submit.ts";
 import { describe } from "../upstream/upstream.ts";
 
@@ -13,9 +14,6 @@ export type SdkCall = {
   result(): CallResult | undefined;
 };
 
-/** Some providers put the video into their reply, in base64. */
-const maxReplyBytes = 64_000_000;
-
 /** Headers that vidgen's own `fetch` sets, so that the package's headers of these names are dropped. */
 const vidgenHeaders = ["user-agent", "content-length"];
 
@@ -23,7 +21,11 @@ const vidgenHeaders = ["user-agent", "content-length"];
  * Returns a `fetch` based on vidgen's own, which knows whether a request was sent. After a failed request it sends nothing more, because a package that
  * retries by itself would start a second video.
  */
-export function createCall({ fetch }: Pick<Io, "fetch">, signals: Partial<SubmitSignals>): SdkCall {
+export function createCall(
+  { fetch }: Pick<Io, "fetch">,
+  signals: Partial<SubmitSignals>,
+  { maxBytes, onPart }: PartOptions = {},
+): SdkCall {
   let result: CallResult | undefined;
   const forward = async (request: Request, headerList: [string, string][]): Promise<HttpResponse> => {
     const { url, method } = request;
@@ -39,10 +41,13 @@ export function createCall({ fetch }: Pick<Io, "fetch">, signals: Partial<Submit
       result = { error: undefined };
       try {
         const reply = await forward(request, headerList);
-        const serverReply = await readReply(reply, { maxBytes: maxReplyBytes, secret: secretIn(headerList) });
+        const serverReply = await readReply(reply, { maxBytes, onPart, secret: secretIn(headerList) });
         result = serverReply;
         const headers = { "Content-Type": reply.headers.get("Content-Type") ?? "application/json" };
-        return new Response(serverReply.text || null, { status: serverReply.status, headers });
+        const { status, text, json } = serverReply;
+        // The package parses the reply itself, and cannot read the words of `parseReplyJson`.
+        const body = json === undefined ? text : withoutNumberWords(text);
+        return new Response(body || null, { status, headers });
       } catch (error) {
         result = { error };
         throw error;

@@ -54,11 +54,12 @@ export function createPoll({
   io,
 }: Pick<Sdk, "name" | "openModel" | "fetch" | "io">): Upstream["poll"] {
   const problemsAt = new Map<string, number>();
-  return async (operation, signal) => {
-    const call = createCall({ fetch }, { signal });
+  return async (operation, signal, options) => {
+    const call = createCall({ fetch }, { signal }, options);
     // Where the package cannot read a reply, or calls it an error, vidgen reads it itself.
     const packageAnswer = await requestStatus(await openModel(call.fetch), operation, signal);
     const result = call.result();
+    if (result && "error" in result && Object(result.error).isTooLong) throw result.error;
     const answer =
       "problem" in packageAnswer
         ? (findJobInList(result) ?? findBlockedJob(result, name) ?? findJobWithoutVideo(result) ?? packageAnswer)

@@ -24,6 +24,9 @@ type StartOutcome =
   | Exclude<SubmitOutcome, { kind: "submitted" | "refused" }>
   | ({ kind: "refused"; error: string; code?: string | undefined; isSent: boolean } & FailureFacts);
 
+/** Some providers put the video into their reply, in base64. */
+const maxStartBytes = 64_000_000;
+
 const startedSchema = z.object({
   operation: z.json(),
   warnings: z.array(z.record(z.string(), z.unknown())).catch([]),
@@ -35,7 +38,7 @@ export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions):
   const images = await prepare(() => readFiles(task));
   const outcome = await submitOnce<StartOutcome | NoCredits>(
     async (signals) => {
-      const call = createCall({ fetch }, signals);
+      const call = createCall({ fetch }, signals, { maxBytes: maxStartBytes });
       const guard = guardImages(call.fetch, images);
       try {
         const model = await openModel(guard.fetch);

@@ -1,7 +1,7 @@
 import { VidgenError } from "../../../errors.ts";
 import type { Engine, RenderOptions, RenderTask } from "../engine.ts";
 import { finish } from "../upstream/finish.ts";
-import { isCompleted, isFailed } from "../upstream/follow.ts";
+import { isCompleted, isFailed, pollJob } from "../upstream/follow.ts";
 import { clean } from "../upstream/reply.ts";
 import { confirm } from "../upstream/submit.ts";
 import { describeCheck } from "../upstream/upstream.ts";
@@ -73,7 +73,7 @@ async function cancel(job: string, server: ComfyUi, signal: AbortSignal): Promis
     if (!running.includes(job) && !waiting.includes(job)) break;
     await server.io.sleep(stopPollMs, signal);
   }
-  const polled = await server.poll(job, signal);
+  const polled = await pollJob(job, server, signal);
   if ("reason" in polled && !polled.isMissing) throw new Error(polled.reason);
   return "reason" in polled || !(isCompleted(polled) || isFailed(polled));
 }

@@ -21,7 +21,7 @@ export type ComfyUiOptions = Pick<ServerOptions, "url" | "key" | "timeoutMs" | "
 
 /** A ComfyUI server (server.py), as the parts of its engine use it. Callers interpret the replies. */
 export type ComfyUi = Omit<Upstream, "poll"> & {
-  poll(job: string, signal: AbortSignal): Promise<(UpstreamJob & { result?: WorkflowResult }) | PollFailure>;
+  poll(...args: Parameters<Upstream["poll"]>): Promise<(UpstreamJob & { result?: WorkflowResult }) | PollFailure>;
   /** Returns the running and the waiting jobs of all clients. Rejects when the server does not list them. */
   findQueue(signal: AbortSignal): Promise<JobQueue>;
   /** Returns ComfyUI's version. Rejects with `usage` when it is too old, with `auth` when it refuses the key, and when the server is not ComfyUI. */
@@ -59,7 +59,7 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
   const { origin } = new URL(url);
   const { readSocket } = io;
   const headers: Record<string, string> = key === undefined ? {} : { Authorization: `Bearer ${key}` };
-  const read: ComfyUi["read"] = (reply, maxBytes) => readReply(reply, { maxBytes, secret: key, date: io.date() });
+  const read: ComfyUi["read"] = (reply, options) => readReply(reply, { ...options, secret: key, date: io.date() });
   const jobPath = (job: string) => `${url}/api/jobs/${encodeURIComponent(job)}`;
   const get = (address: string, signal: AbortSignal) => {
     // Behind a load balancer, a reused connection always reaches the same server.
@@ -116,7 +116,7 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
       readSocket &&
       ((job, options) => readSocket(`${url.replace(/^http/, "ws")}/ws?clientId=${job}`, { headers, ...options })),
     async findQueue(signal) {
-      const reply = await read(await get(`${url}/queue`, signal), maxQueueBytes);
+      const reply = await read(await get(`${url}/queue`, signal), { maxBytes: maxQueueBytes });
       const { data } = queueSchema.safeParse(reply.status === 200 ? reply.json : undefined);
       if (!data) throw replyError(reply, `does not list its queue (${describeReply(reply)})`);
       const idsOf = (entries: z.infer<typeof entrySchema>[]) =>
@@ -134,8 +134,8 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
         if (reply.status !== 200) throw replyError(reply, describeReply(reply));
       }
     },
-    async poll(job, signal) {
-      const reply = await read(await get(jobPath(job), signal), maxJobBytes);
+    async poll(job, signal, { maxBytes = maxJobBytes, onPart } = {}) {
+      const reply = await read(await get(jobPath(job), signal), { maxBytes, onPart });
       const polled = readJob(reply, titledNodes);
       if (!("result" in polled) || !polled.result) return polled;
       const { filename, subfolder, type } = polled.result.video;

@@ -37,8 +37,8 @@ export function watch(server: ComfyUi): { upstream: Upstream; result(): Workflow
     set lastChangeAt(at) {
       server.lastChangeAt = at;
     },
-    async poll(job, signal) {
-      const polled = await server.poll(job, signal);
+    async poll(job, signal, options) {
+      const polled = await server.poll(job, signal, options);
       if ("reason" in polled) return polled;
       result = polled.result;
       // Without the queue, the job is still followed.

@@ -1,4 +1,6 @@
 import { unlessAborted } from "../../../abort.ts";
+import { createMutex } from "../../../mutex.ts";
+import { isDataUrl } from "../../../protocol/url.ts";
 import { type Engine, failed, type RenderOptions } from "../engine.ts";
 import { createPatience, type JobObservation, minuteMs } from "./patience.ts";
 import { clean, type UpstreamJob } from "./reply.ts";
@@ -149,19 +151,47 @@ export function isCancelled({ status }: Pick<UpstreamJob, "status">): boolean {
   return statuses.cancelled.includes(status.toLowerCase());
 }
 
+/** The maximum size of a status, which may contain the video, in base64. */
+const maxStatusBytes = 90_000_000;
+const oneAtATime = createMutex();
+
+/**
+ * Polls a job once. A status of more than 1 MB is requested again once this process reads no other one, because each takes several times its size in
+ * memory. Rejects as `poll` does.
+ */
+export async function pollJob<Job>(
+  id: string,
+  { io, poll }: { io: Upstream["io"]; poll(...args: Parameters<Upstream["poll"]>): Promise<Job> },
+  signal: AbortSignal,
+): Promise<Job> {
+  const pollWithin = async (maxBytes?: number) => {
+    const limit = io.limit(pollTimeoutMs, signal, new Error(`no whole reply within ${pollTimeoutMs / 1_000} s`));
+    try {
+      return await poll(id, limit.signal, { maxBytes, onPart: limit.restart });
+    } finally {
+      limit.clear();
+    }
+  };
+  return pollWithin().catch((error) => {
+    if (!error.isTooLong) throw error;
+    return oneAtATime(() => pollWithin(maxStatusBytes), signal);
+  });
+}
+
+/** In place of the address of a video that is a `data:` URL: a job of which it is kept would take its size in memory. */
+export const inStatus = "data:";
+
 /** Polls a job once. A reply without the job's status is a failure. Rejects only when the signal aborts. */
 export async function pollOnce(
   id: string,
-  { io, poll }: Upstream,
+  upstream: Upstream,
   signal: AbortSignal,
 ): Promise<UpstreamJob | PollFailure> {
-  const limit = io.limit(pollTimeoutMs, signal, new Error(`no response within ${pollTimeoutMs / 1_000} s`));
   try {
-    return await poll(id, limit.signal);
+    const polled = await pollJob(id, upstream, signal);
+    return "url" in polled && isDataUrl(polled.url ?? "") ? { ...polled, url: inStatus } : polled;
   } catch (error) {
     signal.throwIfAborted();
     return { reason: describe(error), replied: statusOfError(error), isMissing: false };
-  } finally {
-    limit.clear();
   }
 }

@@ -1,8 +1,10 @@
 import * as z from "zod";
 import type { HttpResponse } from "../../../io.ts";
+import { readDataUrl } from "../../../protocol/data-url.ts";
 import { isRecord, parseJson, parseReplyJson } from "../../../protocol/json.ts";
 import { failureReason } from "../../../protocol/schema.ts";
 import { retryAfterMs } from "../../../protocol/status.ts";
+import { isDataUrl } from "../../../protocol/url.ts";
 import type { FailureKind } from "../../store/generations.ts";
 
 /** A job as a server of `/v1/videos` reports it. Unknown statuses count as running. */
@@ -39,26 +41,38 @@ export type ServerReply = {
 };
 
 const maxReplyBytes = 1_000_000;
+const partBytes = 1_000_000;
 
-export type ReadReplyOptions = {
-  maxBytes?: number | undefined;
+/** How long a reply may be, by default 1 MB, and what is called for each megabyte. */
+export type PartOptions = { maxBytes?: number | undefined; onPart?: (() => void) | undefined };
+
+export type ReadReplyOptions = PartOptions & {
   secret?: string | undefined;
   /** The current date, for a Retry-After that is a date. */
   date?: Date | undefined;
 };
 
-/** Reads a reply to its end and removes `secret` from its text. Rejects when the reply breaks off or is longer than `maxBytes`. */
+/**
+ * Reads a reply to its end and removes `secret` from its text. Calls `onPart` for each megabyte. Rejects when the reply breaks off or is longer than
+ * `maxBytes` (`isTooLong`); the error has the reply's status as `replied`.
+ */
 export async function readReply(
   { status, headers, body }: Omit<HttpResponse, "text">,
-  { maxBytes = maxReplyBytes, secret, date = new Date() }: ReadReplyOptions = {},
+  { maxBytes = maxReplyBytes, onPart, secret, date = new Date() }: ReadReplyOptions = {},
 ): Promise<ServerReply> {
   const waitMs = retryAfterMs(headers.get("Retry-After"), date);
   const chunks: Uint8Array[] = [];
   let length = 0;
-  for await (const chunk of body ?? []) {
-    length += chunk.byteLength;
-    if (length > maxBytes) throw new Error(`its reply is longer than ${maxBytes / 1_000_000} MB`);
-    chunks.push(chunk);
+  try {
+    for await (const chunk of body ?? []) {
+      if (Math.floor((length + chunk.byteLength) / partBytes) > Math.floor(length / partBytes)) onPart?.();
+      length += chunk.byteLength;
+      if (length > maxBytes)
+        throw Object.assign(new Error(`its reply is longer than ${maxBytes / 1_000_000} MB`), { isTooLong: true });
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    throw Object.assign(error instanceof Error ? error : new Error(String(error)), { replied: status });
   }
   // Some servers send a byte order mark, which JSON does not allow.
   const whole = Buffer.concat(chunks)
@@ -73,7 +87,7 @@ export async function readReply(
 export const optional = <Schema extends z.ZodType>(schema: Schema) => schema.optional().catch(undefined);
 /** The id becomes part of a path, where "." and ".." are folders. JSON.parse rounds a number that is too large, to another job's id. */
 const idSchema = z.union([z.string().regex(/^(?!\.{0,2}$)\P{Cs}*$/su), z.int().transform(String)]);
-const addressSchema = z.string().refine((text) => URL.canParse(text, "http://server/"));
+const addressSchema = z.string().refine((text) => isDataUrl(text) || URL.canParse(text, "http://server/"));
 
 const jobSchema = z.object({
   id: optional(idSchema),
@@ -153,7 +167,8 @@ const finishedSchema = z.object({
 export function findFinishedVideo({ json }: ServerReply): { bytes: Uint8Array } | { address: string } | undefined {
   const { url, b64_json } = finishedSchema.safeParse(json).data?.data[0] ?? {};
   if (b64_json) return { bytes: Buffer.from(b64_json, "base64") };
-  return url === undefined ? undefined : { address: url };
+  if (url === undefined) return undefined;
+  return isDataUrl(url) ? { bytes: readDataUrl(url) } : { address: url };
 }
 
 const detailSchema = z.object({

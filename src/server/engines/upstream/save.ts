@@ -3,11 +3,12 @@ import { writeSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
 import { VidgenError } from "../../../errors.ts";
 import type { HttpResponse } from "../../../io.ts";
+import { readDataUrl } from "../../../protocol/data-url.ts";
 import { isDataUrl } from "../../../protocol/url.ts";
 import { faultOfMp4 } from "../../../video/mp4.ts";
 import type { RenderOptions } from "../engine.ts";
 import { createDownloadPatience, type DownloadFailure } from "./download-patience.ts";
-import { isCompleted, missingWaitMs, pollOnce } from "./follow.ts";
+import { inStatus, isCompleted, missingWaitMs, pollJob, pollOnce } from "./follow.ts";
 import { minuteMs } from "./patience.ts";
 import { clean, describeReply, findAddressIn, type ServerReply, type UpstreamJob } from "./reply.ts";
 import { peek } from "./reply-video.ts";
@@ -64,7 +65,8 @@ export async function save(source: VideoSource, file: string, options: SaveVideo
     const usableAddresses = allAddresses.filter((address) => !unusable.has(address));
     const address = usableAddresses[(tries - 1) % usableAddresses.length] ?? allAddresses[0];
     const isNotMp4 = "job" in source && source.isNotMp4 === true;
-    const downloadOptions = { ...options, onPart, isNotMp4, lastDigest: patience.lastDigest(), noFileReason };
+    const job = "job" in source ? source.job : undefined;
+    const downloadOptions = { ...options, job, onPart, isNotMp4, lastDigest: patience.lastDigest(), noFileReason };
     const failure = await download(address, file, downloadOptions);
     if (!failure) return upstream.report(undefined);
     if (failure.kind === "unusable address" && address !== undefined) unusable.set(address, failure);
@@ -119,7 +121,7 @@ const noAddress: DownloadFailure = { kind: "nowhere", reason: "it says that this
 type NonMp4Check = { isNotMp4: boolean; lastDigest: string | undefined };
 
 /** `onPart` is called after each megabyte. */
-type DownloadOptions = Omit<SaveVideoOptions, "progress"> & NonMp4Check & { onPart(): void };
+type DownloadOptions = Omit<SaveVideoOptions, "progress"> & NonMp4Check & { job: string | undefined; onPart(): void };
 
 async function download(
   address: string | undefined,
@@ -167,13 +169,16 @@ type FetchVideoOptions = Pick<SaveVideoOptions, "upstream" | "signal">;
 async function fetchVideo(
   address: string,
   file: string,
-  { upstream, signal, confirm, onPart, ...check }: DownloadOptions,
+  { upstream, signal, confirm, job, onPart, ...check }: DownloadOptions,
 ): Promise<DownloadFailure | undefined> {
   const limit = upstream.io.limit(slowMs, signal, new Error(`less than 1 MB came within ${slowMs / 1_000} s`));
   let failure: DownloadFailure | undefined;
   let hasPart = false;
   try {
-    const opened = await openVideo(address, { upstream, signal: limit.signal });
+    const isInStatus = job !== undefined && address === inStatus;
+    const opened = isInStatus
+      ? await readStatusVideo(job, { upstream, signal })
+      : await openVideo(address, { upstream, signal: limit.signal });
     confirm();
     if ("kind" in opened) failure = opened;
     else {
@@ -252,7 +257,7 @@ async function openVideo(
   address: string,
   { upstream, signal, redirects = 0 }: FetchVideoOptions & { redirects?: number },
 ): Promise<HttpResponse | DownloadFailure> {
-  if (isDataUrl(address)) return dataResponse(address);
+  if (isDataUrl(address)) return responseOf(readDataUrl(address));
   const reply = await upstream.open(address, signal);
   if (reply.status === 200 || isWhole(reply)) return reply;
   const read = await upstream.read(reply);
@@ -280,11 +285,19 @@ function nextAddress({ status, headers }: HttpResponse, read: ServerReply): stri
   return status >= 300 && status < 400 ? headers.get("Location") : null;
 }
 
-/** A server that generates the video at once may send it in its reply. */
-function dataResponse(address: string): HttpResponse {
-  const bytes = Buffer.from(address.slice(address.indexOf(",") + 1), "base64");
+/** Reads a video that the status of its job contains. */
+async function readStatusVideo(
+  job: string,
+  { upstream, signal }: FetchVideoOptions,
+): Promise<HttpResponse | DownloadFailure> {
+  const polled = await pollJob(job, upstream, signal);
+  if ("reason" in polled) return { kind: polled.isMissing ? "missing" : "temporary", reason: polled.reason };
+  return polled.url !== undefined && isDataUrl(polled.url) ? responseOf(readDataUrl(polled.url)) : noAddress;
+}
+
+function responseOf(bytes: Uint8Array): HttpResponse {
   const body = (async function* () {
     yield bytes;
   })();
-  return { status: 200, headers: { get: () => null }, body, text: async () => bytes.toString() };
+  return { status: 200, headers: { get: () => null }, body, text: async () => String(bytes) };
 }

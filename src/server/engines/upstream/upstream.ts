@@ -1,7 +1,7 @@
 import { systemCode, systemReason } from "../../../errors.ts";
 import type { Clock, HttpResponse } from "../../../io.ts";
 import type { RetryForeverOptions } from "../../retry-forever.ts";
-import { clean, type ServerReply, type UpstreamJob } from "./reply.ts";
+import { clean, type PartOptions, type ServerReply, type UpstreamJob } from "./reply.ts";
 
 /** A server that generates videos as jobs, as the code that submits, follows and saves a job uses it. */
 export type Upstream = {
@@ -20,16 +20,16 @@ export type Upstream = {
   io: Pick<Clock, "now" | "date" | "sleep" | "limit">;
   /** The time of the last change of any of its jobs, in milliseconds of the clock. */
   lastChangeAt: number;
-  /** Requests the status of a job, free of charge. Rejects as `fetch` does when there is no reply. */
-  poll(job: string, signal: AbortSignal): Promise<UpstreamJob | PollFailure>;
+  /** Requests the status of a job, free of charge. Rejects as `fetch` does when there is no reply, and as `readReply` does. Called by `pollJob`. */
+  poll(job: string, signal: AbortSignal, options?: PartOptions): Promise<UpstreamJob | PollFailure>;
   /** Returns the address of a job's video, for a job that does not state one. */
   contentOf(job: string): string | undefined;
   /** GETs a video. Only the server itself gets the key; other addresses must pass the rules for addresses that others chose. */
   open(address: string, signal: AbortSignal): Promise<HttpResponse>;
   /** Deletes a finished job at the server. Never rejects. */
   discard?: ((job: string, signal: AbortSignal) => Promise<void>) | undefined;
-  /** Reads a reply to its end and removes the key from its text. Rejects when the reply breaks off or is longer than `maxBytes`. */
-  read(reply: Omit<HttpResponse, "text">, maxBytes?: number): Promise<ServerReply>;
+  /** Reads a reply to its end and removes the key from its text. Rejects as `readReply` does. */
+  read(reply: Omit<HttpResponse, "text">, options?: PartOptions): Promise<ServerReply>;
   /** Notifies the owner of a problem, unless an earlier problem still lasts; `undefined` means that the server works. */
   report(problem: string | undefined): void;
 };
@@ -71,7 +71,8 @@ export function describeSilence(replied: number | undefined, forText?: string): 
 
 /** Returns the HTTP status of the reply that an error is about; `undefined` if there was none. */
 export function statusOfError(error: unknown): number | undefined {
-  return error instanceof Error && "reply" in error ? (error.reply as ServerReply).status : undefined;
+  const { replied, reply }: { replied?: number; reply?: ServerReply } = Object(error);
+  return replied ?? reply?.status;
 }
 
 /** Returns what is wrong with a server that was checked, such as "does not answer (ECONNREFUSED)" or "answers with HTTP 502". */

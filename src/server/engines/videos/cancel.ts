@@ -1,5 +1,5 @@
 import { VidgenError } from "../../../errors.ts";
-import { isCancelled, isCompleted, isFailed, missingWaitMs } from "../upstream/follow.ts";
+import { isCancelled, isCompleted, isFailed, missingWaitMs, pollJob } from "../upstream/follow.ts";
 import { minuteMs } from "../upstream/patience.ts";
 import { describeReply } from "../upstream/reply.ts";
 import { createAbsence } from "../upstream/upstream.ts";
@@ -35,7 +35,7 @@ async function stop(job: string, server: Server, { signal, onAccepted }: { signa
   /** How many DELETEs have reached a replica without the job. */
   let strays = 0;
   for (;;) {
-    let polled = await server.poll(job, signal);
+    let polled = await pollJob(job, server, signal);
     const isMissing = "reason" in polled && polled.isMissing;
     const absentMs = pollAbsence(isMissing);
     // Without an accepted DELETE the job was not stopped by this call, even if the server no longer knows it.
@@ -46,7 +46,7 @@ async function stop(job: string, server: Server, { signal, onAccepted }: { signa
     if (!("reason" in polled)) {
       // A round-robin balancer sends the DELETE after a poll to another replica, so more polls come first, until the DELETE reaches the right one.
       for (let turn = 0; turn < strays % maxReplicas && isRunning(polled); turn++)
-        polled = await server.poll(job, signal);
+        polled = await pollJob(job, server, signal);
       if (!("reason" in polled)) {
         if (isCompleted(polled)) return false;
         if (isCancelled(polled)) return true;

@@ -1,4 +1,5 @@
 import type { HttpResponse, Io } from "../../../io.ts";
+import { isDataUrl } from "../../../protocol/url.ts";
 import type { Outbound } from "../../outbound/outbound.ts";
 import { isCompleted } from "../upstream/follow.ts";
 import {
@@ -65,7 +66,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
   const { url, key } = options;
   const headers: Record<string, string> = key === undefined ? {} : { Authorization: `Bearer ${key}` };
   const { origin, hostname } = new URL(url);
-  const read: Server["read"] = (reply, maxBytes) => readReply(reply, { maxBytes, secret: key, date: io.date() });
+  const read: Server["read"] = (reply, options) => readReply(reply, { ...options, secret: key, date: io.date() });
   /** An id may contain any character, such as "/". */
   const jobUrl = (job: string) => `${url}/v1/videos/${encodeURIComponent(job)}`;
   const request = (method: "GET" | "DELETE", address: string, signal: AbortSignal) => {
@@ -106,8 +107,8 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
       const init = { method: "POST", headers: allHeaders, body: encoded.body, ...signals };
       return io.fetch(`${url}/v1/videos`, init);
     },
-    async poll(job, signal) {
-      const reply = await read(await get(jobUrl(job), signal));
+    async poll(job, signal, options) {
+      const reply = await read(await get(jobUrl(job), signal), options);
       const found = findJob(reply);
       if (found) {
         const isFileless = isCompleted(found) && statesNoFile(reply) && (await findKind(signal)).id === "sglang";
@@ -149,6 +150,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
 
 /** Returns the address that a job states as an absolute URL: a relative one is resolved against the server's URL. */
 function toAbsolute(stated: string | undefined, url: string): string | undefined {
+  if (stated !== undefined && isDataUrl(stated)) return stated;
   const address = stated === undefined ? undefined : new URL(stated, `${url}/`);
   return address && /^https?:$/.test(address.protocol) ? address.href : undefined;
 }

@@ -70,7 +70,7 @@ async function tryOnce(
         return { kind: "submitted", submitted: { savedFile: task.file } };
       };
       if (isSuccess && isVideo) return keepVideo(reply);
-      const read = await server.read(reply, maxReplyBytes);
+      const read = await server.read(reply, { maxBytes: maxReplyBytes });
       const finished = isSuccess ? findFinishedVideo(read) : undefined;
       if (finished && "bytes" in finished) return keepVideo({ body: chunksOf(finished.bytes) });
       if (finished) return { kind: "submitted", submitted: { videoUrl: new URL(finished.address, server.url).href } };

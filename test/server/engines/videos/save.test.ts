@@ -131,6 +131,57 @@ test("how far a download is is said once for each change, also that it goes on",
   expect(fetching).toEqual([isFetched, cannot("HTTP 404"), cannot("HTTP 500: no"), isFetched, cannot("ECONNRESET")]);
 });
 
+describe("a job that is completed with its video as a data: URL of megabytes", () => {
+  const large = Buffer.from(tinyMp4("x".repeat(2_000_000)));
+  const address = `data:video/mp4;base64,${large.toString("base64")}`;
+  const without = () => json(404, {});
+
+  test("is saved, and no two such replies of a process are read at once, since each takes its size in memory", async () => {
+    let [arriving, most] = [0, 0];
+    const poll = () => {
+      const parts = JSON.stringify({ id: "1", status: "completed", url: address }).match(/.{1,100000}/gs) ?? [];
+      let count = 0;
+      const pull = (controller: ReadableStreamDefaultController) => {
+        if (++count === 20) most = Math.max(most, ++arriving);
+        const part = parts.shift();
+        if (part !== undefined) return controller.enqueue(Buffer.from(part));
+        arriving--;
+        controller.close();
+      };
+      return new Response(new ReadableStream({ pull }));
+    };
+    const { make, downloads } = await start(without, { poll });
+    const made = await Promise.all([make(), make(), make()]);
+    expect(made.map(({ outcome, video }) => [outcome, video?.equals(large)])).toEqual(Array(3).fill(["made", true]));
+    expect([most, downloads]).toEqual([1, []]);
+  });
+
+  test("is found where an earlier reply had another address; what is no video ends within the time limit", async () => {
+    let polls = 0;
+    const late = () => json(200, { id: "1", status: "completed", url: ++polls > 3 ? address : "/files/1.mp4" });
+    expect((await (await start(without, { poll: late })).make()).outcome).toBe("made");
+    const text = () => json(200, { id: "1", status: "completed", url: "data:text/plain,nothing%20here" });
+    const { outcome, fetching } = await (await start(without, { poll: text, timeoutMs: 120_000 })).make();
+    expect(outcome).toMatch(/generated this video, but it could not be downloaded/);
+    expect(fetching).toContain("its video cannot be fetched: it is text");
+  });
+
+  test("is refused above 90 MB, as everything that it says", async () => {
+    let given = 0;
+    const endless = () => {
+      const pull = (controller: ReadableStreamDefaultController) => {
+        given += 1_000_000;
+        controller.enqueue(new Uint8Array(1_000_000).fill(97));
+      };
+      return new Response(new ReadableStream({ pull }));
+    };
+    const { make, notes } = await start(without, { poll: endless, timeoutMs: 60_000 });
+    expect((await make()).outcome).toContain("its reply is longer than 90 MB");
+    expect(notes.join()).toContain("its reply is longer than 90 MB");
+    expect(given).toBeLessThan(3_000_000_000);
+  });
+});
+
 describe.each([400, 404, 409, 422])("/content with HTTP %i", (status) => {
   const notReady = () => json(status, { detail: "Generation is still in-progress" });
 

@@ -331,15 +331,17 @@ test.each([{ id: "a/b" }, { id: 7 }])("a create that is answered with %o alone s
 
 test.each([
   ["its address", { data: [{ url: "/files/1.mp4" }] }],
+  ["a data: URL", { data: [{ url: `data:video/mp4;base64,${Buffer.from(tinyMp4("a fox")).toString("base64")}` }] }],
   ["its bytes", { data: [{ b64_json: Buffer.from(tinyMp4("a fox")).toString("base64") }] }],
-])("a server that answers a create with the finished video, by %s, is followed no more", async (_name, created) => {
+])("a server that answers a create with the finished video, by %s, is followed no more", async (name, created) => {
   const fault: Fault = ({ route, request }) => {
     if (request.url.endsWith("/files/1.mp4")) return new Response(Buffer.from(tinyMp4("a fox")));
     return route === "create" ? json(200, { id: "1", object: "video", status: "completed", ...created }) : undefined;
   };
   const { make } = await start({ kind: "sglang", fake: { fault } });
-  const { outcome, video } = await make();
+  const { outcome, video, checkpoints } = await make();
   expect([outcome, video]).toEqual(["made", Buffer.from(tinyMp4("a fox"))]);
+  expect(checkpoints).toEqual(["submitting", name === "its address" ? "finished" : "saved"]);
 });
 
 describe("a submission that is answered with the video itself", () => {
