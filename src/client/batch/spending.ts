@@ -6,7 +6,7 @@ import { askOnce } from "../http/ask.ts";
 import { addLine, type Entry, foldEntry, groupLines } from "../ledger/history.ts";
 import { kindOfRequest, priceFieldsOf, readListedPrices, readPrices, readUsdPrices } from "../ledger/price.ts";
 import { isSameService } from "../ledger/same-service.ts";
-import { createTail, scanEntries, wordOf } from "../ledger/search.ts";
+import { createTail, readRecent, scanEntries, wordOf } from "../ledger/search.ts";
 import { type Budget, type Costs, checkBudget, createCosts, isLimited, mustRunAlone } from "./costs.ts";
 
 /** The budget of starts that are followed elsewhere: a run of several generations, or the session of an agent. */
@@ -103,6 +103,9 @@ async function findPriced(
   const isEnough = (entries: readonly Entry[]) =>
     (maxCredits === undefined || readPrices(entries, service.account).has(kind)) &&
     (maxCost === undefined || readUsdPrices(entries, service).has(kind));
+  // Most often the newest part of the journal has it, which is read faster than it is searched.
+  const recent = (await readRecent(service.journal, (entries) => isEnough(entries.filter(isOfKind)))).filter(isOfKind);
+  if (isEnough(recent)) return recent;
   // The lines with the model, and those with a price.
   const creditWords = maxCredits === undefined ? [] : ['"credits"'];
   const costWords = maxCost === undefined ? [] : ['"accepted"', '"cost"'];
