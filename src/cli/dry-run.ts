@@ -135,7 +135,7 @@ async function describeChoice(
     const text = `Would wait: ${waitReasons[choice.because]} (attempt ${attempt}).`;
     return { text, document: { wait: { attempt } } };
   }
-  const { refusalError } = await import("../client/ledger/policy.ts");
+  const { refusalError } = await import("../client/ledger/refusal.ts");
   const error = refusalError(choice);
   const resend =
     choice.key === undefined

@@ -1,6 +1,7 @@
 import { untilLimit } from "../../reply-limit.ts";
 import { keyOf } from "../ledger/history.ts";
-import { answerOf, type RefusedChoice, type WaitChoice } from "../ledger/policy.ts";
+import type { RefusedChoice, WaitChoice } from "../ledger/policy.ts";
+import { answerOf } from "../ledger/refusal.ts";
 import type { WaitOptions } from "../save/claim.ts";
 import type { Service } from "./service.ts";
 

@@ -11,12 +11,12 @@ import {
   type KeptKey,
   type RefusedChoice,
   type RunPosition,
-  refusalError,
   type StartedEntry,
   type WaitChoice,
 } from "../ledger/policy.ts";
 import { withCharge } from "../ledger/price.ts";
-import { findByPrompt, findLine, wordOf } from "../ledger/search.ts";
+import { refusalError } from "../ledger/refusal.ts";
+import { findByRun, findLine, wordOf } from "../ledger/search.ts";
 import { firstSendBy } from "../ledger/shared-key.ts";
 import { withdraw } from "../ledger/withdraw.ts";
 import { claimOutput, dismiss, releaseOf, type WaitOptions, waitUntilFree } from "../save/claim.ts";
@@ -359,13 +359,9 @@ function intentLine(
 }
 
 /** The partial files of the run's other positions, so that a number for `{n}` is never used twice. */
-async function findTakenParts(
-  { journal }: Service,
-  { take, request }: WantedStart,
-  outputPath = "",
-): Promise<string[]> {
+async function findTakenParts({ journal }: Service, { take }: WantedStart, outputPath = ""): Promise<string[]> {
   if (take === undefined || !outputPath.includes("{n}")) return [];
-  const entries = await findByPrompt(journal, request.prompt, ({ run }) => run === take.run);
+  const entries = await findByRun(journal, take.run);
   return entries.flatMap(({ position, parts = [] }) => (position === take.position ? [] : parts));
 }
 
@@ -440,9 +436,7 @@ export async function openTakes(
     if (choice.kind !== "run") return choice;
     const { name = service.io.uuid(), positions, isJoined } = choice;
     const isDone = async () => {
-      const takes = await findByPrompt(service.journal, wanted.request.prompt, ({ run }) => run === name).catch(
-        () => [],
-      );
+      const takes = await findByRun(service.journal, name).catch(() => []);
       return isRunDone({ run: name, count: requests.length }, takes);
     };
     // Each position is started once under the lock, so that two processes can follow a run.

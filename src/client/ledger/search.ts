@@ -16,8 +16,6 @@ import type { Journal } from "./journal.ts";
 type ScannableJournal = Pick<Journal, "scan">;
 type AttemptLine = DatedLine & { attempt: string };
 
-type Intent = IntentLine & { at: string };
-
 /** The lines of each attempt, a part of the file at a time; with `words`, only lines that contain one of them. When the caller stops, the rest is not read. */
 export async function* scanAttempts(
   journal: ScannableJournal,
@@ -141,18 +139,9 @@ export function findByCommand(
   return findAttempts(journal, words, (line) => line.kind === "intent" && isOfCommand(line));
 }
 
-/** The attempts with a prompt and a matching intent. */
-export function findByPrompt(
-  journal: ScannableJournal,
-  prompt: string,
-  isWanted: (intent: Intent) => boolean,
-): Promise<Entry[]> {
-  const words = [`"prompt":${wordOf(prompt)}`];
-  return findAttempts(
-    journal,
-    words,
-    (line) => line.kind === "intent" && line.request.prompt === prompt && isWanted(line),
-  );
+/** The attempts of a run of several generations. */
+export function findByRun(journal: ScannableJournal, run: string): Promise<Entry[]> {
+  return findAttempts(journal, [wordOf(run)], (line) => line.kind === "intent" && line.run === run);
 }
 
 /** How a name, an id or another text is written in a line. */

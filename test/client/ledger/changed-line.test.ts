@@ -8,9 +8,9 @@ import {
   choose,
   chooseRun,
   type RunChoice,
-  refusalError,
   type WantedGeneration,
 } from "../../../src/client/ledger/policy.ts";
+import { refusalError } from "../../../src/client/ledger/refusal.ts";
 import { asVidgenError } from "../../../src/errors.ts";
 import type { Disk } from "../../../src/io.ts";
 
