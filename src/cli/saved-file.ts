@@ -6,11 +6,12 @@ import { isStarted, type StartedEntry } from "../client/ledger/policy.ts";
 import { findById, findLine, wordOf } from "../client/ledger/search.ts";
 import { systemCode, systemReason, usage } from "../errors.ts";
 import type { Io } from "../io.ts";
+import { quote, shellOf } from "../shell.ts";
 
 /** The word for the newest generation, in place of an id. */
 export const lastWord = "last";
 
-const videoName = /\.(mp4|mov|mkv|webm)$/i;
+export const videoName = /\.(mp4|mov|mkv|webm)$/i;
 
 /**
  * Whether a word names a file: it has the ending of a video, or is the name of a file that exists; or of a folder, written with a slash, which
@@ -71,6 +72,20 @@ export async function findByFile(
   if (line !== undefined) return (await findById(journal, line.id)).find(isStarted);
   if (sha256 === undefined) throw usage(`Cannot read the video ${path}: there is no such file.`);
   return undefined;
+}
+
+/** The command lines for a video that vidgen has saved; `undefined` if the word is none. Never rejects. */
+export async function describeSaved(word: string, io: Io): Promise<string | undefined> {
+  if (!(await isSavedFile(word, io))) return undefined;
+  const { findJournal } = await import("../connect/services.ts");
+  const entry = await findByFile(word, findJournal(io), io).catch(() => undefined);
+  if (entry === undefined) return undefined;
+  const file = quote(word, shellOf(io));
+  return [
+    `It is the video of ${entry.id}. To open it: vidgen list --open ${file}`,
+    `To make another one of the same request: vidgen again ${file}`,
+    `To begin a video with its last frame: vidgen generate "..." --from ${file}`,
+  ].join("\n");
 }
 
 /** The SHA-256 of a file; `undefined` if there is no such file. */

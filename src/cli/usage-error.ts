@@ -2,18 +2,18 @@ import { CommanderError, type CommandUnknownOpts, type Option } from "@commander
 import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { findSimilar } from "../protocol/models.ts";
-import { commandLine, quote, quoteText, type Shell, type ShellIo, shellOf } from "../shell.ts";
+import { commandLine, quote, quoteText, type Shell, shellOf } from "../shell.ts";
 import { flagWords, missingPrompt } from "./command.ts";
 import { dashHint } from "./dashes.ts";
 import { commandOf } from "./program.ts";
-import { lastWord } from "./saved-file.ts";
+import { describeSaved, lastWord } from "./saved-file.ts";
 import { withoutCurlyQuotes } from "./terminal/prompts.ts";
 import { hintFor } from "./words.ts";
 
 type TypedCommand = {
   argv: readonly string[];
   program: CommandUnknownOpts | undefined;
-  io: ShellIo & Pick<Io, "disk">;
+  io: Io;
 };
 
 /** A usage error, or commander's own, with a hint that says what to type next. */
@@ -67,6 +67,9 @@ async function explainParsing(error: CommanderError, parsing: ParseContext): Pro
   const isFlagBeforeCommand = dashAdvice === undefined && code === "commander.unknownOption" && command === program;
   const hint = isFlagBeforeCommand ? await flagsAfterCommand(argv, program, io) : findHint(words, shell);
   if (hint !== undefined) return usage(sentence, hint);
+  const [word] = words;
+  const savedHint = word !== undefined && words.length === 1 ? await describeSaved(word, io) : undefined;
+  if (savedHint !== undefined) return usage(sentence, savedHint);
   const longerNames = findLongerNames(code, command);
   const guess = longerNames.length === 0 ? similar : `Did you mean ${longerNames.join(" or ")}?`;
   if (guess !== undefined) return usage(`${sentence} ${guess}`, dashAdvice ?? help);

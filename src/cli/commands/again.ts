@@ -7,6 +7,7 @@ import { beforePaying, usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
+import { checkPrompt } from "../doubtful-prompt.ts";
 import { resolveLast, throwNotFound } from "../earlier.ts";
 import { findLast, locateGenerations } from "../generations.ts";
 import { readProjectInput } from "../project-values.ts";
@@ -44,6 +45,9 @@ export function addAgain(program: CommandUnknownOpts, context: Context): void {
         typedPrompt === undefined ? undefined : await readPrompt(typedPrompt, context, projectInput.references);
       const words = { command: "again" as const, generation: typedGeneration, prompt };
       const line = await readLine(words, { ...options, projectInput }, { ...context, command });
+      const { references } = projectInput;
+      const { dryRun } = options;
+      await checkPrompt(prompt, { argument: typedPrompt, references, ...line, dryRun }, { ...context, command });
       const ownAttempt = typedGeneration === lastWord ? await findOwnAttempt(line, journal, context) : undefined;
       return {
         prompt,

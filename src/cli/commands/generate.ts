@@ -41,6 +41,7 @@ import {
   withDetails,
 } from "../command.ts";
 import type { Context } from "../context.ts";
+import { checkPrompt } from "../doubtful-prompt.ts";
 import { checkDistinct, readFieldFlags, readModels, withFieldFlags } from "../field-flags.ts";
 import { type PreparedStart, printId, type StartContext, start } from "../making.ts";
 import { withService } from "../onboarding.ts";
@@ -216,6 +217,8 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
   if (!parent) checkStdin(typed, {}, context);
   const prompt = parent ? typed : await readPrompt(typed, context, projectInput.references);
   const line = options.line ?? (await readLine({ command: "generate", prompt }, { ...options, projectInput }, context));
+  const { references } = projectInput;
+  if (!parent) await checkPrompt(prompt, { argument: typed, references, ...line, dryRun: options.dryRun }, context);
   const frame = await findFrame(line, options, context);
   const inputOptions = { ...options, projectInput, configuredPath, frame: frame?.path, starts };
   const {

@@ -63,6 +63,8 @@ export async function planRows(
       state.replaces = [...new Set([...newestRedo.replaces, ...others])];
       state.replacedAttempt = findDeciding(all.filter(isReplaced));
     }
+    const { doubt, line } = row;
+    if (doubt && state.kind === "new" && all.length === 0) faults.add(doubt.text, { line, where: doubt.where });
     planned.push({ ...row, state });
   }
   const isEdited = (row: KeyedRow, attempt: Entry) => !isSame(row, attempt);

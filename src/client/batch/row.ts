@@ -15,6 +15,8 @@ export type Row = {
   load(frame?: string): Promise<StartRequest>;
   /** The output path, with the row's values filled in; `undefined` when the video is not saved. */
   outputPath: string | undefined;
+  /** Why the row is probably not what was meant, if so: it is not started, but an earlier attempt at it is followed. */
+  doubt?: { text: string; where: string | undefined } | undefined;
   /** The local images that the request contains. */
   files?: readonly string[];
   /** The hash of the typed row and flags, and the fields of the request that the typed text does not determine (see `IntentLine`). */

@@ -1,4 +1,5 @@
 import type { Images } from "../../protocol/fields.ts";
+import { findSimilar } from "../../protocol/models.ts";
 
 /** The images of each reference by its name. A reference is something that several videos show, such as a person. */
 export type References = ReadonlyMap<string, readonly string[]>;
@@ -22,6 +23,15 @@ export function referenceName(image: string): string | undefined {
 /** The known references that a text names. */
 export function findMentions(text: string, references: References): string[] {
   return [...text.matchAll(mention)].flatMap(([, name = ""]) => (references.has(name) ? name : []));
+}
+
+/** The first name in a text that is probably a mistyped reference, such as `@herro` for `@hero`, and that reference. */
+export function findMisspelt(text: string, references: References): { typed: string; guess: string } | undefined {
+  for (const [typed, name = ""] of text.matchAll(mention)) {
+    const guess = references.has(name) ? undefined : findSimilar(name, [...references.keys()]);
+    if (guess !== undefined) return { typed, guess: `@${guess}` };
+  }
+  return undefined;
 }
 
 /** Whether a text begins with the name of a known reference. */

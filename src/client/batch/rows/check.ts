@@ -21,7 +21,7 @@ import { shorten } from "../../../protocol/text.ts";
 import { isNetworkPath } from "../../../video/naming.ts";
 import { recordOf, withoutImage } from "../../ledger/history.ts";
 import { localImages, readAllImages } from "../../request/images.ts";
-import { nameReferences, type References } from "../../request/references.ts";
+import { findMisspelt, nameReferences, type References } from "../../request/references.ts";
 import type { Row } from "../row.ts";
 import type { Variant } from "./each.ts";
 import type { Faults } from "./faults.ts";
@@ -106,6 +106,13 @@ export function createRowCheck(
     return { texts: { ...flags.texts, ...rowTexts, prompt, model }, images: resolved.images, extra, names };
   };
 
+  const findDoubt = (row: TableLine, n: number): Row["doubt"] => {
+    const prompt = row.texts.get("prompt") ?? fillPrompt?.(row, n) ?? "";
+    const misspelt = findMisspelt(prompt, references);
+    const text = misspelt && `there is no reference ${misspelt.typed}; did you mean ${misspelt.guess}?`;
+    return text === undefined ? undefined : { text, where: columns.get("prompt") };
+  };
+
   const readOutputPath = async (row: TableLine, n: number, input: FieldInput) => {
     const cell = row.texts.get("output");
     const fill = cell === undefined ? fillOutputPath : prepare(cell, { label: "output", line: row.line });
@@ -155,7 +162,8 @@ export function createRowCheck(
     const environmentModel = row.texts.has("model") ? undefined : flags.environmentModel;
     const typed = flags.typed && hashTyped(row, flags.typed, environmentModel);
     const olderTyped = flags.typed && environmentModel && hashTyped(row, flags.typed, undefined);
-    const hashes = { typed, olderTyped, untyped: untyped.length > 0 ? untyped : undefined };
+    const doubt = findDoubt(row, n);
+    const hashes = { doubt, typed, olderTyped, untyped: untyped.length > 0 ? untyped : undefined };
     const rowFields = { id, line: line.line, outputPath, ...hashes };
     if (hasFrame) return { ...rowFields, record, load: createFramedLoad(input, record, line.line) };
     if (checkedImages.isFile) {

@@ -1,0 +1,105 @@
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import { isUnfinished } from "../client/ledger/history.ts";
+import type { CommandLine } from "../client/ledger/line.ts";
+import { isRunDone } from "../client/ledger/policy.ts";
+import { findByCommand } from "../client/ledger/search.ts";
+import { findMisspelt, type References } from "../client/request/references.ts";
+import { findJournal } from "../connect/services.ts";
+import { usage } from "../errors.ts";
+import type { Io } from "../io.ts";
+import { commandLine, pipeLine, quoteText, type ShellIo, shellOf } from "../shell.ts";
+import { flagWords } from "./command.ts";
+import type { Context } from "./context.ts";
+import { videoName } from "./saved-file.ts";
+import { programName } from "./terminal/output.ts";
+import { askWhether, canAsk } from "./terminal/prompts.ts";
+
+/** Why a prompt is probably not what was meant, and what to type instead of it: its argument, and flags. */
+type Doubt = { reason: string; meant?: { prompt: string; flags?: readonly string[] } };
+
+type PromptOptions = {
+  /** The argument that gives the prompt. */
+  argument: string | undefined;
+  references: References;
+  line: Pick<CommandLine, "hash" | "olderHash">;
+  dryRun?: boolean | undefined;
+};
+
+/**
+ * Throws `usage` for a typed prompt that is nothing but the name of a file or an address, or that misspells a reference, unless an attempt with this prompt
+ * is open, which is resumed. A terminal asks first. What comes on stdin is always sent as it is.
+ */
+export async function checkPrompt(
+  prompt: string | undefined,
+  { argument, references, line, dryRun }: PromptOptions,
+  context: Context & { command: CommandUnknownOpts },
+): Promise<void> {
+  if (prompt === undefined || argument === undefined || argument === "-") return;
+  const { io, command } = context;
+  const doubt = (await findFileDoubt(argument.trim(), io)) ?? findReferenceDoubt(prompt, argument, { references, io });
+  if (doubt === undefined || (await isOpen(prompt, line, context))) return;
+  const question = `${doubt.reason} Send these words as they are?`;
+  if (!dryRun && canAsk(context, io) && (await askWhether(question, false, io))) return;
+  const shell = shellOf(io);
+  const program = [programName(io.env), command.name(), ...command.args.slice(0, -1)];
+  const flags = flagWords(command, command.opts());
+  const { meant } = doubt;
+  const meantFlags = [...(meant?.flags ?? []), ...flags];
+  const meantLine =
+    meant && [commandLine(program, shell), meant.prompt, commandLine(meantFlags, shell)].filter(Boolean).join(" ");
+  const sameWords = pipeLine(prompt, commandLine([...program, "-", ...flags], shell), shell);
+  throw usage(
+    `${doubt.reason} Nothing was sent.`,
+    [...(meantLine === undefined ? [] : [`You may mean: ${meantLine}`]), `To send these words: ${sameWords}`].join(
+      "\n",
+    ),
+  );
+}
+
+const imageName = /\.(png|jpe?g|webp|gif|bmp|avif|heic|tiff?)$/i;
+
+/** The doubt about a text that is nothing but an address, a path with a drive, or a name with an ending or a slash that exists here. */
+async function findFileDoubt(text: string, io: ShellIo & Pick<Io, "disk">): Promise<Doubt | undefined> {
+  const shell = shellOf(io);
+  const isAddress = /^(https?|file|data):\S+$/i.test(text);
+  const found = isAddress ? undefined : await io.disk.stat(text).catch(() => undefined);
+  const isPath = /^[a-z]:[/\\]/i.test(text) || (found !== undefined && /[/\\]|\.\w{1,5}$/.test(text));
+  if (!isAddress && !isPath) return undefined;
+  const reason = `The prompt is only ${isAddress ? "an address" : "the name of a file"}: "${text}".`;
+  const pathOrAddress = text.replace(/[?#].*/, "");
+  const otherPrompt = quoteText("...", shell);
+  if (videoName.test(pathOrAddress))
+    return isAddress ? { reason } : { reason, meant: { prompt: otherPrompt, flags: ["--from", text] } };
+  if (isAddress || imageName.test(pathOrAddress))
+    return { reason, meant: { prompt: otherPrompt, flags: ["-i", text] } };
+  return found?.isDirectory() ? { reason } : { reason, meant: { prompt: commandLine([`@${text}`], shell) } };
+}
+
+function findReferenceDoubt(
+  prompt: string,
+  argument: string,
+  { references, io }: { references: References; io: ShellIo },
+): Doubt | undefined {
+  const misspelt = findMisspelt(prompt, references);
+  if (misspelt === undefined) return undefined;
+  const { typed, guess } = misspelt;
+  const reason = `There is no reference ${typed}. Did you mean ${guess}?`;
+  // In a file, the name is to be corrected there.
+  return argument === prompt
+    ? { reason, meant: { prompt: quoteText(prompt.replace(typed, guess), shellOf(io)) } }
+    : { reason };
+}
+
+/** Whether the same prompt or line has an attempt, or a run, that is not finished. */
+async function isOpen(
+  prompt: string,
+  { hash, olderHash }: PromptOptions["line"],
+  { io, output }: Context,
+): Promise<boolean> {
+  const journal = findJournal({ ...io, onNote: output.note });
+  const hashes = [hash, olderHash ?? []].flat();
+  const entries = await findByCommand(journal, { prompt: output.redact(prompt), hashes });
+  return entries.some(
+    (entry) => isUnfinished(entry) || (entry.run !== undefined && !entry.dismissed && !isRunDone(entry, entries)),
+  );
+}
