@@ -452,7 +452,7 @@ test("an error has its hint, in the words of a program", async () => {
   }).toEqual({
     exists: "Pass overwrite: true to replace it, or choose another name for the output.",
     folder: `Create it first (${lacks("sh") ? "mkdir" : "mkdir -p"} ${join(folder, "no")}), or end the output path with / to have it created.`,
-    failed: "Try another prompt or model; each attempt is charged.",
+    failed: "Look at the reason first: each attempt may be charged.",
     unclear: expect.stringMatching(/; onExisting: "new" starts another one, which is charged too\.$/),
     credits: expect.stringContaining("Add credits to your account"),
     images: "Pass each in images.",

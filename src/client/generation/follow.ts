@@ -246,7 +246,7 @@ export function failedError(id: string, generation: WireGeneration): VidgenError
     const details = { id, ended, charged, hint: errorText(statedHint) ?? hint } as const;
     return new VidgenError(code, message(reason.replace(/\.$/, "")), details);
   }
-  const defaultHint = "Try another prompt or model; each attempt is charged.";
+  const defaultHint = "Look at the reason first: each attempt may be charged.";
   const hint = reason === cancelledReason ? undefined : (errorText(statedHint) ?? defaultHint);
   return new VidgenError("failed", `The generation failed: ${reason}`, { id, ended: "failed", hint });
 }

@@ -1,6 +1,7 @@
 import { isDataUrl } from "../../protocol/url.ts";
 import { fileName } from "../../video/naming.ts";
 import { findCancelFault } from "../api/cancel.ts";
+import { failureHint } from "../http/failure-hint.ts";
 import { pictureFormat, readData } from "../media/picture.ts";
 import type { LedgerEntry } from "../store/accounts.ts";
 import { beginningOf, listImages, replaceImages, type StoredGeneration, stateOf } from "../store/generations.ts";
@@ -229,6 +230,7 @@ function Actions({ generation, cancelFault }: Pick<GenerationProps, "generation"
 
 function Player({ generation, progress, until, payments, now }: GenerationProps) {
   const { id, status, media, error, error_code, removed_at } = generation;
+  const hint = failureHint(generation);
   if (status === "processing")
     return (
       <div class="stage running large">
@@ -254,6 +256,7 @@ function Player({ generation, progress, until, payments, now }: GenerationProps)
         <p id="error" dir="auto">
           {error}
         </p>
+        {hint === undefined ? null : <p>{hint}</p>}
         <p>
           {error_code === "unclear"
             ? "The engine's provider may have charged for it: check your account there. It is not sent again. "

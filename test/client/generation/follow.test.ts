@@ -145,8 +145,20 @@ test.each([
   ["not_submitted", "network", "failed", /HTTP 402\. Nothing was charged\.$/, /run the same command: it starts a new/],
   ["auth", "auth", "failed", /HTTP 402\. Nothing was charged\.$/, /vidgen doctor/],
   ["not_fetched", "failed", "failed", /^The generation failed: HTTP 402$/, /^The prompt is not the cause/],
-  ["toString", "failed", "failed", /^The generation failed: HTTP 402$/, /^Try another prompt/],
-  [7, "failed", "failed", /^The generation failed: HTTP 402$/, /^Try another prompt/],
+  [
+    "toString",
+    "failed",
+    "failed",
+    /^The generation failed: HTTP 402$/,
+    /^Look at the reason first: each attempt may be charged\.$/,
+  ],
+  [
+    7,
+    "failed",
+    "failed",
+    /^The generation failed: HTTP 402$/,
+    /^Look at the reason first: each attempt may be charged\.$/,
+  ],
 ])("a failed generation whose error_code is %j is %s", (error_code, code, ended, message, hint) => {
   const failed = failedError("1b4e28ba", generation({ status: "failed", error: "HTTP 402", error_code }));
   expect(failed).toMatchObject({ code, ended, id: "1b4e28ba", message: expect.stringMatching(message) });

@@ -745,6 +745,32 @@ describe("POST /generations", () => {
   });
 });
 
+test.each([
+  ["that a provider's model refused", "refused", "<p>Try another prompt or model.</p>"],
+  [
+    "that the engine lost",
+    "lost",
+    "<p>The prompt is not the cause: once the engine works, the same command starts a new generation.</p>",
+  ],
+  ["whose kind nobody knows", undefined, undefined],
+] as const)("the page of a failed generation %s shows what to do", async (_, failure, hint) => {
+  const store = await openStore(":memory:");
+  const { start, link, url } = await openTestPage({ store });
+  const Cookie = await signIn({ link });
+  const { id, running } = await start();
+  running.fail("no");
+  await expect.poll(async () => (await store.generation(id))?.status).toBe("failed");
+  const generation: typeof store.generation = store.generation;
+  store.generation = async (asked) => {
+    const stored = await generation(asked);
+    return stored && { ...stored, failure };
+  };
+  const html = await (await fetch(`${url}/generations/${id}`, { headers: { Cookie } })).text();
+  expect(html).toContain("This generation failed");
+  if (hint === undefined) expect(html).not.toMatch(/another prompt|not the cause/);
+  else expect(html).toContain(hint);
+});
+
 test("a generation whose engine has completed it says that its video cannot be fetched, in the list and on its own page", async () => {
   const { start, link, url } = await openTestPage();
   const Cookie = await signIn({ link });

@@ -116,7 +116,7 @@ async function classify(
   return {
     kind: "refused",
     error: `${server.name} refused the workflow: ${faults ?? classified.reason}`,
-    failure: missingNodeSchema.safeParse(reply.json).success ? "node" : undefined,
+    failure: missingNodeSchema.safeParse(reply.json).success ? "node" : "workflow",
   };
 }
 
