@@ -165,7 +165,9 @@ function describeTasks({ running, done, startedAt }: Tasks, now: number, isShort
   const parts = [
     ...(generating.length === 0 ? [] : [`Generating ${listNames(generating)}`]),
     ...(saving.length === 0 ? [] : [`saving ${listNames(saving)}`]),
-    ...(unreachable.length === 0 ? [] : [`no response for ${listNames(unreachable)} (${unreachable[0]?.outage})`]),
+    ...(unreachable.length === 0
+      ? []
+      : [`no usable response for ${listNames(unreachable)} (${unreachable[0]?.outage})`]),
     ...(done === 0 ? [] : [`${done} done`]),
   ];
   const text = parts.join(", ");
@@ -191,7 +193,7 @@ function describeTask(task: Task, now: number, isShort: boolean): string {
 /** The current step of a generation; `id` is its name in the text. */
 function stateOf({ status, percent, node, outage, model, download }: Task, id: string): string {
   if (download) return `Saving the video of ${id}`;
-  if (outage !== undefined) return `The service is not responding (${outage}); retrying for ${id}`;
+  if (outage !== undefined) return `No usable response (${outage}); retrying for ${id}`;
   if (/^queued$/i.test(status)) return `Waiting for the engine: ${id}${model === undefined ? "" : ` (${model})`}`;
   const progress = [percent === undefined ? "" : `${percent} %`, node].filter(Boolean).join(" of ");
   const words = [model, status === "processing" ? "" : status, progress].filter(Boolean);

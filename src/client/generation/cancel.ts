@@ -1,7 +1,7 @@
 import { VidgenError } from "../../errors.ts";
 import { errorText, readGeneration, type WireGeneration } from "../../protocol/schema.ts";
 import type { Api } from "../http/api.ts";
-import { askPatiently } from "../http/ask.ts";
+import { askPatiently, describeAnswer } from "../http/ask.ts";
 import { type Reply, refusal } from "../http/reply.ts";
 import type { RetryIo } from "../http/retry.ts";
 import { cancelledReason, failedError } from "./follow.ts";
@@ -24,7 +24,7 @@ const replyLimitMs = 120_000;
 
 /**
  * Asks the service to cancel a generation. If it throws, nothing was changed. Throws `rejected` if the service refuses, cannot cancel, or the
- * generation has completed; `failed` if the generation failed for another reason; the error of `poll` for an unknown id, a wrong key and a service that
+ * generation has completed; `network` if the service gives no usable response while the generation continues; `failed` if the generation failed for another reason; the error of `poll` for an unknown id, a wrong key and a service that
  * does not answer; or the signal's reason.
  */
 export async function askToCancel(
@@ -35,7 +35,8 @@ export async function askToCancel(
 ): Promise<Cancelled> {
   const send = (signal: AbortSignal) => api.cancel(id, signal);
   const ask = () => askPatiently(send, { baseUrl: api.baseUrl, signal, limitMs: replyLimitMs }, clock);
-  const { kind, reply } = await ask();
+  const answer = await ask();
+  const { kind, reply } = answer;
   const cancelled = reply && readCancelled(reply, id);
   if (cancelled) return cancelled;
   const hint = `\`vidgen wait ${id}\` waits for it.`;
@@ -48,11 +49,11 @@ export async function askToCancel(
     return (secondReply && readCancelled(secondReply, id)) ?? { generation, creditsReturned: undefined };
   }
   if (generation.status === "failed") throw failedError(id, generation);
-  const message =
-    generation.status === "completed"
-      ? "The generation has completed: nothing was cancelled."
-      : "This service cannot cancel generations. The generation continues, and nothing was changed.";
-  throw new VidgenError("rejected", message, { id, httpStatus: reply?.status, hint });
+  const details = { id, httpStatus: reply?.status, hint };
+  if (generation.status === "completed")
+    throw new VidgenError("rejected", "The generation has completed: nothing was cancelled.", details);
+  const message = `The service did not cancel the generation, which continues: ${describeAnswer(answer)}.`;
+  throw new VidgenError(kind === "no answer" ? "network" : "rejected", message, details);
 }
 
 function readCancelled({ status, json }: Reply, id: string): Cancelled | undefined {

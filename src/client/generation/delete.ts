@@ -2,7 +2,7 @@ import { asVidgenError, doctorHint, usage, VidgenError } from "../../errors.ts";
 import { isRecord } from "../../protocol/json.ts";
 import { errorText } from "../../protocol/schema.ts";
 import type { RemoveOptions } from "../http/api.ts";
-import { askPatiently } from "../http/ask.ts";
+import { askPatiently, describeAnswer } from "../http/ask.ts";
 import { refusal } from "../http/reply.ts";
 import { type Entry, isPaidBy } from "../ledger/history.ts";
 import { removeLeftovers } from "../save/claim.ts";
@@ -104,11 +104,12 @@ async function askToDelete(
   { signal, acknowledgesUnclear }: DeleteOptions,
 ): Promise<void> {
   const { api, io } = service;
-  const { kind, reply } = await askPatiently(
+  const answer = await askPatiently(
     (signal) => api.remove(id, signal, { acknowledgesUnclear }),
     { baseUrl: api.baseUrl, signal },
     io,
   );
+  const { kind, reply } = answer;
   if (reply && reply.status < 300 && isRecord(reply.json) && reply.json.deleted === true) return;
   if (reply?.status === 409 && errorText(reply.json) !== undefined) throw refusal(reply).with({ id });
   const isGone = await readStatus(service, id, { signal }).then(
@@ -119,12 +120,12 @@ async function askToDelete(
     },
   );
   if (isGone) return;
-  if (kind === "no answer") {
-    const message = `${id} was not deleted: the service did not answer the request.`;
-    throw new VidgenError("network", message, { id, hint: doctorHint });
-  }
-  const message = `This service cannot delete videos, so the video of ${id} stays at ${new URL(api.baseUrl).host}. Nothing was deleted.`;
-  throw new VidgenError("rejected", message, { id, httpStatus: reply?.status });
+  const { host } = new URL(api.baseUrl);
+  const message = `The service did not delete the video of ${id}, which stays at ${host}: ${describeAnswer(answer)}. Nothing was deleted.`;
+  const hint =
+    kind === "no answer" ? doctorHint : "A service other than `vidgen serve` may not be able to delete videos.";
+  const code = kind === "no answer" ? "network" : "rejected";
+  throw new VidgenError(code, message, { id, httpStatus: reply?.status, hint });
 }
 
 function hasEnded({ state }: Entry): boolean {

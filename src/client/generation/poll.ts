@@ -13,7 +13,7 @@ import {
 } from "../../protocol/schema.ts";
 import type { Api } from "../http/api.ts";
 import { askOnce, asNoAnswer, type NoAnswer, retryUntilAnswered } from "../http/ask.ts";
-import { errorCode, isFromGateway, type Reply, refusal } from "../http/reply.ts";
+import { describeReply, errorCode, isFromGateway, type Reply, refusal } from "../http/reply.ts";
 import type { RetryIo } from "../http/retry.ts";
 import { unwrapPoll } from "../http/salvage.ts";
 
@@ -99,5 +99,5 @@ function readPoll(reply: Reply, { id, baseUrl }: { id: string; baseUrl: string }
   // A poll is free, and a paid generation continues without credits, so an answer about credits counts as an outage.
   if ((status >= 300 || isReasonedNo) && lacksCredits(reply)) return asNoAnswer(reply, clock);
   if (status >= 300 || isReasonedNo) return { kind: "refused", error: refusal(reply).with({ id }) };
-  return { kind: "no answer", reason: `an unusable response (HTTP ${status})`, reply };
+  return { kind: "no answer", reason: describeReply(reply), reply };
 }

@@ -16,6 +16,11 @@ export type NoAnswer = {
 
 export type Answer = { kind: "reply"; reply: Reply; cause?: undefined } | NoAnswer;
 
+/** A short description of an answer: of its reply if there is one, else why there is none. */
+export function describeAnswer(answer: Answer): string {
+  return answer.kind === "reply" ? describeReply(answer.reply) : answer.reason;
+}
+
 type SendRequest = (signal: AbortSignal) => Promise<Reply>;
 
 /** How long to retry by default, in milliseconds. */

@@ -123,7 +123,7 @@ function expiredError(
   { status, reason, mayNeedKey }: Extract<DownloadOutcome, { kind: "expired" }>,
   url: string,
 ): VidgenError {
-  if (!mayNeedKey) return new VidgenError("output", `The video URL has expired: ${reason}.`, { httpStatus: status });
+  if (!mayNeedKey) return new VidgenError("output", `The video URL gives no video: ${reason}.`, { httpStatus: status });
   const message = `The video URL returned ${reason}: it may need the API key, which vidgen sends only to the service.`;
   return new VidgenError("output", message, { httpStatus: status, hint: `The video is at ${url}` });
 }

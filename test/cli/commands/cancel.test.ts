@@ -1,7 +1,17 @@
 import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { apiKey, baseUrl, createWorld, type Fault, isStart, kill, killAtLine, type World } from "../../vidgen.ts";
+import {
+  apiKey,
+  baseUrl,
+  createWorld,
+  type Fault,
+  failure,
+  isStart,
+  kill,
+  killAtLine,
+  type World,
+} from "../../vidgen.ts";
 
 const unknownId = "123e4567-e89b-12d3-a456-426614174000";
 
@@ -20,7 +30,7 @@ async function cancelAtService(world: World, id: string): Promise<void> {
 
 /** Answers a cancel in place of the service. */
 const onCancel =
-  (answer: (id: string) => Response): Fault =>
+  (answer: (id: string) => Response | Promise<Response>): Fault =>
   ({ url }) =>
     url.includes("/api/cancel") ? answer(new URL(url).searchParams.get("id") ?? "") : undefined;
 
@@ -129,23 +139,38 @@ test("a row of a batch whose generation was cancelled has failed", async () => {
 });
 
 test.each([
-  ["has no such path", () => json(404, { error: { code: "not_found", message: "no such path" } })],
-  ["has a page there", () => new Response("<html>", { status: 404 })],
-  ["allows no such method", () => json(405, { error: "method not allowed" })],
-  ["refuses unknown paths", () => json(403, { message: "Missing Authentication Token" })],
-  ["answers anything well", () => json(200, { ok: true })],
-  ["answers with the generation as it is", (id: string) => json(200, { id, status: "processing" })],
-  ["breaks", () => json(500, {})],
-])("a service that %s cannot cancel: exit 1, and the generation goes on", async (_, answer) => {
-  const { world, id } = await withGeneration();
-  world.faults.push(onCancel(answer));
-  expect(await world.vidgen("cancel", id)).toMatchObject({
-    code: 1,
-    stdout: "",
-    stderr: `error: This service cannot cancel generations. The generation continues, and nothing was changed.\n  \`vidgen wait ${id}\` waits for it.\n`,
-  });
-  expect((await world.vidgen("wait", id)).code).toBe(0);
-});
+  [
+    "has no such path",
+    () => json(404, { error: { code: "not_found", message: "no such path" } }),
+    1,
+    "no such path (HTTP 404)",
+  ],
+  ["has a page there", () => new Response("<html>", { status: 404 }), 1, "HTTP 404"],
+  ["allows no such method", () => json(405, { error: "method not allowed" }), 1, "method not allowed (HTTP 405)"],
+  [
+    "refuses unknown paths",
+    () => json(403, { message: "Missing Authentication Token" }),
+    1,
+    "Missing Authentication Token (HTTP 403)",
+  ],
+  ["answers anything well", () => json(200, { ok: true }), 1, "HTTP 200"],
+  ["answers with the generation as it is", (id: string) => json(200, { id, status: "processing" }), 1, "HTTP 200"],
+  ["breaks", () => json(500, {}), 8, "HTTP 500"],
+  ["is busy", () => json(429, { error: "slow down" }), 8, "slow down (HTTP 429)"],
+  ["is away", () => Promise.reject(failure("ECONNRESET", true)), 8, "econnreset on purpose (ECONNRESET)"],
+])(
+  "a service that %s does not cancel: the message says what came, and the generation goes on",
+  async (_, answer, code, why) => {
+    const { world, id } = await withGeneration();
+    world.faults.push(onCancel(answer));
+    expect(await world.vidgen("cancel", id)).toMatchObject({
+      code,
+      stdout: "",
+      stderr: `error: The service did not cancel the generation, which continues: ${why}.\n  \`vidgen wait ${id}\` waits for it.\n`,
+    });
+    expect((await world.vidgen("wait", id)).code).toBe(0);
+  },
+);
 
 test("an unknown id is exit 10, and a wrong key exit 3", async () => {
   const { world, id } = await withGeneration();

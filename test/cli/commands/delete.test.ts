@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import { expect, test } from "vitest";
-import { baseUrl, createWorld, type Fault, kill, type World } from "../../vidgen.ts";
+import { baseUrl, createWorld, type Fault, failure, kill, type World } from "../../vidgen.ts";
 
 const unknownId = "123e4567-e89b-12d3-a456-426614174000";
 const json = (status: number, body: unknown) => Response.json(body, { status });
@@ -21,7 +21,7 @@ const list = async (world: World) => JSON.parse((await world.vidgen("list", "--j
 const starts = (world: World) => world.requests.filter(({ method, url }) => method === "POST" && /generate$/.test(url));
 const deletes = (world: World) => world.requests.filter(({ method }) => method === "DELETE");
 const onDelete =
-  (answer: () => Response): Fault =>
+  (answer: () => Response | Promise<Response>): Fault =>
   ({ method }) =>
     method === "DELETE" ? answer() : undefined;
 
@@ -170,20 +170,37 @@ test("a video that was paid for and is not saved: nothing waits for it once it w
 });
 
 test.each([
-  ["has no such path", () => json(404, { error: { code: "not_found", message: "no such path" } })],
-  ["has a page there", () => new Response("<html>", { status: 404 })],
-  ["allows no such method", () => json(405, { error: "method not allowed" })],
-  ["refuses unknown paths", () => json(403, { message: "Missing Authentication Token" })],
-  ["answers anything well", () => json(200, { ok: true })],
-])("a service that %s cannot delete: exit 1, says where the video stays, and deletes no file", async (_, answer) => {
-  const { world, id, file } = await withVideo();
-  world.faults.push(onDelete(answer));
-  expect(await world.vidgen("delete", id, "--files", "--yes")).toMatchObject({
-    code: 1,
-    stderr: `error: This service cannot delete videos, so the video of ${id} stays at ${new URL(baseUrl).host}. Nothing was deleted.\n`,
-  });
-  expect([existsSync(file), (await list(world))[0].status]).toEqual([true, "completed"]);
-});
+  [
+    "has no such path",
+    () => json(404, { error: { code: "not_found", message: "no such path" } }),
+    1,
+    "no such path (HTTP 404)",
+  ],
+  ["has a page there", () => new Response("<html>", { status: 404 }), 1, "HTTP 404"],
+  ["allows no such method", () => json(405, { error: "method not allowed" }), 1, "method not allowed (HTTP 405)"],
+  [
+    "refuses unknown paths",
+    () => json(403, { message: "Missing Authentication Token" }),
+    1,
+    "Missing Authentication Token (HTTP 403)",
+  ],
+  ["answers anything well", () => json(200, { ok: true }), 1, "HTTP 200"],
+  ["breaks", () => json(500, {}), 8, "HTTP 500"],
+  ["is away", () => Promise.reject(failure("ECONNRESET", true)), 8, "econnreset on purpose (ECONNRESET)"],
+])(
+  "a service that %s does not delete: the message says what came and where the video stays, and no file is deleted",
+  async (_, answer, code, why) => {
+    const { world, id, file } = await withVideo();
+    world.faults.push(onDelete(answer));
+    expect(await world.vidgen("delete", id, "--files", "--yes")).toMatchObject({
+      code,
+      stderr: expect.stringContaining(
+        `error: The service did not delete the video of ${id}, which stays at ${new URL(baseUrl).host}: ${why}. Nothing was deleted.\n`,
+      ),
+    });
+    expect([existsSync(file), (await list(world))[0].status]).toEqual([true, "completed"]);
+  },
+);
 
 test("an answer that is lost: it asks again, and a video that is gone counts as deleted", async () => {
   const { world, id } = await withVideo();

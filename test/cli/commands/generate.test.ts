@@ -716,8 +716,8 @@ describe("following", () => {
     const lines = run.stderr.split("\n").map((line) => line.replace(/ for \S+| [0-9a-f-]{36}/, ""));
     expect(lines.slice(1, 4)).toEqual([
       "Generating (wan-2.5)",
-      "The service is not responding (an unusable response (HTTP 200)); retrying",
-      "The service is not responding (slow down (HTTP 429)); retrying  30 s",
+      "No usable response (HTTP 200); retrying",
+      "No usable response (slow down (HTTP 429)); retrying  30 s",
     ]);
     expect((looks(world)[5] ?? 0) - (looks(world)[4] ?? 0)).toBeGreaterThanOrEqual(40_000);
   });

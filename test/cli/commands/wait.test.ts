@@ -182,7 +182,7 @@ test("a service on this machine that was reached a moment ago may be restarted m
   world.faults.push(() => looks.shift()?.());
   expect(await world.vidgen("wait", unknownId)).toMatchObject({
     code: 0,
-    stderr: expect.stringContaining("not responding"),
+    stderr: expect.stringContaining("No usable response (econnrefused on purpose (ECONNREFUSED))"),
   });
 });
 

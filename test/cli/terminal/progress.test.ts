@@ -148,7 +148,7 @@ test("a lasting network problem is shown in place of the progress until the serv
   progress.onState("processing");
   await clock.sleep(30_000);
   progress.stop();
-  const trouble = `The service is not responding (econnrefused); retrying for ${id}`;
+  const trouble = `No usable response (econnrefused); retrying for ${id}`;
   const generating = `Generating ${id} (veo-3.1)`;
   expect(lines).toEqual([generating, trouble, `${trouble}  30 s`, generating, `${generating}  1 min 0 s`]);
 });

@@ -330,8 +330,8 @@ test.each([
 
 const key = "it may need the API key, which vidgen sends only to the service.";
 test.each<[number, string, string, string | undefined]>([
-  [404, "<html>no video</html>", "The video URL has expired: HTTP 404.", undefined],
-  [403, "<title>Expired</title>", "The video URL has expired: Expired (HTTP 403).", undefined],
+  [404, "<html>no video</html>", "The video URL gives no video: HTTP 404.", undefined],
+  [403, "<title>Expired</title>", "The video URL gives no video: Expired (HTTP 403).", undefined],
   [401, "", `The video URL returned HTTP 401: ${key}`, `The video is at ${fresh}`],
   [403, '{"detail":"No token"}', `The video URL returned No token (HTTP 403): ${key}`, `The video is at ${fresh}`],
 ])("an address that answers with %i %j for a minute is an error, which says so", async (code, body, message, hint) => {

@@ -177,7 +177,7 @@ describe("the hint after a failed download", () => {
     const { id, file, save } = await completed(() => new Response(null, { status: 403 }));
     const { code, stderr } = await save();
     expect(code).toBe(9);
-    expect(stderr).toContain("The video URL has expired: HTTP 403.");
+    expect(stderr).toContain("The video URL gives no video: HTTP 403.");
     expect(stderr).toContain(commandLine(["vidgen", "wait", id, "-o", file], "posix"));
     expect(stderr).not.toContain(mediaUrl);
     expect(existsSync(file)).toBe(false);
