@@ -7,7 +7,7 @@ import { parse } from "../http/input.ts";
 import { type ApiContext, readIdempotencyKey, readJson, refuse } from "../http/message.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import type { EndedGeneration } from "../queue/end.ts";
-import { removeImages } from "../queue/images.ts";
+import { removeImages } from "../queue/fetching.ts";
 import { keyPrefixLength, type NewAccount } from "../store/accounts.ts";
 import type { GenerationEnd } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";

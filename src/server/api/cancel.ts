@@ -8,7 +8,7 @@ import { refuse } from "../http/message.ts";
 import { statusBody } from "../http/status-body.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import { type EndedGeneration, isRefunded } from "../queue/end.ts";
-import { removeImages } from "../queue/images.ts";
+import { removeImages } from "../queue/fetching.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { GenerationEnd, StoredGeneration } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";

@@ -80,11 +80,10 @@ export async function sendS3Request(
 
 /** Only the URL of the whole bucket lists objects. */
 function listUrl(start: string, token: string | undefined, { url, place }: S3Options): string {
-  const [bucket = "", ...prefix] = place.replace("s3://", "").split("/");
-  const base = url.slice(0, url.length - prefix.map((part) => `/${part}`).join("").length);
-  const query = new URLSearchParams({ "list-type": "2", prefix: [...prefix, start].join("/") });
+  const prefix = place.replace(/^s3:\/\/[^/]+/, "");
+  const query = new URLSearchParams({ "list-type": "2", prefix: `${prefix}/${start}`.slice(1) });
   if (token !== undefined) query.set("continuation-token", token);
-  return `${base}?${query}`;
+  return `${url.slice(0, url.length - prefix.length)}?${query}`;
 }
 
 /** Returns the URL of an object with a signature in its query, which allows anyone to GET the object for 15 minutes. */

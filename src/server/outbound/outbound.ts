@@ -15,11 +15,14 @@ export type Post = (
   options: { account: string; headers: Record<string, string>; body: string; signal: AbortSignal },
 ) => Promise<{ status: number; retryAfter?: string | undefined; text?: string | undefined }>;
 
-/** Fetches an image within 30 seconds. Checks and follows up to 3 redirects. Rejects when the image is larger than `maxBytes`. */
+/**
+ * Fetches an image within 30 seconds. Checks and follows up to 3 redirects. The body is empty unless the status is 200; `retryAfter` is the unparsed
+ * header. Rejects with `isFinal: true` when the same request later would fail too: the image is larger than `maxBytes`, or a redirect cannot be followed.
+ */
 export type Get = (
   url: string,
   options: { account: string; signal: AbortSignal; maxBytes: number },
-) => Promise<{ status: number; body: Uint8Array }>;
+) => Promise<{ status: number; retryAfter?: string | undefined; body: Uint8Array }>;
 
 /** Opens a file as a stream. Checks and follows up to 3 redirects. */
 export type Open = (url: string, options: { signal: AbortSignal; accept: string }) => Promise<HttpResponse>;
@@ -63,9 +66,14 @@ export function createOutbound(options: OutboundOptions): Outbound {
         const accept = "image/png, image/jpeg, image/webp";
         const request = { what: imagesFrom, account, accept, signal: timeout.signal };
         const reply = await follow(url, request, options);
+        const [status, retryAfter] = [reply.statusCode ?? 0, reply.headers["retry-after"]];
+        if (status !== 200) {
+          reply.destroy();
+          return { status, retryAfter, body: new Uint8Array() };
+        }
         const body = await readAtMost(maxBytes, reply);
-        if (!body) throw new Error(`it is larger than ${maxBytes / 1_000_000} MB`);
-        return { status: reply.statusCode ?? 0, body };
+        if (!body) throw final(new Error(`it is larger than ${maxBytes / 1_000_000} MB`));
+        return { status, body };
       } catch (error) {
         throw timeout.signal.aborted ? timeout.signal.reason : error;
       } finally {
@@ -94,8 +102,17 @@ async function follow(
     if (![301, 302, 303, 307, 308].includes(reply.statusCode ?? 0) || location === undefined) return reply;
     reply.destroy();
     url = URL.canParse(location, url) ? new URL(location, url).href : location;
+    try {
+      readTarget(url, rest.what, rulesOf(options, rest.account));
+    } catch (error) {
+      throw final(error);
+    }
   }
-  throw new Error(`it redirects more than ${maxRedirects} times`);
+  throw final(new Error(`it redirects more than ${maxRedirects} times`));
+}
+
+function final(error: unknown) {
+  return Object.assign(Object(error), { isFinal: true });
 }
 
 /** Reads a whole reply; stops and returns `undefined` when it is longer than `maxBytes`. */

@@ -8,7 +8,7 @@ import { retryForever } from "../retry-forever.ts";
 import type { Delivery } from "../store/deliveries.ts";
 import type { GenerationEnd, StoredGeneration } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
-import { removeImages } from "./images.ts";
+import { removeImages } from "./fetching.ts";
 import { findGeneration, type MakeOptions, notSubmittedAgain, type RenderResult } from "./make.ts";
 
 /** How long the preview takes for a generation: only as long as rendering takes, or as long as a real model. */

@@ -23,6 +23,8 @@ export type JobOptions = Omit<EndOptions, "confirm"> & {
   cancelled: AbortSignal;
   /** Called once an engine has accepted a generation, with the time since its start. */
   onTaken?: ((model: string, waitedMs: number) => void) | undefined;
+  /** Called with the time until the next try when the images of the generation could not be fetched. */
+  onGivenBack(retryMs: number): void;
   /** Called when there may be room for another generation, because this one has ended or was accepted by its engine. */
   onRoom(): void;
 };
@@ -45,6 +47,7 @@ export async function runJob(claimed: Claim, plan: Plan, options: JobOptions): P
     if (plan.kind !== "fetch") await removeFiles(id, { isMade: result.kind === "made" }, options);
     if (result.kind === "not submitted") {
       await store.release(id);
+      if (plan.kind === "fetch" && result.retryAfterMs !== undefined) options.onGivenBack(result.retryAfterMs);
       return false;
     }
     const isEnded = await endGeneration(id, result, claimOptions);

@@ -20,13 +20,20 @@ import type {
 import { readDirectives } from "../engines/preview/directives.ts";
 import { takeSaved } from "../engines/upstream/reply-video.ts";
 import type { MediaStore } from "../media/media-store.ts";
-import type { ReportProblem } from "../observe/problem.ts";
+import { isUnavailable, type ReportProblem } from "../observe/problem.ts";
 import type { Get } from "../outbound/outbound.ts";
 import { retryForever } from "../retry-forever.ts";
 import type { Claim } from "../store/claims.ts";
-import { type Checkpoint, listImages, type Media, replaceImages, type StoredGeneration } from "../store/generations.ts";
+import {
+  type Checkpoint,
+  type Fetching,
+  listImages,
+  type Media,
+  replaceImages,
+  type StoredGeneration,
+} from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
-import { fetchImages, removeImages, saveImages } from "./images.ts";
+import { fetchImages, nextTry, removeImages, saveImages } from "./fetching.ts";
 
 export type MakeOptions = {
   store: Pick<Store, "generation" | "images" | "keepFetching" | "keepCheckpoint">;
@@ -83,7 +90,7 @@ export async function loadTask(
     const saveOptions = { ...options, account, folder: imageFolder };
     const images =
       engine === null
-        ? replaceImages<ImageFile>(request, await saveImages(read, fetching?.files ?? [], saveOptions))
+        ? replaceImages<ImageFile>(request, await saveImages(read, fetching, saveOptions))
         : { images: [] };
     return { id, checkpoint, created_at, request: renderRequest, ...images, ...files };
   } catch (error) {
@@ -92,31 +99,44 @@ export async function loadTask(
   }
 }
 
-/** Returns the end of a generation whose images are not there: one that cannot be used is the request's fault, a disk is the service's. */
+/** Returns the end of a generation whose images are not there: one that cannot be used is the request's fault; a disk is the service's. */
 function imageEnd(error: unknown): Extract<RenderResult, { kind: "refused" | "failed" }> {
-  const isFault = systemCode(error) === undefined;
-  const isDiskError = "code" in Object(error);
-  const facts = { isNotSubmitted: true, failure: isDiskError ? undefined : ("image" as const) };
-  return { kind: isFault ? "refused" : "failed", error: reasonOf(error), ...facts };
+  const end = { error: reasonOf(error), isNotSubmitted: true };
+  const isDisk = "code" in Object(error) || isUnavailable(error);
+  return isDisk ? { ...end, kind: "failed" } : { ...end, kind: "refused", failure: "image" };
 }
 
-/** Fetches and keeps the images of a generation, which then waits for an engine. Resolves with a failure if one cannot be used. */
+/**
+ * Fetches and keeps the images of a generation, which then waits for an engine. While a host fails, resolves with `retryAfterMs` until the next try, which
+ * is stored; and with an end if an image cannot be used.
+ */
 export async function fetchAhead(
   { id, account }: Pick<Claim, "id" | "account">,
   options: MakeOptions,
 ): Promise<Exclude<RenderResult, { kind: "made" }>> {
-  const { status, request } = await findGeneration(id, options);
+  const { store, clock, signal } = options;
+  const { status, request, fetching } = await findGeneration(id, options);
   if (status !== "processing") return { kind: "not submitted", reason: "it has ended" };
+  const startedAt = clock.date();
+  const keep = (next: Fetching) => retryForever(() => store.keepFetching(id, next), options);
   try {
-    const files = await fetchImages(listImages(request), { ...options, account });
-    await retryForever(() => options.store.keepFetching(id, { files }), options).catch(async (error) => {
-      await removeImages({ files }, options);
+    const fetched = await fetchImages(listImages(request), { ...options, account });
+    await keep(fetched).catch(async (error) => {
+      await removeImages(fetched, options);
       throw error;
     });
     return { kind: "not submitted", reason: "its images are fetched" };
   } catch (error) {
-    options.signal.throwIfAborted();
-    return imageEnd(error);
+    signal.throwIfAborted();
+    const before = fetching && "since" in fetching ? new Date(fetching.since) : startedAt;
+    // The clock may have been set back.
+    const since = before < startedAt ? before : startedAt;
+    const now = clock.date();
+    const next = nextTry(error, { since, now });
+    if (!next) return imageEnd(error);
+    const problem = reasonOf(error);
+    await keep({ since: since.toISOString(), nextAt: next.toISOString(), problem });
+    return { kind: "not submitted", reason: problem, retryAfterMs: next.getTime() - now.getTime() };
   }
 }
 

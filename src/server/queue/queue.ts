@@ -12,6 +12,7 @@ import { needsOf } from "../store/needs.ts";
 import type { Store } from "../store/store.ts";
 import type { CreateOutcome, Outage } from "./breaker.ts";
 import type { EndOptions } from "./end.ts";
+import { limitFailing } from "./fetching.ts";
 import { type Plan, runJob } from "./job.ts";
 import { createRetired, type Retired, type RetiredOptions } from "./retired.ts";
 import { canMake, groupEngines, listAvoided, nextToFetch, nextToMake } from "./scheduler.ts";
@@ -28,7 +29,7 @@ export type Queue = {
   /** How much of a video is made; `undefined` if its engine has not reported any progress. */
   progressOf(id: string): Progress | undefined;
   /** Why a generation was not submitted to an engine yet; `undefined` if it was or may have been, and for a preview. */
-  whyNotSubmitted(generation: Pick<StoredGeneration, "status" | "request" | "checkpoint">): string | undefined;
+  whyNotSubmitted(generation: WaitingGeneration): string | undefined;
   /** Why an engine accepts no generations; `undefined` if it does. */
   outageOf(engine: Engine): Outage | undefined;
   /** How many jobs each engine runs for all processes that share the store (a preview: for this process), and how many more it can take. */
@@ -46,6 +47,8 @@ export type Queue = {
   /** Stops the jobs that run. They stay unfinished in the store, and the next process resumes them. */
   close(): Promise<void>;
 };
+
+type WaitingGeneration = Pick<StoredGeneration, "status" | "request" | "checkpoint" | "fetching">;
 
 export type QueueOptions = Omit<EndOptions, "signal" | "confirm" | "loading"> & {
   store: Pick<Store, "begun" | "claim" | "slots" | "release" | "freeSlot" | "waiting" | "isShared" | "publish">;
@@ -97,6 +100,8 @@ type QueueState = {
   groups: readonly EngineSlots[][];
   retired: ReturnType<typeof createRetired>;
   jobs: Map<string, Job>;
+  /** The generations whose images this process could not fetch, until it may try again. */
+  givenBack: Set<string>;
   /** The ids of the only generations to process; `undefined` for all. */
   wantedIds: Set<string> | undefined;
   loading: Capacity;
@@ -112,7 +117,8 @@ type QueueState = {
  * Processes generations until they are completed or failed. When an engine has room, the queue claims a generation that this engine can make; accounts
  * take turns, each with its oldest generation.
  */
-export function createQueue(options: QueueOptions): Queue {
+export function createQueue(given: QueueOptions): Queue {
+  const options = { ...given, get: limitFailing(given.get) };
   const { store, clock, reportProblem, onNote, isCommand } = options;
   const stop = new AbortController();
   // Every job listens to this signal; Node would warn of a leak at the eleventh.
@@ -143,6 +149,7 @@ export function createQueue(options: QueueOptions): Queue {
       signal: stop.signal,
     }),
     jobs: new Map(),
+    givenBack: new Set(),
     wantedIds: undefined,
     loading: createCapacity(maxLoading),
     findUnservable: createUnservableFinder({ allSlots, store, isCommand, clock, reportProblem }),
@@ -353,7 +360,7 @@ function isSameEngine(before: Engine, now: Engine): boolean {
 
 /** Begins a job, which runs until its generation has ended or is released. */
 function begin(state: QueueState, claimed: Claim, plan: Plan): void {
-  const { options, allSlots, loading, jobs, stop, wake } = state;
+  const { options, allSlots, loading, jobs, givenBack, stop, wake } = state;
   const { id, account, lost } = claimed;
   const cancelled = new AbortController();
   const signal = AbortSignal.any([stop.signal, lost, cancelled.signal]);
@@ -363,6 +370,18 @@ function begin(state: QueueState, claimed: Claim, plan: Plan): void {
     loading,
     signal,
     cancelled: cancelled.signal,
+    onGivenBack(retryMs) {
+      givenBack.add(id);
+      // Another process, which may have other rules for addresses, gets the next try if it wants it.
+      const againMs = retryMs + (options.store.isShared ? 2 * sharedPollMs : 0);
+      options.clock.sleep(againMs, stop.signal).then(
+        () => {
+          givenBack.delete(id);
+          wake();
+        },
+        () => {},
+      );
+    },
     onRoom: wake,
   }).then((isEnded) => {
     if (isEnded) state.wantedIds?.delete(id);
@@ -372,8 +391,8 @@ function begin(state: QueueState, claimed: Claim, plan: Plan): void {
   jobs.set(id, { account, kind: plan.kind, cancelled, done });
 }
 
-function claimFilter({ jobs, wantedIds }: QueueState) {
-  return { except: [...jobs.keys()], ids: wantedIds && [...wantedIds] };
+function claimFilter({ jobs, givenBack, wantedIds }: QueueState) {
+  return { except: [...jobs.keys(), ...givenBack], ids: wantedIds && [...wantedIds] };
 }
 
 function claim(
@@ -385,11 +404,10 @@ function claim(
   return state.options.store.claim(wanted, { except: [...except, ...avoided], ids, limit });
 }
 
-function findWaitReason(
-  generation: Pick<StoredGeneration, "status" | "request" | "checkpoint">,
-  allSlots: readonly EngineSlots[],
-): string | undefined {
-  if (generation.status !== "processing" || generation.checkpoint !== null) return undefined;
+function findWaitReason(generation: WaitingGeneration, allSlots: readonly EngineSlots[]): string | undefined {
+  const { status, checkpoint, fetching } = generation;
+  if (status !== "processing" || checkpoint !== null) return undefined;
+  if (fetching && "problem" in fetching) return `${fetching.problem}; it is asked for again at ${fetching.nextAt}`;
   const needs = needsOf(generation);
   const suitableSlots = allSlots.filter(({ engine }) => canMake(engine, needs));
   if (suitableSlots.length === 0 || suitableSlots.some(({ engine }) => engine.isSimulation)) return undefined;

@@ -64,12 +64,15 @@ export type StoredRequest = RenderRequest &
     label?: Label | undefined;
   };
 
-/** The names in the media store of the images that were fetched from other machines, by place; `null` for a `data:` image. */
-export type Fetching = { files: (string | null)[] };
+/**
+ * How far the images at other machines are fetched: their names in the media store, by place (`null` for a `data:` image); or since when they are asked
+ * for, when they are asked for again (both ISO 8601), and why they are not there yet.
+ */
+export type Fetching = { files: (string | null)[] } | { since: string; nextAt: string; problem: string };
 
 /** Returns the names in the media store of a generation's fetched images. */
 export function fetchedFiles(fetching: Fetching | undefined): string[] {
-  return fetching?.files.filter((file) => file !== null) ?? [];
+  return fetching && "files" in fetching ? fetching.files.filter((file) => file !== null) : [];
 }
 
 /** The name of a group of generations, and how many generations the group will have, if known. */

@@ -5,6 +5,7 @@ import type { Engine } from "../../../src/server/engines/engine.ts";
 import { openFolder } from "../../../src/server/media/folder.ts";
 import type { Get } from "../../../src/server/outbound/outbound.ts";
 import { createImageCleaner } from "../../../src/server/queue/retention.ts";
+import { fetchedFiles } from "../../../src/server/store/generations.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/server/store/store.ts";
 import type { createVirtualClock } from "../../clock.ts";
@@ -25,7 +26,7 @@ async function aStore(): Promise<Store> {
 }
 
 /** Counts what it is asked for. */
-function counted(get: Get = async () => ({ status: 200, body: aPng(1, 1) })) {
+function counted(get: Get = anImage) {
   const asked: string[] = [];
   const count: Get = (address, options) => {
     asked.push(address);
@@ -33,6 +34,8 @@ function counted(get: Get = async () => ({ status: 200, body: aPng(1, 1) })) {
   };
   return { asked, get: count };
 }
+
+const anImage = async () => ({ status: 200, body: aPng(1, 1) });
 
 const untilAborted = (signal: AbortSignal) =>
   new Promise<never>((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
@@ -48,8 +51,8 @@ describe("the images of a generation that waits for an engine", () => {
     const id = await service.startId({ imageUrls: [url, data], model: "kling-1.6-elements" });
     await service.clock.sleep(1_000);
     const { fetching } = (await service.store.generation(id)) ?? {};
-    expect(fetching?.files).toEqual([expect.stringMatching(keptName), null]);
-    const name = fetching?.files[0] ?? "";
+    expect(fetching).toEqual({ files: [expect.stringMatching(keptName), null] });
+    const [name = ""] = fetchedFiles(fetching);
     expect([asked, filesIn(service.folder)]).toEqual([[url], [name]]);
     expect(new Uint8Array(readFileSync(join(service.folder, name)))).toEqual(aPng(1, 1));
     for (const path of [name, name.replace("images/", ""), `${name.replace("images/", "")}.png`])
@@ -166,6 +169,184 @@ describe("the images that are missing", () => {
   });
 });
 
+const secondMs = 1_000;
+const failures: Record<string, Get> = {
+  "answers 429": replies(429),
+  "answers 500": replies(500),
+  "answers 503": replies(503),
+  "cuts its reply": rejects("socket hang up", { code: "ECONNRESET" }),
+  "does not answer": rejects("no response within 30 s"),
+  "has no address": rejects("getaddrinfo ENOTFOUND", { code: "ENOTFOUND" }),
+  "has an address that this process must not use": rejects("images from 10.0.0.1 are refused", { isForbidden: true }),
+};
+
+function replies(status: number, retryAfter?: string): Get {
+  return async () => ({ status, retryAfter, body: new Uint8Array() });
+}
+
+function rejects(message: string, facts: object = {}): Get {
+  return async () => {
+    throw Object.assign(new Error(message), facts);
+  };
+}
+
+/** A service whose images come from this host, and when that was asked, in seconds. */
+async function createAsked(get: Get, options: Parameters<typeof createTestService>[0] = {}) {
+  const asked: number[] = [];
+  const service: TestService = await createTestService({
+    ...{ credits: 100, hasRefunds: false, ...options },
+    get: (address, request) => {
+      asked.push(service.clock.now() / secondMs);
+      return get(address, request);
+    },
+  });
+  return { service, asked };
+}
+
+async function statusOf(service: TestService, id: string) {
+  return (await (await service.status(id)).json()) as { status: string; not_submitted?: string; error?: string };
+}
+
+describe("a host that fails", () => {
+  const allTries = [0, 5, 15, 35, 75, 135, 195, 255, 300];
+
+  test.each(Object.entries(failures))(
+    "and %s is asked again for 5 minutes; then the start is refunded",
+    async (_, get) => {
+      const { service, asked } = await createAsked(get);
+      const id = await service.startId({ imageUrl: url });
+      await service.clock.sleep(299 * secondMs);
+      expect(asked).toEqual(allTries.slice(0, -1));
+      const { status, not_submitted } = await statusOf(service, id);
+      expect([status, await service.store.balance("local")]).toEqual(["processing", 90]);
+      expect(not_submitted).toMatch(/^the image at \S+ .*; it is asked for again at 2026-01-01T00:05:00.000Z$/);
+      await service.clock.sleep(2 * secondMs);
+      expect(asked).toEqual(allTries);
+      expect(await service.store.generation(id)).toMatchObject({ status: "failed", failure: "image" });
+      expect(await service.store.balance("local")).toBe(100);
+    },
+  );
+
+  test.each(Object.entries(failures))("and %s, and is well again, has its image used", async (_, get) => {
+    let tries = 0;
+    const { service, asked } = await createAsked((...args) => (++tries < 3 ? get(...args) : anImage()));
+    const id = await service.startId({ imageUrl: url });
+    await service.clock.sleep(20 * secondMs);
+    await service.rest();
+    expect([asked, service.ended]).toEqual([allTries.slice(0, 3), [id]]);
+    expect(await service.store.generation(id)).toMatchObject({ status: "completed" });
+  });
+
+  test.each<[string, Get]>([
+    ["answers 404", replies(404)],
+    ["sends SVG", async () => ({ status: 200, body: new TextEncoder().encode("<svg/>") })],
+    ["sends a broken header", async () => ({ status: 200, body: aPng(3, 2).subarray(0, 20) })],
+    ["sends more than 20 MB", rejects("it is larger than 20 MB", { isFinal: true })],
+    [
+      "redirects to a private address",
+      rejects("images from 10.0.0.1 are refused", { isForbidden: true, isFinal: true }),
+    ],
+    ["asks to wait for longer than 5 minutes", replies(429, "301")],
+  ])("in a way that does not pass (%s) is asked once, and the start is refunded at once", async (_, get) => {
+    const { service, asked } = await createAsked(get);
+    const id = await service.startId({ imageUrl: url });
+    await service.clock.sleep(secondMs);
+    expect([asked, await service.store.balance("local")]).toEqual([[0], 100]);
+    expect(await service.store.generation(id)).toMatchObject({ status: "failed", failure: "image" });
+  });
+
+  test("is not asked before its Retry-After", async () => {
+    const { service, asked } = await createAsked(replies(429, "40"));
+    await service.startId({ imageUrl: url });
+    await service.clock.sleep(400 * secondMs);
+    expect(asked).toEqual([0, 40, 85, 145, 205, 265]);
+  });
+
+  test("is asked again at the stored time by the next process, and once more if the 5 minutes are over", async () => {
+    const store = await aStore();
+    const first = await createAsked(replies(503), { store });
+    const id = await first.service.startId({ imageUrl: url });
+    await first.service.clock.sleep(20 * secondMs);
+    first.service.kill();
+    const second = await createAsked(replies(503), { store, resume: "all" });
+    await second.service.clock.sleep(34 * secondMs);
+    expect([first.asked, second.asked]).toEqual([[0, 5, 15], []]);
+    second.service.kill();
+    const third = await createAsked(replies(503), { store });
+    await third.service.clock.sleep(3_600 * secondMs);
+    await third.service.status(id);
+    await third.service.clock.sleep(secondMs);
+    expect([third.asked, await paidFor(store, id)]).toEqual([[3_600], 0]);
+  });
+
+  test("is asked by one request at a time, and holds up no other host", async () => {
+    let [running, most] = [0, 0];
+    const { service } = await createAsked(async (address) => {
+      if (!address.includes("failing.example")) return anImage();
+      most = Math.max(most, ++running);
+      await service.clock.sleep(2 * secondMs);
+      running--;
+      return { status: 503, body: new Uint8Array() };
+    });
+    await service.startId({ imageUrl: "https://failing.example/1.png" });
+    await service.clock.sleep(3 * secondMs);
+    for (const name of [2, 3, 4]) await service.startId({ imageUrl: `https://failing.example/${name}.png` });
+    const { id } = await startAsOther(service);
+    await service.clock.sleep(60 * secondMs);
+    expect([most, service.ended]).toEqual([1, [id]]);
+  });
+
+  test("keeps a place of max_running, which a cancel frees, with its credits", async () => {
+    const { service } = await createAsked(replies(503));
+    await service.store.setLimits("local", { max_running: 1 });
+    const id = await service.startId({ imageUrl: url });
+    await service.clock.sleep(60 * secondMs);
+    expect((await service.start()).status).toBe(429);
+    expect(await (await service.cancel(id)).json()).toMatchObject({ credits_returned: 10 });
+    expect([await service.store.balance("local"), (await service.start()).status]).toEqual([100, 200]);
+  });
+
+  test("for one process by its own rules is left to another process", async () => {
+    const store = { ...(await aStore()), isShared: true };
+    const forbidding = await createAsked(failures["has an address that this process must not use"] ?? anImage, {
+      store,
+    });
+    const id = await forbidding.service.startId({ imageUrl: url });
+    await forbidding.service.clock.sleep(secondMs);
+    forbidding.service.kill();
+    const other = await createAsked(anImage, { store, resume: "all" });
+    await other.service.clock.sleep(4 * secondMs);
+    expect(other.asked).toEqual([]);
+    await other.service.clock.sleep(2 * secondMs);
+    await other.service.rest();
+    expect([forbidding.asked.length, other.asked.length, other.service.ended]).toEqual([1, 1, [id]]);
+  });
+
+  test("gets the next try of a shared store from another process first", async () => {
+    const store = { ...(await aStore()), isShared: true };
+    const { service, asked } = await createAsked(replies(503), { store });
+    await service.startId({ imageUrl: url });
+    await service.clock.sleep(6.9 * secondMs);
+    expect(asked).toHaveLength(1);
+    await service.clock.sleep(secondMs);
+    expect(asked).toHaveLength(2);
+  });
+
+  test("while images are missing is asked within the claim for 5 minutes, then the start is refunded", async () => {
+    const store = await aStore();
+    const first = await createTestService({ store, credits: 100, engines: [fakeEngine({ render: stuck })] });
+    await first.startId();
+    const id = await first.startId({ imageUrl: url });
+    await first.clock.sleep(secondMs);
+    first.kill();
+    const { service, asked } = await createAsked(replies(503), { store, resume: "all", concurrency: 2 });
+    await service.clock.sleep(310 * secondMs);
+    expect(asked).toEqual(allTries);
+    expect(await store.generation(id)).toMatchObject({ status: "failed", failure: "image" });
+    expect(await paidFor(store, id)).toBe(0);
+  });
+});
+
 describe("a process that begins", () => {
   test("removes the fetched images that no unfinished generation names, once they are an hour old", async () => {
     const store = await aStore();
@@ -177,9 +358,9 @@ describe("a process that begins", () => {
     const videos = await openFolder({ folder });
     const { signal } = new AbortController();
     const [old, young] = [await videos.keepImage(aPng(1, 1), signal), await videos.keepImage(aPng(1, 1), signal)];
-    const [needed = ""] = (await own.generation(id))?.fetching?.files ?? [];
+    const [needed = ""] = fetchedFiles((await own.generation(id))?.fetching);
     const at = (ms: number) => new Date(clock.date().getTime() - ms);
-    for (const name of [old, needed ?? ""]) utimesSync(join(folder, name), at(61 * minuteMs), at(61 * minuteMs));
+    for (const name of [old, needed]) utimesSync(join(folder, name), at(61 * minuteMs), at(61 * minuteMs));
     utimesSync(join(folder, young), at(59 * minuteMs), at(59 * minuteMs));
     const ownClock = { ...clock, sleep: (clock as ReturnType<typeof createVirtualClock>).doze };
     const cleaner = createImageCleaner({ store: own, videos, clock: ownClock, reportProblem: () => {} });
@@ -188,6 +369,11 @@ describe("a process that begins", () => {
     expect(filesIn(folder).sort()).toEqual([needed, young].sort());
   });
 });
+
+/** Returns how many credits a generation has cost so far. */
+async function paidFor(store: Store, generation: string): Promise<number> {
+  return (await store.ledger({ generation, limit: 9 })).reduce((paid, { amount }) => paid - amount, 0);
+}
 
 function videoOf({ api }: TestService, id: string): Promise<Response> {
   return api(new Request(`https://api.video.example/v1/videos/${id}`, { headers: bearer(apiKey) }));

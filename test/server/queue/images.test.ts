@@ -8,7 +8,8 @@ import { createCapacity } from "../../../src/server/capacity.ts";
 import { openFolder } from "../../../src/server/media/folder.ts";
 import { readPictureHeader } from "../../../src/server/media/picture.ts";
 import type { Get } from "../../../src/server/outbound/outbound.ts";
-import { fetchImages, imageName, saveImages } from "../../../src/server/queue/images.ts";
+import { fetchImages, saveImages } from "../../../src/server/queue/fetching.ts";
+import { imageName } from "../../../src/server/queue/images.ts";
 import { aPng, extendedWebp, halfWebp, oriented, pngOf, squaresJpeg, squaresWebp } from "./pictures.ts";
 
 const url = "https://images.example/a.png";
@@ -25,8 +26,8 @@ async function save(source: string, get: Get, signal = never): Promise<Uint8Arra
     ...{ get, account: "local", videos, signal, folder, clock: systemClock },
     ...{ loading: createCapacity(1), reportProblem: () => {} },
   };
-  const files = await fetchImages([source], options);
-  const [image] = await saveImages(async () => [source], files, options);
+  const fetched = await fetchImages([source], options);
+  const [image] = await saveImages(async () => [source], fetched, options);
   return new Uint8Array(readFileSync(image?.path ?? ""));
 }
 
@@ -96,9 +97,9 @@ test("the images of a generation have 100 MB together, and above that none is ke
     remove: async (name: string) => void kept.delete(name),
   };
   const fetch = (sources: string[]) =>
-    fetchImages(sources, { get: answer(image), account: "local", videos: store, signal: never });
+    fetchImages(sources, { get: answer(image), account: "local", videos: store, clock: systemClock, signal: never });
   const five = Array.from({ length: 5 }, () => url);
-  expect(await fetch(five)).toHaveLength(5);
+  expect((await fetch(five)).files).toHaveLength(5);
   kept.clear();
   await expect(fetch([...five, url])).rejects.toThrow(new Error("the images are larger than 100 MB together"));
   expect(kept.size).toBe(0);
@@ -134,17 +135,16 @@ describe("a bad image has a message that says why", () => {
     }
   });
 
-  test.each([301, 403, 404, 500])("a reply of HTTP %i", async (status) => {
-    await expect(save(url, answer(pictures.PNG, status))).rejects.toThrow(
-      new Error(`${name} responded with HTTP ${status}`),
-    );
+  test.each([301, 403, 404, 429, 500])("a reply of HTTP %i", async (status) => {
+    const message = `${name} responded with HTTP ${status}`;
+    const isFailing = status >= 429;
+    await expect(save(url, answer(pictures.PNG, status))).rejects.toMatchObject({ message, isFailing });
   });
 
   test("an address that cannot be reached", async () => {
     const get = () => Promise.reject(new Error("images.example has no address"));
-    await expect(save(url, get)).rejects.toThrow(
-      new Error(`${name} could not be fetched: images.example has no address`),
-    );
+    const message = `${name} could not be fetched: images.example has no address`;
+    await expect(save(url, get)).rejects.toMatchObject({ message, isFailing: true });
   });
 
   test.each([
@@ -153,9 +153,8 @@ describe("a bad image has a message that says why", () => {
     ["of a private address", { isForbidden: true }],
   ])("a host %s, by the same words", async (_, facts) => {
     const get = () => Promise.reject(Object.assign(new Error("canary"), facts));
-    await expect(save(url, get)).rejects.toThrow(
-      new Error(`${name} could not be fetched: its host has no address that may be used`),
-    );
+    const message = `${name} could not be fetched: its host has no address that may be used`;
+    await expect(save(url, get)).rejects.toMatchObject({ message, isFailing: true });
   });
 
   test("an abort rejects with the signal's reason", async () => {

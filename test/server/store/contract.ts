@@ -1178,9 +1178,17 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(idsOf(await store.claim(toFetch, { limit: 9, except: [b2] }))).toEqual([]);
     expect(idsOf(await store.claim(wanted, { limit: 1, except: [a1] }))).toEqual([b1]);
     expect(idsOf(await store.claim(wanted, { limit: 1, except: [a1, b1] }))).toEqual([a2]);
-    // What is released without its images is fetched anew.
+    // What is released without its images is fetched anew, at the earliest at its next try.
     await store.release(b2);
     expect(idsOf(await store.claim(toFetch, { limit: 9, except: [] }))).toEqual([b2]);
+    const failing = { since: "2026-01-01T00:00:00.000Z", nextAt: "2026-01-01T00:00:05.000Z", problem: "HTTP 503" };
+    await store.keepFetching(b2, failing);
+    await store.release(b2);
+    expect((await store.generation(b2))?.fetching).toEqual(failing);
+    const fetchAt = async (at: string) => idsOf(await store.claim({ ...toFetch, at }, { limit: 9, except: [] }));
+    expect(await fetchAt("2026-01-01T00:00:04.999Z")).toEqual([]);
+    expect(await fetchAt(failing.nextAt)).toEqual([b2]);
+    expect(idsOf(await store.claim(wanted, { limit: 9, except: [a1, a2, b1] }))).toEqual([]);
     await store.keepFetching(b2, { files: [null, "images/2"] });
     expect((await store.fetchedImages()).sort()).toEqual(["images/1", "images/2"]);
     await store.finish(b1, completed);

@@ -31,10 +31,11 @@ export function* findImages(id: string): Rule<Images<string>> {
 
 /** The state does not change, so this locks no account. */
 export function* keepFetching(id: string, fetching: Fetching, process: string): Rule<void> {
+  const nextAt = "files" in fetching ? null : fetching.nextAt;
   const [kept] = yield* sql(
-    `UPDATE generations SET fetching = ?, is_fetched = ?
+    `UPDATE generations SET fetching = ?, is_fetched = ?, fetch_at = ?
      WHERE id = ? AND status = 'processing' AND ${isHeldHere} RETURNING account`,
-    ...[toJson(fetching), false, id, process],
+    ...[toJson(fetching), nextAt !== null, nextAt, id, process],
   );
   if (!kept) throw new Error(`no generation ${id} that this process makes`);
   yield* publish({ kind: "generation", id, account: String(kept.account) });
