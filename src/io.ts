@@ -198,6 +198,11 @@ export type Clock = Pick<Io, "now" | "date" | "sleep" | "limit">;
 /** The client's access to its machine. With it and the service's answers, the client is deterministic. */
 export type Machine = Clock & Pick<Io, "platform" | "random" | "uuid" | "disk" | "processes" | "run">;
 
+/** A path with `~` replaced by the home folder, as a shell would do. */
+export function expandHome(path: string, { home, platform }: Pick<Io, "home" | "platform">): string {
+  return path.replace(platform === "win32" ? /^~(?=[/\\])/ : /^~(?=\/)/, () => home || "~");
+}
+
 /** Node's maximum timer delay (31 bits); a longer delay would fire at once. */
 const maxTimerMs = 2 ** 31 - 1;
 

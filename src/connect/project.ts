@@ -1,7 +1,7 @@
 import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { readChunks } from "../client/request/input.ts";
 import { systemCode, systemReason, usage, type VidgenError } from "../errors.ts";
-import type { Io } from "../io.ts";
+import { expandHome, type Io } from "../io.ts";
 import { type FieldTexts, fields, findValueFault } from "../protocol/fields.ts";
 import { isRecord } from "../protocol/json.ts";
 import { describeJsonFault, jsonHint } from "../protocol/json-fault.ts";
@@ -31,7 +31,7 @@ export type Project = {
   references: ReadonlyMap<string, readonly string[]>;
 };
 
-type ProjectIo = Pick<Io, "cwd" | "uid" | "home" | "disk">;
+type ProjectIo = Pick<Io, "cwd" | "uid" | "home" | "platform" | "disk">;
 
 /**
  * The project of the current folder: the nearest vidgen.json in it or above it, up to the home folder or a folder with `.git`. If there is neither above
@@ -71,7 +71,8 @@ const maxBytes = 1_000_000;
 
 type FileStats = Awaited<ReturnType<Io["disk"]["lstat"]>>;
 
-async function readProject(file: string, stats: FileStats, { uid, disk }: ProjectIo): Promise<Project> {
+async function readProject(file: string, stats: FileStats, io: ProjectIo): Promise<Project> {
+  const { uid, disk } = io;
   if (stats.isSymbolicLink()) throw unusable(file, "it is a symbolic link, which could lead anywhere");
   if (!stats.isFile()) throw unusable(file, "it is not a file");
   if (uid !== undefined && stats.uid !== uid)
@@ -81,7 +82,7 @@ async function readProject(file: string, stats: FileStats, { uid, disk }: Projec
       "If you trust it, make it yours: copy it, or run `chown`.",
     );
   const text = await readText(file, disk);
-  return checkProject(parse(text, file), file, disk);
+  return checkProject(parse(text, file), file, io);
 }
 
 async function readText(file: string, disk: Io["disk"]): Promise<string> {
@@ -114,19 +115,19 @@ function unusable(file: string, reason: string, hint = "Fix or move it; vidgen d
   return usage(`Cannot use ${file}: ${reason}. Nothing was sent.`, hint);
 }
 
-async function checkProject(value: unknown, file: string, disk: Io["disk"]): Promise<Project> {
+async function checkProject(value: unknown, file: string, io: ProjectIo): Promise<Project> {
   checkNames(value, file);
   const { success, data, error } = (await loadProjectSchema()).safeParse(value);
   if (!success) throw schemaFault(error.issues[0], file);
   const { presets = {}, references = {}, $schema: _, ...values } = data;
-  const check = (given: typeof values, prefix: string) => checkValues(given, { file, prefix, disk });
+  const check = (given: typeof values, prefix: string) => checkValues(given, { file, prefix, io });
   const presetEntries = Object.entries(presets).map(
     async ([name, presetValues]) => [name, await check(presetValues, `presets.${name}.`)] as const,
   );
   const referenceEntries = Object.entries(references).map(async ([name, images]) => {
     const list = [images].flat();
     const fieldName = (index: number) => `references.${name}${Array.isArray(images) ? `[${index}]` : ""}`;
-    const paths = list.map((path, index) => checkInside(path, { file, fieldName: fieldName(index), disk }));
+    const paths = list.map((path, index) => checkInside(path, { file, fieldName: fieldName(index), disk: io.disk }));
     return [name, await Promise.all(paths)] as const;
   });
   return {
@@ -174,7 +175,7 @@ function formatPath(path: readonly PropertyKey[]): string {
 
 async function checkValues(
   { style, output, ...fieldValues }: Record<string, string | number | undefined>,
-  { file, prefix, disk }: { file: string; prefix: string; disk: Io["disk"] },
+  { file, prefix, io }: { file: string; prefix: string; io: ProjectIo },
 ): Promise<ProjectValues> {
   const texts: FieldTexts = {};
   for (const field of fields) {
@@ -187,7 +188,7 @@ async function checkValues(
   const values = { texts, style: style === undefined ? undefined : String(style).trim() };
   if (output === undefined) return values;
   if (output === "-") throw unusable(file, `${prefix}output must be a path, not -`);
-  const path = await checkInside(String(output), { file, fieldName: `${prefix}output`, disk });
+  const path = await checkInside(expandHome(String(output), io), { file, fieldName: `${prefix}output`, disk: io.disk });
   await checkOutputSetting(String(output), `${prefix}output in ${file}`);
   return { ...values, output: fromCurrentFolder(path) };
 }

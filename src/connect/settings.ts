@@ -3,7 +3,7 @@ import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { checkApiKey } from "../client/http/redaction.ts";
 import { systemCode, systemHint, systemReason, usage, VidgenError } from "../errors.ts";
-import type { Io } from "../io.ts";
+import { expandHome, type Io } from "../io.ts";
 import { toUtf8 } from "../protocol/text.ts";
 import { checkBaseUrl, isPlainHttp, readAllowedOrigin } from "../protocol/url.ts";
 import { folders, hasFolder } from "./storage.ts";
@@ -124,9 +124,10 @@ export async function findModelSetting(io: SettingsIo): Promise<string | undefin
  * file, because with another output path the same command would not resume an interrupted run, and would pay again.
  */
 export async function findOutputSetting(io: SettingsIo): Promise<string | undefined> {
-  if (io.env.VIDGEN_OUTPUT) return checkOutputSetting(io.env.VIDGEN_OUTPUT, "VIDGEN_OUTPUT");
-  const saved = (await readSaved(io)).output;
-  return saved === undefined ? undefined : checkOutputSetting(saved, `output in ${configPath(io)}`);
+  const { VIDGEN_OUTPUT } = io.env;
+  const output = VIDGEN_OUTPUT || (await readSaved(io)).output;
+  if (output === undefined) return undefined;
+  return checkOutputSetting(expandHome(output, io), VIDGEN_OUTPUT ? "VIDGEN_OUTPUT" : `output in ${configPath(io)}`);
 }
 
 /** Returns the output setting unchanged. Throws `usage` if it does not work for every video; `source` names the setting in the message. */

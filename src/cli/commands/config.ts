@@ -14,12 +14,13 @@ import {
   settingVariables,
 } from "../../connect/settings.ts";
 import { usage } from "../../errors.ts";
-import type { Io } from "../../io.ts";
+import { expandHome, type Io } from "../../io.ts";
 import { findWarnings } from "../../protocol/fields.ts";
 import { checkModel, defaultModel } from "../../protocol/models.ts";
 import { isPlainHttp, withScheme } from "../../protocol/url.ts";
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
+import { noteOutputPath } from "../terminal/result.ts";
 
 export function addConfig(program: CommandUnknownOpts, context: Context): void {
   const config = withDetails(
@@ -97,6 +98,7 @@ async function set(name: SettingName, typed: string, { io, output }: Context): P
   await output.result("", { ok: true, setting: name, value });
   output.note(`Saved ${name} = ${value} in ${path}.`);
   for (const warning of name === "model" ? findWarnings({ model: value }) : []) output.note(warning);
+  if (name === "output") await noteOutputPath(value, output, io);
   noteVariable(name, { io, output });
 }
 
@@ -104,7 +106,7 @@ async function set(name: SettingName, typed: string, { io, output }: Context): P
 const checkers: Readonly<Record<SettingName, (value: string, io: Io) => string | Promise<string>>> = {
   base_url: (value, io) => checkUsableUrl(withScheme(value), "base_url", io),
   model: checkModel,
-  output: (value) => checkOutputSetting(value, "output"),
+  output: (value, io) => checkOutputSetting(expandHome(value, io), "output"),
   async engine(value) {
     const specs = value.trim().split(/\s+/);
     await checkEngine(specs);

@@ -436,8 +436,9 @@ async function chooseOutputPath(
   if (!wait && command.getOptionValueSource("timeout") === "cli")
     throw usage("--no-wait cannot be combined with --timeout: wait later with `vidgen wait <id> --timeout ...`.");
   checkOutputPath(typed, { open, output }, io);
-  await noteOutputPath(typed, output, io);
-  return findOutput(options, projectInput, io);
+  const outputPath = await findOutput(options, projectInput, io);
+  await noteOutputPath(outputPath, output, io);
+  return outputPath;
 }
 
 function outputFlag({ output, download }: GenerateFlags): string | undefined {

@@ -1,3 +1,4 @@
+import { isAbsolute, resolve } from "node:path";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { checkApiKey } from "../../client/http/redaction.ts";
 import { formatNumber } from "../../connect/format.ts";
@@ -175,9 +176,12 @@ async function chooseOutput({ withToken }: LoginFlags, context: Context): Promis
   if (known !== undefined || withToken || !canAsk(context, io)) return known;
   const check = checkedBy((text) => text.trim() === "" || checkOutputSetting(readPath(text, io), "The path"));
   const question = "Where should videos be saved? (a folder, or . for the current one; Enter to print only the URL)";
-  const answer = readPath(await askText(question, check, io), io);
-  if (answer === "") return undefined;
+  const path = readPath(await askText(question, check, io), io);
+  if (path === "") return undefined;
+  // Without its slash, the first video would become a file of this name.
+  const answer = path === "." || path.includes("{") || /[/\\]$/.test(path) ? path : `${path}/`;
   await saveSetting("output", answer, io);
+  output.note(`Videos are saved in ${answer}${isAbsolute(answer) ? "" : `, which is ${resolve(answer)} here`}.`);
   output.note("`vidgen config` shows the settings, and changes them.");
   return answer;
 }

@@ -4,6 +4,7 @@ import { withEngine } from "../../connect/engines.ts";
 import { checkUsableUrl } from "../../connect/settings.ts";
 import { readNumber } from "../../connect/values.ts";
 import { usage } from "../../errors.ts";
+import { expandHome } from "../../io.ts";
 import { baseUrlOption, engineOption, engineTimeoutOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 
@@ -52,7 +53,7 @@ async function mcp({ dir, ...flags }: McpFlags, context: Context): Promise<void>
   const { createStarts } = await import("../../mcp/starts.ts");
   const { createTools } = await import("../../mcp/tools.ts");
   const { serve } = await import("../../mcp/server.ts");
-  const folder = await openFolder(dir, io);
+  const folder = await openFolder(dir && expandHome(dir, io), io);
   const target = { ...(local && { local }), ...(baseUrl !== undefined && { baseUrl }) };
   const serviceOptions = { ...target, ...(engine && { engine }), engineTimeout, isStarting: true };
   const services = await openServices({ ...serviceOptions, output }, io);

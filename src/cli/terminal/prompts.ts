@@ -4,7 +4,7 @@ import { readAll } from "../../client/request/input.ts";
 import { beginsWithReference, type References } from "../../client/request/references.ts";
 import { formatExpected } from "../../connect/format.ts";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
-import type { Io } from "../../io.ts";
+import { expandHome, type Io } from "../../io.ts";
 import { toUtf8 } from "../../protocol/text.ts";
 import type { Output } from "./output.ts";
 import { isAscii } from "./text.ts";
@@ -36,9 +36,9 @@ export async function askText(message: string, validate: Check, io: Io): Promise
   return ask((context) => input({ message, validate, ...asciiTheme(io) }, context), io);
 }
 
-/** A typed path with `~` expanded, as a shell would do. */
-export function readPath(text: string, { home, platform }: Pick<Io, "home" | "platform">): string {
-  return text.trim().replace(platform === "win32" ? /^~(?=[/\\])/ : /^~(?=\/)/, () => home || "~");
+/** An answer that is a path. */
+export function readPath(text: string, io: Pick<Io, "home" | "platform">): string {
+  return expandHome(text.trim(), io);
 }
 
 export async function askSecret(message: string, validate: Check, io: Io): Promise<string> {

@@ -20,6 +20,7 @@ import { findByRun, findLine, wordOf } from "../ledger/search.ts";
 import { firstSendBy } from "../ledger/shared-key.ts";
 import { withdraw } from "../ledger/withdraw.ts";
 import { claimOutput, dismiss, releaseOf, type WaitOptions, waitUntilFree } from "../save/claim.ts";
+import { isExistsError } from "../save/files.ts";
 import type { ClaimOptions, Target } from "../save/target.ts";
 import { type Attempt, createAttempt, type FinishOptions } from "./attempt.ts";
 import { type ChooseOptions, chooseStart, chooseTakes, type WantedStart, wantedOf } from "./choose.ts";
@@ -108,7 +109,8 @@ export async function start(
   const prepared = await load()
     .then(() => prepare(service, request, options))
     .catch((error) => {
-      throw beforePaying(error);
+      // What is resumed was charged before.
+      throw isExistsError(error) && error.id !== undefined ? error : beforePaying(error);
     });
   if (prepared.kind === "resumed") return prepared;
   const { intent, target, release } = prepared;
@@ -404,8 +406,13 @@ async function resume(
     return { kind: "resumed", earlier: entry, attempt: createAttempt(service, resumed) };
   } catch (error) {
     await lease?.release();
-    // With the id, a program can resume the generation that was paid for.
-    throw withCharge(asVidgenError(error).with({ id }), entry, service);
+    // With the id, a program can resume the generation that was paid for. The same line with another -o would start another one.
+    const known = asVidgenError(error);
+    const hint = `\`vidgen wait ${id} -o <another name>\` saves it, which costs nothing.`;
+    const resumable = isExistsError(error)
+      ? new VidgenError(known.code, known.message, { hint, cause: known.cause })
+      : known;
+    throw withCharge(resumable.with({ id }), entry, service);
   }
 }
 

@@ -332,6 +332,8 @@ export function isSameOutput(
   { outputPath, fullPath }: RecordedOutput,
 ): boolean {
   if (place === outputPath) return true;
+  // Older versions did not replace the `~` of a setting or a row by the home folder.
+  if (place !== undefined && /^~[/\\]/.test(place) && outputPath?.endsWith(place.slice(1))) return true;
   if (path === undefined || fullPath === undefined) return false;
   const spell = (full: string) => {
     const name = full.replace(/[/\\]+$/, "");

@@ -56,8 +56,10 @@ export async function linkNew(from: string, to: string, disk: Disk): Promise<boo
   }
 }
 
-export function existsError(path: string): VidgenError {
-  const hint = "Add --overwrite to replace it, or choose another name with -o.";
+export function existsError(
+  path: string,
+  hint = "Add --overwrite to replace it, or choose another name with -o.",
+): VidgenError {
   const cause = Object.assign(new Error("exists"), { code: "EEXIST" });
   return new VidgenError("output", `${path} already exists.`, { hint, cause });
 }

@@ -17,6 +17,7 @@ import {
   cannotCreateError,
   checkFree,
   checkReplaceable,
+  existsError,
   isExistsError,
   kindOf,
   linkNew,
@@ -131,6 +132,15 @@ export function createTargets(
 
   const findPartLine = async (part: string): Promise<PartState | undefined> =>
     journal && findLine(journal, (line) => isPartLineOf(line, part), [wordOf(part)]).catch(() => undefined);
+
+  /** The error for an existing file. A paid video that vidgen has saved there is not to be replaced by mistake. */
+  async function explainExisting(error: unknown, path: string): Promise<unknown> {
+    const file = resolve(path);
+    const isSaved = (line: DatedLine): line is DatedLine & { kind: "delivered" } =>
+      line.kind === "delivered" && line.file === file;
+    const saved = await (journal && findLine(journal, isSaved, [wordOf(file)]).catch(() => undefined));
+    return saved ? existsError(path, `It is the video of ${saved.id}. Choose another name with -o.`) : error;
+  }
 
   /** Removes the partial file of a dead process, under its lease. Never rejects. */
   async function removeAbandoned(part: string): Promise<void> {
@@ -248,7 +258,8 @@ export function createTargets(
           if (target || !isNumbered) return target;
         } catch (error) {
           // Each number gets a new file.
-          if (!isNumbered || !isExistsError(error)) throw outputError(error, place.file ?? outputPath);
+          if (isExistsError(error) && !isNumbered) throw await explainExisting(error, place.file ?? outputPath);
+          if (!isExistsError(error)) throw outputError(error, place.file ?? outputPath);
         }
       }
       throw new Error("there is always another number");

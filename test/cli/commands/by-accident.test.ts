@@ -1,27 +1,26 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { createWorld, isStart, kill, type World } from "../../vidgen.ts";
+import { createWorld, isStart, kill, type Run, type World } from "../../vidgen.ts";
 
 // What somebody typed is not what they meant: it is not paid for, unless they say so.
 
 const starts = (world: World) => world.requests.filter(isStart).map(({ body }) => JSON.parse(body));
 const isPoll = (request: Request) => request.url.includes("generation-status");
 
+const home = process.cwd();
+afterEach(() => process.chdir(home));
+
 /** A world whose working folder has these files. */
 async function open(files: Record<string, string> = {}) {
   const world = await createWorld();
-  const before = process.cwd();
   process.chdir(world.folder);
-  restore = () => process.chdir(before);
   for (const [name, text] of Object.entries(files)) {
     mkdirSync(join(world.folder, name, ".."), { recursive: true });
     writeFileSync(join(world.folder, name), text);
   }
   return world;
 }
-let restore = () => {};
-afterEach(() => restore());
 
 describe("a prompt that is only the name of a file, or an address", () => {
   const files = { "prompt.txt": "a fox in snow", "fox.mov": "a video", "shots/fox.png": "a picture", "a note.md": "x" };
@@ -133,5 +132,110 @@ describe("@herro for the reference @hero", () => {
     for (const [name, text] of Object.entries(files)) writeFileSync(join(earlier.folder, name), text);
     expect(await earlier.vidgen("batch", "shots.txt")).toMatchObject({ code: 0 });
     expect(starts(earlier)).toHaveLength(1);
+  });
+});
+
+describe("where videos are saved", () => {
+  const atLogin = "Where should videos be saved?";
+
+  test.each([
+    ["videos", "videos/", "videos/, which is .*/work/videos here"],
+    ["~/Movies", "{home}/Movies/", "{home}/Movies/"],
+    ["clips/{slug}.mp4", "clips/{slug}.mp4", "clips/{slug}.mp4"],
+    [".", ".", "., which is .*/work here"],
+  ])("the answer of login is a folder: %j", async (answer, saved, shown) => {
+    const world = await open();
+    delete world.env.VIDGEN_API_KEY;
+    Object.assign(world, { isTerminal: true, columns: 200 });
+    world.answers = [
+      ["API key", "canary-key-0123456789\r"],
+      [atLogin, `${answer}\r`],
+    ];
+    const run = await world.vidgen("login");
+    const text = (template: string) => template.replace("{home}", world.io.home);
+    expect([run.code, world.answers]).toEqual([0, []]);
+    expect(run.stderr).toMatch(new RegExp(`Videos are saved in ${text(shown).replace(/[{}]/g, "\\$&")}`));
+    const [setting] = JSON.parse((await world.vidgen("config", "list", "--json")).stdout).filter(
+      (each: { setting: string }) => each.setting === "output",
+    );
+    expect(setting.value).toBe(text(saved));
+  });
+
+  test.each<[string, (world: World) => Promise<unknown> | unknown, string[]]>([
+    ["VIDGEN_OUTPUT", (world) => Object.assign(world.env, { VIDGEN_OUTPUT: "~/Movies/" }), ["generate", "a fox"]],
+    ["a setting", (world) => world.vidgen("config", "set", "output", "~/Movies/"), ["generate", "a fox"]],
+    ["a row", () => writeFileSync("shots.csv", "prompt,output\na fox,~/Movies/\n"), ["batch", "shots.csv"]],
+  ])("~/ of %s is the home folder", async (_, prepare, line) => {
+    const world = await open();
+    mkdirSync(join(world.io.home, "Movies"), { recursive: true });
+    await prepare(world);
+    expect(await world.vidgen(...line)).toMatchObject({ code: 0 });
+    expect(readdirSync(join(world.io.home, "Movies"))).toHaveLength(1);
+    expect(existsSync("~")).toBe(false);
+  });
+
+  test("~/ in vidgen.json leads out of its folder, and mcp --dir finds the home folder", async () => {
+    const world = await open({ "vidgen.json": JSON.stringify({ output: "~/../Movies/" }) });
+    const run = await world.vidgen("generate", "a fox");
+    expect([run.code, starts(world)]).toEqual([2, []]);
+    expect(run.stderr).toMatch(/output must be a path inside/);
+    expect((await world.vidgen("mcp", "--dir", "~/nowhere")).stderr).toContain(join(world.io.home, "nowhere"));
+  });
+
+  test("an attempt that an older version started at ~/, taken literally, is resumed", async () => {
+    const world = await open();
+    mkdirSync("~/Movies", { recursive: true });
+    mkdirSync(join(world.io.home, "Movies"), { recursive: true });
+    await kill(world, isPoll, "generate", "a fox", "-o", "~/Movies/");
+    world.env.VIDGEN_OUTPUT = "~/Movies/";
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    expect(starts(world)).toHaveLength(1);
+    expect(readdirSync(join(world.io.home, "Movies"))).toHaveLength(1);
+  });
+
+  test.each<[string, (world: World) => Promise<Run>]>([
+    ["config set output", (world) => world.vidgen("config", "set", "output", "videos")],
+    [
+      "VIDGEN_OUTPUT",
+      (world) => Object.assign(world, { env: { ...world.env, VIDGEN_OUTPUT: "videos" } }).vidgen("generate", "a fox"),
+    ],
+    [
+      "vidgen.json",
+      (world) => {
+        writeFileSync("vidgen.json", JSON.stringify({ output: "videos" }));
+        return world.vidgen("generate", "a fox");
+      },
+    ],
+    [
+      "a row",
+      (world) => {
+        writeFileSync("shots.csv", "prompt,output\na fox,videos\n");
+        return world.vidgen("batch", "shots.csv");
+      },
+    ],
+  ])("a name without an ending gets a note: %s", async (_, run) => {
+    const world = await open();
+    const { code, stderr } = await run(world);
+    expect([code, stderr]).toEqual([
+      0,
+      expect.stringContaining("videos is not a folder: the video is saved to a file of this name"),
+    ]);
+    expect(stderr.match(/is not a folder/g)).toHaveLength(1);
+  });
+
+  test("the hint for a file that vidgen has saved never leads to another payment, nor to the loss of that video", async () => {
+    const world = await open();
+    expect(await world.vidgen("generate", "a fox", "-o", "fox.mp4")).toMatchObject({ code: 0 });
+    const other = await world.vidgen("generate", "an owl", "-o", "fox.mp4");
+    expect(other).toMatchObject({ code: 9, stderr: expect.stringContaining("Choose another name with -o.") });
+    expect(other.stderr).not.toContain("--overwrite");
+    // A line that continues a generation.
+    await kill(world, isPoll, "generate", "a bear", "-o", "bear.mp4");
+    writeFileSync("bear.mp4", "something else");
+    const [{ id }] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+    const run = await world.vidgen("generate", "a bear", "-o", "bear.mp4");
+    expect(run).toMatchObject({ code: 9, stderr: expect.stringContaining(`vidgen wait ${id} -o`) });
+    expect(run.stderr).not.toMatch(/--overwrite|nothing was charged|with -o/);
+    expect(starts(world)).toHaveLength(2);
   });
 });

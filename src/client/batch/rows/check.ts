@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { usage, type VidgenError } from "../../../errors.ts";
-import type { Io } from "../../../io.ts";
+import { expandHome, type Io } from "../../../io.ts";
 import { type FieldTexts, flagOf, imageFields, textFields } from "../../../protocol/fields.ts";
 import {
   type Destination,
@@ -56,7 +56,7 @@ const maxIdLength = 200;
 export function createRowCheck(
   { table, flags, eachNames, images, isLocal }: CheckOptions,
   faults: Faults,
-  io: Pick<Io, "date" | "platform" | "disk">,
+  io: Pick<Io, "date" | "platform" | "home" | "disk">,
 ) {
   const { columns } = table;
   const settings = readSetFields(flags.set);
@@ -116,7 +116,8 @@ export function createRowCheck(
   const readOutputPath = async (row: TableLine, n: number, input: FieldInput) => {
     const cell = row.texts.get("output");
     const fill = cell === undefined ? fillOutputPath : prepare(cell, { label: "output", line: row.line });
-    const outputPath = fill?.(row, n);
+    const typed = fill?.(row, n);
+    const outputPath = typed === undefined ? undefined : expandHome(typed, io);
     const { prompt, model } = toRequest(input);
     if (outputPath !== undefined) await checkOutput(outputPath, row, { prompt, model });
     return outputPath;

@@ -2,7 +2,7 @@ import { usage } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
 import { type Destination, findDroppedImages, readSetFields } from "../../../protocol/request.ts";
 import { shorten } from "../../../protocol/text.ts";
-import { findExtensionNote, namesIn } from "../../../video/naming.ts";
+import { findExtensionNote, findNoFolderNote, namesIn } from "../../../video/naming.ts";
 import { isFolder } from "../../save/output-path.ts";
 import type { Row } from "../row.ts";
 import { createRowCheck, type RowFlags } from "./check.ts";
@@ -37,7 +37,7 @@ export type ReadRows = {
 export async function readRows(
   file: string,
   options: RowOptions,
-  io: Pick<Io, "stdin" | "signal" | "date" | "platform" | "disk">,
+  io: Pick<Io, "stdin" | "signal" | "date" | "platform" | "home" | "disk">,
 ): Promise<ReadRows> {
   if (await isFolder(file, io.disk)) throw usage(`Cannot read ${file}: it is a folder.`);
   const format = findFormat(file, options.format);
@@ -83,13 +83,22 @@ export async function readRows(
     rows,
     total,
     unused: unusedColumns,
-    notes: [...noteUnused(unusedColumns), ...droppedImageNotes, ...findOutputNotes(rows), ...images.notes()],
+    notes: [
+      ...noteUnused(unusedColumns),
+      ...droppedImageNotes,
+      ...(await findOutputNotes(rows, io)),
+      ...images.notes(),
+    ],
   };
 }
 
 /** At most one note, because one row shows the problem. */
-function findOutputNotes(rows: readonly Row[]): string[] {
-  return rows.flatMap(({ outputPath = "" }) => findExtensionNote(outputPath) ?? []).slice(0, 1);
+async function findOutputNotes(rows: readonly Row[], { disk }: Pick<Io, "disk">): Promise<string[]> {
+  for (const { outputPath } of rows) {
+    const note = outputPath && (findExtensionNote(outputPath) ?? findNoFolderNote(outputPath));
+    if (note && !(await isFolder(outputPath, disk))) return [note];
+  }
+  return [];
 }
 
 /** The names that templates use. */

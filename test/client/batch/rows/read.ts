@@ -11,6 +11,7 @@ export const io = {
   signal: new AbortController().signal,
   date: () => new Date("2026-01-31T12:00:00Z"),
   platform: "linux",
+  home: "/home/someone",
   disk: systemMachine.disk,
 };
 
