@@ -219,7 +219,7 @@ type Log = Pick<ServiceFolderOptions, "onRequest" | "onDelivery" | "onEnd" | "on
 
 /** Creates the log of a service: lines of text for people, or JSON documents with `--log json`. */
 async function createLog(options: ServeOptions, { io, output }: Context): Promise<Log> {
-  const { deliveryLine, isGivenUp } = await import("../../server/callbacks/delivery.ts");
+  const { deliveryLine, isReported } = await import("../../server/callbacks/delivery.ts");
   const { requestLine } = await import("../../server/observe/log.ts");
   if (options.log === "json") {
     const { createJsonLog } = await import("../../server/observe/json-log.ts");
@@ -228,7 +228,7 @@ async function createLog(options: ServeOptions, { io, output }: Context): Promis
     return createJsonLog(write, io);
   }
   const onDelivery = (event: DeliveryEvent) => {
-    if (options.webhookLog || isGivenUp(event)) output.note(deliveryLine(event));
+    if (options.webhookLog || isReported(event)) output.note(deliveryLine(event));
   };
   const onRequest = (event: RequestEvent) => {
     if (!output.verbose) return output.note(requestLine(event));

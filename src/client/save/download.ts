@@ -134,7 +134,7 @@ async function requestNewUrl(status: number, options: MediaOptions): Promise<str
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
     const { message } = asVidgenError(error);
-    const text = `The video URL has expired (HTTP ${status}), and the service gave no new one: ${message}`;
+    const text = `The video URL gives no video (HTTP ${status}), and the service gave no new one: ${message}`;
     throw new VidgenError("output", text);
   }
 }

@@ -33,7 +33,7 @@ export async function makeAttempt(delivery: Delivery, options: AttemptOptions): 
   const startedMs = clock.now();
   const result = await postCallback(delivery, options, signedAt).catch(() => undefined);
   if (!result) return;
-  const { outcome, reply, isDelivered, isFinal, retryAfter } = result;
+  const { outcome, reply, isDelivered, isForbidden = false, isFinal, retryAfter } = result;
   const attempts = delivery.attempts + 1;
   const date = clock.date();
   const nextMs = isFinal ? null : nextDelayMs({ attempts, retryAfter, date, random: options.random() });
@@ -44,7 +44,7 @@ export async function makeAttempt(delivery: Delivery, options: AttemptOptions): 
   // The first write is tried even while the service stops, because the receiver has already replied.
   await record().catch(() => retryForever(record, options).catch(() => {}));
   const { generation, account, url, traceparent } = delivery;
-  onDelivery({ generation, account, traceparent, url, attempt: attempts, isDelivered, nextMs, outcome });
+  onDelivery({ generation, account, traceparent, url, attempt: attempts, isDelivered, isForbidden, nextMs, outcome });
 }
 
 type AttemptResult = {
@@ -53,6 +53,7 @@ type AttemptResult = {
   /** The text of the receiver's reply. */
   reply: string;
   isDelivered: boolean;
+  isForbidden?: boolean;
   /** Whether there is no retry. */
   isFinal: boolean;
   retryAfter: string | undefined;
@@ -77,7 +78,9 @@ async function postCallback(
   } catch (error) {
     signal.throwIfAborted();
     // Also for a forbidden address, because another process may be allowed to reach it.
-    return { outcome: reasonOf(error, url), reply: "", isDelivered: false, isFinal: false, retryAfter: undefined };
+    const outcome = reasonOf(error, url);
+    const isForbidden = "isForbidden" in Object(error);
+    return { outcome, reply: "", isDelivered: false, isForbidden, isFinal: false, retryAfter: undefined };
   } finally {
     timeout.clear();
   }

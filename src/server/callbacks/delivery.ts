@@ -29,6 +29,8 @@ export type DeliveryEvent = Traced & {
   /** In words, such as "HTTP 204". */
   outcome: string;
   isDelivered: boolean;
+  /** Whether the rules of this process for addresses that others chose forbid the target. */
+  isForbidden: boolean;
   /** Milliseconds until the next attempt; `null` after the last one. */
   nextMs: number | null;
 };
@@ -36,6 +38,11 @@ export type DeliveryEvent = Traced & {
 /** Whether the callback was not delivered and is not retried. */
 export function isGivenUp({ isDelivered, nextMs }: DeliveryEvent): boolean {
   return !isDelivered && nextMs === null;
+}
+
+/** Whether the owner is told without asking: the callback was given up, or a forbidden target has failed for the first time. */
+export function isReported(event: DeliveryEvent): boolean {
+  return isGivenUp(event) || (event.isForbidden && event.attempt === 1);
 }
 
 /** Returns one line for the service's log, without the query of the address, which may contain secrets. */

@@ -301,6 +301,28 @@ test.each([
   expect([code, stdout, stderr]).toEqual([2, "", expect.stringMatching(says)]);
 });
 
+test("a callback whose target is forbidden is told at its first attempt, without --webhook-log", async () => {
+  const { world, printed, stop } = await createServing();
+  await expect.poll(() => printed.stdout).toContain("http");
+  const { api_key: key } = JSON.parse(readFileSync(join(world.home, "service", "service.json"), "utf8"));
+  const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
+  const post = async (callback_url: string) => {
+    const body = JSON.stringify({ prompt: "a [fail] fox", model: "sora-2", callback_url });
+    const reply = await fetch(`${printed.stdout.trim().split("\n")[0]}/api/generate`, {
+      method: "POST",
+      headers,
+      body,
+    });
+    return ((await reply.json()) as { data: { id: string } }).data.id;
+  };
+  const refused = await post("http://127.0.0.1:9/hook");
+  const id = await post("http://169.254.169.254/hook");
+  await expect.poll(() => printed.stderr).toContain(`callback for ${id} to http://169.254.169.254/hook: `);
+  expect(printed.stderr).toMatch(/169\.254\.169\.254 are refused: .*, attempt 1, next in 1 s/);
+  expect(printed.stderr).not.toContain(`callback for ${refused}`);
+  await stop();
+});
+
 test("--log json: each line of stderr is a document with full id, account and request id, and none has a key or a prompt", async () => {
   const { world, printed, stop } = await createServing("--log", "json", "--page");
   const events = () =>

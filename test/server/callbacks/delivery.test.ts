@@ -1,5 +1,11 @@
 import { expect, test } from "vitest";
-import { type DeliveryEvent, deliveryLine, isGivenUp, newDelivery } from "../../../src/server/callbacks/delivery.ts";
+import {
+  type DeliveryEvent,
+  deliveryLine,
+  isGivenUp,
+  isReported,
+  newDelivery,
+} from "../../../src/server/callbacks/delivery.ts";
 import type { StoredGeneration } from "../../../src/server/store/generations.ts";
 
 const event: DeliveryEvent = {
@@ -9,6 +15,7 @@ const event: DeliveryEvent = {
   attempt: 1,
   outcome: "HTTP 204",
   isDelivered: true,
+  isForbidden: false,
   nextMs: null,
 };
 const failed = { isDelivered: false, outcome: "HTTP 500" };
@@ -32,6 +39,13 @@ test("a callback that was given up is neither delivered nor tried again", () => 
     true,
     false,
   ]);
+});
+
+test("the owner is told of a callback that was given up, and of a forbidden target at its first attempt", () => {
+  const again = { ...event, ...failed, nextMs: 5 };
+  const forbidden = { ...again, isForbidden: true };
+  const events = [event, { ...event, ...failed }, again, forbidden, { ...forbidden, attempt: 2 }];
+  expect(events.map(isReported)).toEqual([false, true, false, true, false]);
 });
 
 test("a log line stays one line, without control characters", () => {
