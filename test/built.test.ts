@@ -20,6 +20,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readPage } from "../src/docs.ts";
 import { spawnProcess } from "./faults/spawned.ts";
+import { tinyMp4 } from "./mp4.ts";
 import { hasJq, lacks } from "./needs.ts";
 import { cookieOf, useLink } from "./server/page/sign-in.ts";
 import { aPng } from "./server/queue/pictures.ts";
@@ -427,6 +428,41 @@ test("--local sends nothing, least of all the key, to whoever has the port of a 
   expect(made).toMatchObject({ code: 0, stdout: "hare.mp4\n" });
   expect(seen).toEqual([]);
   other.close();
+});
+
+test("a video that comes as a data: URL of megabytes is no result without -o, and saved with it, and paid for once", async () => {
+  const video = Buffer.from(tinyMp4("x".repeat(6_000_000)));
+  let starts = 0;
+  const service = createServer((request, response) => {
+    if (request.method === "POST") starts++;
+    const started = { success: true, data: { id: "big-1", status: "processing" } };
+    const completed = {
+      id: "big-1",
+      status: "completed",
+      video_url: `data:video/mp4;base64,${video.toString("base64")}`,
+    };
+    request.resume().on("end", () => response.end(JSON.stringify(request.method === "POST" ? started : completed)));
+  }).listen(0, "127.0.0.1");
+  await once(service, "listening");
+  const { port } = service.address() as AddressInfo;
+  const env = {
+    VIDGEN_BASE_URL: `http://127.0.0.1:${port}`,
+    VIDGEN_API_KEY: "key-0123456789",
+    VIDGEN_HOME: join(folder, "big"),
+  };
+  try {
+    const without = await vidgen(["generate", "a fox", "-m", "veo-3.1"], env);
+    expect(without).toMatchObject({ code: 9, stdout: "", stderr: expect.stringContaining("add -o to save it") });
+    const again = await vidgen(["generate", "a fox", "-m", "veo-3.1", "-o", "big.mp4"], env);
+    expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining("big.mp4") });
+    expect([readFileSync(join(folder, "big.mp4")).equals(video), starts]).toEqual([true, 1]);
+    const written = readdirSync(join(folder, "big"), { recursive: true, withFileTypes: true }).filter((each) =>
+      each.isFile(),
+    );
+    for (const { parentPath, name } of written) expect(statSync(join(parentPath, name)).size).toBeLessThan(100_000);
+  } finally {
+    service.close();
+  }
 });
 
 test("an id that cannot be printed on stdout is in the error", { skip: !existsSync("/dev/full") }, async () => {
