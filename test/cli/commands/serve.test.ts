@@ -315,7 +315,7 @@ test("a callback whose target is forbidden is told at its first attempt, without
     });
     return ((await reply.json()) as { data: { id: string } }).data.id;
   };
-  const refused = await post("http://127.0.0.1:9/hook");
+  const refused = await post("http://127.0.0.1:4/hook");
   const id = await post("http://169.254.169.254/hook");
   await expect.poll(() => printed.stderr).toContain(`callback for ${id} to http://169.254.169.254/hook: `);
   expect(printed.stderr).toMatch(/169\.254\.169\.254 are refused: .*, attempt 1, next in 1 s/);
