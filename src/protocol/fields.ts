@@ -190,6 +190,20 @@ export type Field = FieldEntry & { name: FieldName };
 
 export const fields: readonly Field[] = table;
 
+/** The fields by each spelling of their names, as `flattenName` returns it. */
+export const fieldSpellings: ReadonlyMap<string, FieldName> = new Map(
+  fields.flatMap((field) => {
+    const { name, flag, aliases = [] } = field;
+    const spellings = [name, ...aliases, ...(flag === undefined ? [] : [flagOf(field, "long")])];
+    return spellings.map((spelling) => [flattenName(spelling), name] as const);
+  }),
+);
+
+/** A name in lower case, without white space, `-` and `_`. */
+export function flattenName(name: string): string {
+  return name.replace(/[-_\s]/g, "").toLowerCase();
+}
+
 export const imageFields = fields.filter(isImageField);
 export const textFields = fields.filter((field) => !isImageField(field));
 

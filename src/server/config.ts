@@ -64,6 +64,7 @@ export const configSchema = z
       keep_upstream: toggle().optional(),
       pace: choice(["fast", "realistic"]).optional(),
       directives: toggle().optional(),
+      passthrough: toggle().optional(),
       host: text("a host name or an address").optional(),
       port: port().optional(),
       media_port: port().optional(),

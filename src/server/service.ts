@@ -37,6 +37,8 @@ export type OwnerOptions = {
   hasPaidPreviews: boolean;
   /** Whether directives in prompts apply to real models too. */
   hasDirectives: boolean;
+  /** Whether accounts other than the owner's may send fields that vidgen does not know to real models. */
+  hasPassthrough?: boolean | undefined;
   /** Whether credits are returned when the service fails. */
   hasRefunds: boolean;
   /** Whether video requests are redirected to a store that has URLs of its own. */

@@ -49,6 +49,7 @@ export type ServiceOptions = {
   /** Whether previews cost the owner credits too; they do unless told otherwise. */
   hasPaidPreviews?: boolean;
   hasDirectives?: boolean;
+  hasPassthrough?: boolean;
   store?: Store;
   /** Where the videos are: a new folder unless it is that of an earlier service. */
   folder?: string;
@@ -177,6 +178,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     ...{ store, engines, clock, creditsPer, missing: queue.missingEngines },
     hasPaidPreviews: options.hasPaidPreviews ?? true,
     hasDirectives: options.hasDirectives ?? false,
+    hasPassthrough: options.hasPassthrough,
     findImageFault: createOutbound({ allowLoopback: (account) => account === "local", clock }).findImageFault,
   };
   const media = createRehearsedMedia({ store, videos, reportProblem });

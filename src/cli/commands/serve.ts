@@ -70,6 +70,7 @@ function declare(program: CommandUnknownOpts) {
     )
     .addOption(pace.choices(["fast", "realistic"] as const).default("fast" as const))
     .option("--directives", "apply test directives to real engines too")
+    .option("--passthrough", "let other accounts than your own send fields that vidgen does not know to real engines")
     .optionsGroup("Addresses:")
     .option("--host <name>", "address to listen on", "127.0.0.1")
     .option("--port <number>", "port of the API; 0 for any free port", "8787")
@@ -252,6 +253,7 @@ async function openService(
     ...given,
     creditsPer: readCreditsPer(options.creditsPer ?? [], given.engines),
     hasDirectives: options.directives ?? false,
+    hasPassthrough: options.passthrough ?? false,
     hasRefunds: options.refunds,
     hasRedirects: options.mediaRedirect ?? false,
     pace: options.pace,

@@ -4,6 +4,7 @@ import { hasChangedNumber, isRecord } from "../../protocol/json.ts";
 import { aspectRatios, findModel, maxLocalSeconds, models } from "../../protocol/models.ts";
 import { type Engine, optionalExtras, requiredExtras } from "../engines/engine.ts";
 import { frameSize, pixelsOf, readSize, shapeOf, sizeText } from "../engines/frame-size.ts";
+import { isTooDeep } from "../engines/passed.ts";
 import { type FieldNames, parse } from "../http/input.ts";
 import { findJsonFault, refuse } from "../http/message.ts";
 import type { ExtraValue, Images, RenderRequest, StoredGeneration } from "../store/generations.ts";
@@ -126,11 +127,33 @@ export type StartRequest = Pick<StoredGeneration, "request" | "callback_url">;
 export type StartReaderOptions = {
   engines: readonly Pick<
     Engine,
-    "name" | "models" | "isSimulation" | "maxImages" | "takesLastImage" | "maxReferences" | "findFault"
+    "name" | "models" | "isSimulation" | "maxImages" | "takesLastImage" | "maxReferences" | "findFault" | "passes"
   >[];
   /** Whether directives in prompts apply to real models too. */
   hasDirectives: boolean;
+  /** Whether accounts other than the owner's may send fields that vidgen does not know to real models. */
+  hasPassthrough?: boolean | undefined;
 };
+
+const knownNames: readonly string[] = Object.keys({ ...bodySchema.shape, ...sizeSchema.shape, ...extrasSchema.shape });
+
+const maxUnknownNames = 50;
+
+/** Returns the fields of a start that vidgen does not know. Throws a 400 for those that are too many, too large or nested too deeply. */
+function readUnknown(json: unknown): Record<string, ExtraValue> {
+  const fields = Object.entries(json as Record<string, ExtraValue>).filter(([name]) => !knownNames.includes(name));
+  const refuseField = (name: string, text: string) => refuse(400, `invalid_${name}`, `${name} ${text}`);
+  for (const [name, value] of fields) {
+    if (!/^(?!__proto__$)[\w.-]{1,100}$/.test(name))
+      throw refuse(400, "invalid_body", "the name of a field must have 1 to 100 letters, digits, dots, - and _");
+    if (isTooDeep(value)) throw refuseField(name, "is nested too deeply");
+  }
+  if (fields.length > maxUnknownNames)
+    throw refuse(400, "invalid_body", `the body has more than ${maxUnknownNames} other fields`);
+  const [last = ["the body"]] = fields;
+  if (!isShortText(JSON.stringify(fields))) throw refuseField(last[0], `and the other fields together ${shortText}`);
+  return Object.fromEntries(fields);
+}
 
 /** Returns the reader of a start's body. It throws a 400 that says what is wrong with which field. */
 export function createStartReader({
@@ -161,6 +184,7 @@ export function createStartReader({
       ...(lastImageUrl !== undefined && { lastImage: lastImageUrl }),
       ...(referenceUrls.length > 0 && { references: referenceUrls }),
       extras: {
+        ...readUnknown(json),
         ...(parse(extrasSchema, json, { names }) as Record<string, ExtraValue>),
         ...(isReal && size !== undefined && !isImplied(rest, size) && { size }),
       },

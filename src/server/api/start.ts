@@ -1,9 +1,12 @@
 import { randomUUID } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import { HTTPException } from "hono/http-exception";
 import * as z from "zod";
 import type { Clock } from "../../io.ts";
-import { imageFields } from "../../protocol/fields.ts";
+import { fieldSpellings, flattenName, imageFields } from "../../protocol/fields.ts";
+import { localAccount } from "../announcement.ts";
 import { createCapacity } from "../capacity.ts";
+import { addressesIn, documentedExtras, findPassedFault, splitExtras } from "../engines/passed.ts";
 import { createBodyMemory } from "../http/body-memory.ts";
 import type { FieldNames } from "../http/input.ts";
 import {
@@ -14,6 +17,7 @@ import {
   readBody,
   readIdempotencyKey,
   refuse,
+  retryAfter,
   withoutNulls,
 } from "../http/message.ts";
 import { readTraceparent } from "../observe/trace.ts";
@@ -182,14 +186,13 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
   const openLarge = createBodyMemory(maxLargeBytes);
   const openSmall = createBodyMemory(maxSmallBytes);
   type ParsedStart = Pick<JsonBody, "json"> & { names: FieldNames | undefined; idempotency: Idempotency | undefined };
-  const start = async (
-    c: ApiContext,
-    { json, names, idempotency }: ParsedStart,
-  ): Promise<Omit<Started, "warnings">> => {
+  const start = async (c: ApiContext, { json, names, idempotency }: ParsedStart): Promise<Started> => {
     const { account } = c.var;
     const { request, callback_url } = readStart(json, names);
+    const findAddressFault = (url: string) => options.findImageFault?.(url, account);
+    const warnings = await checkUnknown(request, { ...options, account, json, names, findAddressFault });
     await checkLimits(request, options.engines);
-    checkImages(request, (url) => options.findImageFault?.(url, account));
+    checkImages(request, findAddressFault);
     c.set("model", request.model);
     const traceparent = readTraceparent(c.req.header("traceparent"));
     const label = readLabel(c);
@@ -204,9 +207,9 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
     if (outcome.kind === "limited") throw tooMany(outcome);
     if (outcome.kind === "key reused")
       throw refuse(409, "idempotency_key_reused", "this Idempotency-Key was already used with another body");
-    if (outcome.replayed) return replay(outcome);
+    if (outcome.replayed) return { ...(await replay(outcome)), warnings };
     options.onStart?.(generation, cost);
-    return { ...outcome, credits_charged: cost };
+    return { ...outcome, credits_charged: cost, warnings };
   };
   /** Returns an earlier start with what it was charged, from the ledger, because the price of the model may have changed since. */
   const replay = async (outcome: StartOutcome & { kind: "started" }) => {
@@ -222,12 +225,13 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
       if (!(error instanceof HTTPException) || !idempotency) throw error;
       const earlier = await options.store.findStart(c.var.account, idempotency);
       if (earlier?.kind !== "started") throw error;
-      return replay(earlier);
+      return { ...(await replay(earlier)), warnings: [] };
     });
     const { id, request } = started.generation;
     c.set("id", id);
     c.set("model", request.model);
-    return { ...started, warnings: nulls.filter((name) => mediaNames.includes(name)).map(nullWarning) };
+    const nullMedia = nulls.filter((name) => mediaNames.includes(name));
+    return { ...started, warnings: [...nullMedia.map(nullWarning), ...started.warnings] };
   };
   /** A client that sends slowly uses only the memory for what it has sent. */
   const receive = async (c: ApiContext, format: StartFormat) => {
@@ -245,6 +249,60 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
     const { warnings } = started;
     return respond(c, started, { ...format.reply(started), ...(warnings.length > 0 && { warnings }) });
   };
+}
+
+type UnknownOptions = Pick<StartOptions, "engines" | "hasPassthrough"> & {
+  account: string;
+  /** The fields of the start by the interface's names, and this API's names for them. */
+  json: unknown;
+  names: FieldNames | undefined;
+  findAddressFault(url: string): string | undefined;
+};
+
+/**
+ * Refuses fields that vidgen does not know and that would be dropped on the way to an engine, before anything is charged. Any engine with the model may
+ * get the generation, so each must take all of them. A preview takes each field, and the warning that is returned says that it does not show it.
+ */
+async function checkUnknown(
+  request: StoredRequest,
+  { engines, hasPassthrough, account, json, names = {}, findAddressFault }: UnknownOptions,
+): Promise<string[]> {
+  const unknown = Object.entries(splitExtras(request.extras).passed);
+  if (unknown.length === 0) return [];
+  const real = engines.filter(({ models, isSimulation }) => models.includes(request.model) && !isSimulation);
+  const refuseField = (field: string, text: string) => refuse(400, `invalid_${field}`, `${text}; nothing was charged`);
+  const taken = (await Promise.all(real.map(({ passes }) => passes?.(request)))).flatMap((each) => each?.names ?? []);
+  for (const [field, value] of unknown) {
+    const known = knownSpelling(field);
+    if (known === undefined || taken.includes(field)) continue;
+    if (!isDeepStrictEqual(value, (json as Record<string, unknown>)[known]))
+      throw refuseField(field, `${field} is no field: send ${names[known] ?? known}`);
+    // The field stands beside it with the same value.
+    delete request.extras[field];
+  }
+  const { passed } = splitExtras(request.extras);
+  const fields = Object.keys(passed);
+  const [first] = fields;
+  if (first === undefined) return [];
+  if (real.length === 0) return [`The preview does not show ${fields.join(", ")}.`];
+  if (account !== localAccount && !hasPassthrough)
+    throw refuseField(first, `${first} is no field of this service: its owner allows others with \`passthrough\``);
+  const addressFault = addressesIn(passed)
+    .map(findAddressFault)
+    .find((each) => each !== undefined);
+  if (addressFault !== undefined) throw refuseField(first, addressFault);
+  for (const engine of real) {
+    const fault = await findPassedFault(engine, request);
+    if (fault?.isTemporary) throw refuse(429, "fields_unreadable", `${fault.text}; nothing was charged`, retryAfter);
+    if (fault) throw refuseField(fault.field, fault.text);
+  }
+  return [];
+}
+
+/** The field of this service that a name spells in another way, such as "callbackUrl". */
+function knownSpelling(name: string): string | undefined {
+  const flat = flattenName(name);
+  return fieldSpellings.get(flat) ?? ["imageUrls", ...documentedExtras].find((each) => flattenName(each) === flat);
 }
 
 /** The fields for images and other media, by the names of both APIs. */

@@ -108,6 +108,22 @@ export type RenderOutcome =
   | { kind: "not submitted"; reason: string; cause?: NotSubmittedCause | undefined; retryAfterMs?: number | undefined }
   | { kind: "unclear"; reason: string };
 
+/** What an engine takes of fields that vidgen does not know. */
+export type Passes = {
+  /** The names; "all" if the engine itself refuses a name that it does not have. */
+  names: "all" | readonly string[];
+  /** Whether a field is taken, if that does not depend on its name alone. */
+  takes?(field: string, value: unknown): boolean;
+  /** What the names are, in a message that lists them. */
+  title?: string;
+  /** The fields that vidgen writes itself. */
+  written?: readonly string[];
+  /** Whether the names are the owner's own, so that each of them may be used. */
+  isOwn?: boolean;
+  /** Where the engine takes such fields instead. */
+  hint?: string;
+};
+
 /** What makes the videos of generations: the preview, a server of real models, or a provider. */
 export type Engine = Capabilities & {
   /** Its name in messages and checkpoints: "preview", its address, or its package. */
@@ -124,6 +140,11 @@ export type Engine = Capabilities & {
    */
   takesLastImage?: boolean;
   maxReferences?: number;
+  /**
+   * Resolves with what the engine takes of fields that vidgen does not know; `undefined` while its list of fields cannot be read. Without this function,
+   * an engine takes none. Never rejects.
+   */
+  passes?(request: RenderRequest): Promise<Passes | undefined>;
   /** How many generations it runs at the same time; the others wait in the queue. */
   concurrency: number;
   /** For how many milliseconds generations wait while the engine accepts none. */

@@ -7,16 +7,18 @@ import { systemCode, VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
 import type { FailureCode } from "../../protocol/schema.ts";
 import type { Capacity } from "../capacity.ts";
-import type {
-  Charged,
-  Discardable,
-  Engine,
-  FailureFacts,
-  ImageFile,
-  RenderOptions,
-  RenderOutcome,
-  RenderTask,
+import {
+  type Charged,
+  type Discardable,
+  type Engine,
+  type FailureFacts,
+  failed,
+  type ImageFile,
+  type RenderOptions,
+  type RenderOutcome,
+  type RenderTask,
 } from "../engines/engine.ts";
+import { findPassedFault } from "../engines/passed.ts";
 import { readDirectives } from "../engines/preview/directives.ts";
 import { takeSaved } from "../engines/upstream/reply-video.ts";
 import type { MediaStore } from "../media/media-store.ts";
@@ -172,12 +174,16 @@ export async function makeVideo(
   const reportCharge = (usd: number) => {
     cost = usd;
   };
-  const render = () => {
+  const render = async (): Promise<RenderOutcome> => {
     if (checkpoint?.state === "saved") {
       const { file: savedFile } = checkpoint;
       return takeSaved({ savedFile, file: task.file, name: checkpoint.engine }, options);
     }
     const isOfThisEngine = checkpoint?.engine === engine.name && checkpoint.state !== "submitting";
+    // Another process may have accepted the start for another engine, or for another workflow.
+    const passedFault = checkpoint === null ? await findPassedFault(engine, task.request) : undefined;
+    if (passedFault?.isTemporary) return { kind: "not submitted", reason: passedFault.text };
+    if (passedFault) throw failed(new Error(`${passedFault.text}; nothing was submitted`), { isNotSubmitted: true });
     return engine.render(task, {
       resume: isOfThisEngine ? checkpoint : undefined,
       checkpoint: storeCheckpoint,

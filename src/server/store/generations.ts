@@ -15,8 +15,8 @@ export type RenderRequest = Traced & {
   /** The fields that the start left out. They contain the service's defaults; a provider's model may have other defaults. */
   unset?: readonly ("aspectRatio" | "duration" | "resolution")[];
   /**
-   * The fields of `optionalExtras` and `requiredExtras` that were sent, passed on unchanged to a real model; and a `size` in pixels, such as "640x360",
-   * which takes precedence if aspectRatio and resolution only approximate it.
+   * The fields of `optionalExtras` and `requiredExtras` that were sent, and those that vidgen does not know, all passed on unchanged to a real model; and
+   * a `size` in pixels, such as "640x360", which takes precedence if aspectRatio and resolution only approximate it.
    */
   extras: Record<string, ExtraValue>;
 };

@@ -103,7 +103,10 @@ test("of too many large bodies at once, the last are refused with 429 after they
     const head = `POST /api/generate HTTP/1.1\r\nHost: %h\r\nAuthorization: Bearer ${poorKey}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
     const held = Array.from({ length: 15 }, () => hold(head));
     await Promise.all(held.map(({ socket }) => new Promise((resolve) => socket.write(body.subarray(0, -1), resolve))));
-    const other = await post("/api/generate", { ...start, padding: "x".repeat(19_000_000) });
+    const other = await post("/api/generate", {
+      ...start,
+      imageUrl: `data:image/png;base64,${"x".repeat(19_000_000)}`,
+    });
     for (const { socket } of held) socket.write(body.subarray(-1));
     const statuses = await Promise.all(held.map(({ status }) => status));
     expect([other.status, statuses.filter((each) => each === 402).length]).toEqual([200, 9]);

@@ -1,34 +1,19 @@
 import { extname } from "node:path";
-import { type Field, fields, flagOf } from "../../../protocol/fields.ts";
+import { fieldSpellings, fields, flattenName } from "../../../protocol/fields.ts";
 import { findSimilar } from "../../../protocol/models.ts";
 
 /** The columns that vidgen knows: the request's fields, and `id`, `from` and `output`. */
 export const knownColumns: readonly string[] = ["id", ...fields.map(({ name }) => name), "from", "output"];
 
-const knownSpellings = new Map(knownColumns.map((name) => [flattenColumn(name), name]));
+const knownSpellings = new Map(knownColumns.map((name) => [flattenName(name), name]));
 
-const spellings = new Map([
-  ...fields.flatMap((field) =>
-    extraSpellings(field).map((name): [string, string] => [flattenColumn(name), field.name]),
-  ),
-  ...knownSpellings,
-]);
-
-function extraSpellings(field: Field): string[] {
-  const { flag, aliases = [] } = field;
-  return flag === undefined ? [...aliases] : [flagOf(field, "long"), ...aliases];
-}
-
-/** A header in lower case, without white space, `-` and `_`. */
-export function flattenColumn(name: string): string {
-  return name.replace(/[-_\s]/g, "").toLowerCase();
-}
+const spellings = new Map<string, string>([...fieldSpellings, ...knownSpellings]);
 
 /** The known column for any of its spellings, such as "aspect_ratio", "Aspect Ratio" or "Duration (s)"; other names unchanged. */
 export function columnName(typed: string): string {
   const name = typed.trim();
   if (/^set\./i.test(name)) return `set.${name.slice(4)}`;
-  const whole = spellings.get(flattenColumn(name));
+  const whole = spellings.get(flattenName(name));
   if (whole !== undefined) return whole;
   const { column, unit, units } = readUnit(name) ?? {};
   return column !== undefined && unit !== undefined && units?.includes(unit) ? column : name;
@@ -42,9 +27,9 @@ function readUnit(name: string) {
   const [, nameBefore = "", bracketed] = /^(.+?)\s*[([]([^()[\]]*)[)\]]$/.exec(name) ?? [];
   const words = name.replace(/(?<=[a-z])(?=[A-Z])/g, " ");
   const [, start = "", last = ""] = /^(.+?)[-_\s]+(?:in[-_\s]+)?([a-z]+)$/i.exec(words) ?? [];
-  const column = spellings.get(flattenColumn(bracketed === undefined ? start : nameBefore));
+  const column = spellings.get(flattenName(bracketed === undefined ? start : nameBefore));
   const { units = [] } = fields.find((field) => field.name === column) ?? {};
-  const unit = flattenColumn(bracketed ?? last);
+  const unit = flattenName(bracketed ?? last);
   const isUnit = units.includes(unit) || (units.includes("s") && otherUnits.includes(unit));
   return column !== undefined && (isUnit || bracketed !== undefined) ? { column, unit, units } : undefined;
 }
@@ -58,7 +43,7 @@ export function isKnownColumn(name: string): boolean {
 export function guessColumn(word: string): string | undefined {
   return word.length < 4
     ? undefined
-    : knownSpellings.get(findSimilar(flattenColumn(word), [...knownSpellings.keys()]) ?? "");
+    : knownSpellings.get(findSimilar(flattenName(word), [...knownSpellings.keys()]) ?? "");
 }
 
 /** Why an unused column looks like a known one; `undefined` if it does not. */

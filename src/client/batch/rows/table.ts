@@ -1,8 +1,8 @@
-import { type Images, imageFields } from "../../../protocol/fields.ts";
+import { flattenName, type Images, imageFields } from "../../../protocol/fields.ts";
 import { isRecord, parseJson } from "../../../protocol/json.ts";
 import { findJsonFault, jsonHint } from "../../../protocol/json-fault.ts";
 import { readValue } from "../../../protocol/request.ts";
-import { columnName, flattenColumn, isKnownColumn } from "./columns.ts";
+import { columnName, isKnownColumn } from "./columns.ts";
 import { type CsvRecord, readCsv } from "./csv.ts";
 import type { Faults } from "./faults.ts";
 import type { Format } from "./file.ts";
@@ -32,8 +32,8 @@ export async function readTable(
   { format, ignoreColumns = [] }: { format: Format; ignoreColumns?: readonly string[] | undefined },
   faults: Faults,
 ): Promise<Table> {
-  const ignored = new Set(ignoreColumns.map(flattenColumn));
-  const isRead = (header: string) => !ignored.has(flattenColumn(header));
+  const ignored = new Set(ignoreColumns.map(flattenName));
+  const isRead = (header: string) => !ignored.has(flattenName(header));
   if (format === "txt") return readPrompts(bytes);
   if (format === "jsonl" || format === "json")
     return readObjects(() => readValues(bytes, faults), { isRead, kind: "a JSON object" }, faults);

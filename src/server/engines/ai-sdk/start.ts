@@ -5,6 +5,7 @@ import { traceHeaders } from "../../observe/trace.ts";
 import { type Images, listImages, type RenderRequest, replaceImages } from "../../store/generations.ts";
 import { type FailureFacts, failed, type ImageFile, type RenderTask } from "../engine.ts";
 import { sizeOf } from "../frame-size.ts";
+import { splitExtras, withoutCounts } from "../passed.ts";
 import {
   classifyReply,
   type NoCredits,
@@ -92,7 +93,8 @@ function toCallOptions(
   { model: { provider }, upstreamModel }: { model: SdkModel; upstreamModel: string },
 ): VideoCall {
   const { prompt, unset = [], aspectRatio, extras } = request;
-  const { seed, fps, size, ...modelOptions } = extras;
+  const { documented, passed } = splitExtras(extras);
+  const { seed, fps, size, ...modelOptions } = { ...withoutCounts(passed), ...documented };
   const isUnset = (field: (typeof unset)[number]) => unset.includes(field);
   return {
     prompt,

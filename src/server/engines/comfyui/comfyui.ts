@@ -10,6 +10,7 @@ import type { WorkflowResult } from "./job.ts";
 import { listen } from "./progress.ts";
 import { type ComfyUi, type ComfyUiOptions, createComfyUi } from "./server.ts";
 import { submitWorkflow } from "./submit.ts";
+import { passesOf } from "./values.ts";
 import { watch } from "./watch.ts";
 import { shortId, type Workflow } from "./workflow.ts";
 
@@ -35,6 +36,7 @@ export function createComfyUiEngine(options: ComfyUiEngineOptions, io: ServerIo)
     maxImages: workflow.maxImages,
     concurrency,
     timeoutMs,
+    passes: async () => passesOf(workflow),
     async render(task, { resume, ...rest }) {
       const outcome = await begin(task, { server, workflow, resume, ...rest });
       if (outcome.kind !== "submitted") return outcome;

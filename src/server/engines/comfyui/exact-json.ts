@@ -26,5 +26,5 @@ export function writeExactJson(value: unknown): string {
 
 /** Returns a value as a part of a longer text. */
 export function exactText(value: unknown): string {
-  return String(value).replace(mark, "");
+  return (typeof value === "object" ? JSON.stringify(value) : String(value)).replace(mark, "");
 }

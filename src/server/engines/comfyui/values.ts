@@ -1,7 +1,17 @@
 import { randomInt } from "node:crypto";
-import type { RenderTask } from "../engine.ts";
+import type { Passes, RenderTask } from "../engine.ts";
 import { frameSize } from "../frame-size.ts";
 import { imagePlaceholder, shortId, shortIdPlaceholder, type Workflow } from "./workflow.ts";
+
+/** The placeholders that vidgen gives values of other fields, or its own. */
+const ownPlaceholders = /^(prompt|id|short_id|image(_\d+)?|width|height|duration|frames)$/;
+
+/** Returns what a workflow takes of fields that vidgen does not know: its own placeholders. */
+export function passesOf({ placeholders }: Workflow): Passes {
+  const names = [...placeholders.keys()];
+  const written = names.filter((name) => ownPlaceholders.test(name));
+  return { names: names.filter((name) => !written.includes(name)), written, isOwn: true, title: "its workflow has" };
+}
 
 /** The maximum random seed. ComfyUI returns the earlier result for a graph that it has already run, so each video needs another seed. */
 const maxSeed = 2 ** 48 - 1;

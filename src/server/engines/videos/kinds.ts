@@ -1,6 +1,7 @@
 import { type ExtraValue, type Images, listImages, type RenderRequest } from "../../store/generations.ts";
-import type { ImageFile, RenderTask } from "../engine.ts";
+import type { ImageFile, Passes, RenderTask } from "../engine.ts";
 import { frameSize, sizeOf } from "../frame-size.ts";
+import { splitExtras, withoutCounts } from "../passed.ts";
 
 /** The body of a create, as data: fields that the server refuses can be left out, and the rest encoded again. */
 export type CreateBody = {
@@ -45,6 +46,11 @@ type Dialect = {
   /** The fields of a start that it silently ignores, and those that it ignores when there is an image. */
   ignoredFields?: readonly string[];
   ignoredFieldsWithImage?: readonly string[];
+  /**
+   * The fields that it takes and vidgen does not know; "all" if it refuses unknown names itself, by default none, because a server that ignores a field
+   * makes another video. A provider's list of models says it for each model.
+   */
+  passes?: Passes["names"];
   /** How a create is sent, unless its image is a file. */
   encoding: CreateBody["encoding"];
   /** The fields in which a create can send its images. The first one that the server has is used. */
@@ -62,6 +68,8 @@ type Dialect = {
 };
 
 export type Kind = Dialect & {
+  /** Returns the names of the fields that a create of this request has, whatever its other fields are. */
+  writtenFields(request: RenderRequest): string[];
   /**
    * Returns the body of a create, without the fields in `droppedFields`. Without an upstream model the server chooses one; LiteLLM gets the request's own
    * model, and a provider its own name for that. `servedModel` is the only model of a server that needs no model name. Throws an Error for people when the
@@ -170,6 +178,7 @@ const dialects: readonly Dialect[] = [
     hasDelete: true,
     deleteStopsJob: true,
     olderNames: { format: "output_format" },
+    passes: "all",
     // Without a format, a server that has no ffmpeg makes an .avi.
     fields: (request) => ({
       ...frameSize(request),
@@ -202,6 +211,7 @@ const dialects: readonly Dialect[] = [
     imageFields: [{ name: "input_reference", max: 4, value: ({ images }) => images }],
     hasDelete: true,
     deleteStopsJob: true,
+    passes: "all",
     fields: (request) => ({ model: request.model, size: sizeOf(request), seconds: String(request.duration) }),
   },
   {
@@ -258,6 +268,10 @@ const dialects: readonly Dialect[] = [
 /** The known servers of `/v1/videos`. A provider comes last, so that its page is requested only from a server of no other kind. */
 export const kinds: readonly Kind[] = dialects.map((dialect) => ({
   ...dialect,
+  writtenFields: (request) => [
+    ...["prompt", "model", ...Object.keys(dialect.fields(request))],
+    ...dialect.imageFields.map(({ name }) => name),
+  ],
   createBody({ request, images, lastImage, references }, configuredModel, { droppedFields = [], servedModel } = {}) {
     const allImages = { images, lastImage, references };
     const upstreamModel = configuredModel ?? dialect.provider?.models[request.model];
@@ -271,10 +285,12 @@ export const kinds: readonly Kind[] = dialects.map((dialect) => ({
     const hasNoImage = listImages(allImages).length === 0;
     if (suitableFields.length === 0 && !hasNoImage)
       throw new Error(`${dialect.title} would ignore the last image or the references of this generation`);
+    const { passed, documented } = splitExtras(request.extras);
     const fields: CreateBody["fields"] = {
+      ...withoutCounts(passed),
       prompt: request.prompt,
       ...dialect.fields({ ...request, model: upstreamModel ?? servedModel ?? request.model }),
-      ...request.extras,
+      ...documented,
       ...(upstreamModel === undefined ? {} : { model: upstreamModel }),
     };
     const remainingFields = suitableFields.filter(({ name }) => !droppedFields.includes(name));

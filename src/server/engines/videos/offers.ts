@@ -1,6 +1,8 @@
 import * as z from "zod";
 import type { Io } from "../../../io.ts";
+import { isRecord } from "../../../protocol/json.ts";
 import type { Images, RenderRequest } from "../../store/generations.ts";
+import type { Passes } from "../engine.ts";
 import { describeReply, optional, readReply } from "../upstream/reply.ts";
 import type { Kind } from "./kinds.ts";
 
@@ -21,6 +23,8 @@ export type Offer = {
   takesImage: boolean | undefined;
   /** Whether a video can end with an image. */
   takesLastImage: boolean | undefined;
+  /** The fields of the model's provider that the list allows. */
+  passedNames: readonly string[] | undefined;
 };
 
 const price = z.union([z.string(), z.number()]).transform(String);
@@ -34,6 +38,7 @@ const modelSchema = z.object({
   supported_sizes: optional(z.array(z.string())),
   supported_aspect_ratios: optional(z.array(z.string())),
   supported_frame_images: optional(z.array(z.string())),
+  allowed_passthrough_parameters: optional(z.array(z.string())),
 });
 
 const listSchema = z.object({ data: z.array(modelSchema.optional().catch(undefined)) });
@@ -75,6 +80,7 @@ function readOffer({ id, name, pricing_skus: prices, supported_durations: durati
     aspectRatios: model.supported_aspect_ratios,
     takesImage: model.supported_frame_images?.includes("first_frame"),
     takesLastImage: model.supported_frame_images?.includes("last_frame"),
+    passedNames: model.allowed_passthrough_parameters,
   };
 }
 
@@ -102,6 +108,29 @@ export function findFault(
     if (!isAccepted) return `${id} takes ${field} ${oneOf(all ?? [])}${unit}, not ${value}${unit}`;
   }
   return undefined;
+}
+
+/**
+ * Returns what a model takes of fields that vidgen does not know. OpenRouter reads the fields of a model's provider in `provider.options`, by the name
+ * of the provider, and ignores them beside `prompt`.
+ */
+export function passesOf({ id, passedNames: names = [] }: Offer): Passes {
+  return {
+    names,
+    takes: (field, value) => field === "provider" && isAllowed(value, names),
+    title: `OpenRouter's list for ${id} has`,
+    hint: '; they are sent as provider={"options": {"<provider>": {"<field>": <value>}}}',
+  };
+}
+
+function isAllowed(provider: unknown, names: readonly string[]): boolean {
+  if (!isRecord(provider) || !isRecord(provider.options) || Object.keys(provider).length > 1) return false;
+  const objects = Object.values(provider.options).flatMap((options) => {
+    if (!isRecord(options)) return [undefined];
+    const { parameters, ...others } = options;
+    return isRecord(parameters) && !names.includes("parameters") ? [others, parameters] : [options];
+  });
+  return objects.length > 0 && objects.every((each) => each && Object.keys(each).every((name) => names.includes(name)));
 }
 
 function oneOf(values: readonly unknown[]): string {

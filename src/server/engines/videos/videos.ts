@@ -5,7 +5,7 @@ import { describeCheck } from "../upstream/upstream.ts";
 import { cancel } from "./cancel.ts";
 import { checkKey, detectKind } from "./detect.ts";
 import { maxImagesOf, otherImagesOf } from "./kinds.ts";
-import { fetchOffers, findFault, type Offer } from "./offers.ts";
+import { fetchOffers, findFault, type Offer, passesOf } from "./offers.ts";
 import { createServer, type ServerIo, type ServerOptions } from "./server.ts";
 import { submitVideo } from "./submit.ts";
 
@@ -55,6 +55,13 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
         return offer && findFault(offer, request);
       },
     }),
+    async passes(request) {
+      const known = await server.findKind(new AbortController().signal).catch(() => undefined);
+      if (!known?.provider) return known && { names: known.passes ?? [], written: known.writtenFields(request) };
+      const id = upstreamModel ?? known.provider.models[request.model];
+      const offer = (await findOffers())?.find((each) => each.id === id);
+      return offer && { ...passesOf(offer), written: known.writtenFields(request) };
+    },
     async check(signal) {
       const detected = await detectKind(server, io, signal).catch((error) => {
         throw error instanceof VidgenError ? error : new Error(describeCheck(error));

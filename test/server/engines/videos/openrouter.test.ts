@@ -122,6 +122,7 @@ test("a list of models that does not load delays a start by at most a second, an
 test("a size in pixels is compared only with the model's sizes in the list", () => {
   const offer = {
     ...{ id: "bytedance/seedance-2.5", name: undefined, prices: undefined, takesImage: true, takesLastImage: true },
+    passedNames: undefined,
     ...{ durations: undefined, resolutions: ["480p", "720p"], aspectRatios: ["16:9"], sizes: ["854x480", "640x640"] },
   };
   const fox = { prompt: "a fox", model: "seedance", aspectRatio: "1:1", resolution: "720p" as const, duration: 5 };

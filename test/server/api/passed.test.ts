@@ -1,0 +1,275 @@
+import { describe, expect, test } from "vitest";
+import type { Clock } from "../../../src/io.ts";
+import { createAiSdkEngine } from "../../../src/server/engines/ai-sdk/ai-sdk.ts";
+import { createComfyUiEngine } from "../../../src/server/engines/comfyui/comfyui.ts";
+import { readWorkflow } from "../../../src/server/engines/comfyui/workflow.ts";
+import type { Engine } from "../../../src/server/engines/engine.ts";
+import { kinds } from "../../../src/server/engines/videos/kinds.ts";
+import { createVideosEngine } from "../../../src/server/engines/videos/videos.ts";
+import { createComfyUi } from "../engines/comfyui/fake.ts";
+import { workflow, writeWorkflow } from "../engines/comfyui/run.ts";
+import { ioFetch } from "../engines/videos/fakes/fake.ts";
+import { engineUrl, fakes, kindIds, timeoutMs } from "../engines/videos/run.ts";
+import {
+  apiKey,
+  baseUrl,
+  bearer,
+  createTestService,
+  fakeEngine,
+  otherKey,
+  readError,
+  type TestService,
+} from "../service.ts";
+
+// Each way in, with fields that vidgen does not know, against each kind of engine: a field arrives there, or the start is refused before it is charged.
+
+/** An engine over its fake, and the values that arrived there, by name. */
+type Scene = { engine: Engine; arrived(): Record<string, unknown>[] };
+
+const common = {
+  models: ["sora-2"],
+  concurrency: 1,
+  timeoutMs,
+  onNote: () => {},
+  key: undefined,
+  upstreamModel: "sora-2",
+};
+const open = () => Promise.reject(new Error("unused"));
+
+function createVideos(id: (typeof kindIds)[number]): (clock: Clock) => Scene {
+  return (clock) => {
+    const fake = fakes[id]({ now: clock.now });
+    const kind = kinds.find((each) => each.id === id);
+    const upstreamModel = { openrouter: "google/veo-3.1", litellm: "wan-2.5" }[id as string];
+    const options = { ...common, url: engineUrl, kind, upstreamModel };
+    const engine = createVideosEngine(options, { ...clock, fetch: ioFetch(fake), open });
+    return { engine, arrived: () => fake.creates.map(({ fields }) => fields) };
+  };
+}
+
+const scenes: Record<string, (clock: Clock) => Scene> = {
+  preview: (clock) => {
+    const tasks: Record<string, unknown>[] = [];
+    const render: Engine["render"] = async (task, { signal }) => {
+      tasks.push(task.request.extras);
+      await clock.sleep(1_000, signal);
+      throw new Error("no video");
+    };
+    return { engine: fakeEngine({ name: "preview", render }), arrived: () => tasks };
+  },
+  comfyui: (clock) => {
+    const fake = createComfyUi({ now: clock.now });
+    const inputs = {
+      multi_prompt: "{{multi_prompt=none}}",
+      n: "{{n=1}}",
+      path: "{{model_path=a}}",
+      style: "a {{style=plain}} film",
+    };
+    const read = readWorkflow(writeWorkflow(workflow(inputs)), ["sora-2"]);
+    const options = {
+      ...common,
+      url: engineUrl,
+      upstreamModel: "wan.json",
+      runningPatienceMs: timeoutMs,
+      workflow: read,
+    };
+    const engine = createComfyUiEngine(options, { ...clock, fetch: ioFetch(fake), open });
+    return { engine, arrived: () => fake.runs.map(({ graph }) => graph["6"]?.inputs ?? {}) };
+  },
+  "ai-sdk": (clock) => {
+    const calls: Record<string, unknown>[] = [];
+    const model = {
+      provider: "made-up.video",
+      async doStart(call: { providerOptions: Record<string, Record<string, unknown>> }) {
+        calls.push({ ...call.providerOptions["made-up"] });
+        return { operation: {}, warnings: [] };
+      },
+      doStatus: async () => ({ status: "pending" }),
+    };
+    const sdk = { version: "1.0.0", openModel: () => model as never };
+    const engine = createAiSdkEngine(
+      { ...common, packageName: "made-up" },
+      { ...clock, fetch: open, open },
+      async () => sdk,
+    );
+    return { engine, arrived: () => calls };
+  },
+  ...Object.fromEntries(kindIds.map((id) => [id, createVideos(id)])),
+};
+
+type Way = (service: TestService, fields: object, key?: string) => Promise<Response>;
+
+const post = (path: string, body: string | FormData, headers = {}, key = apiKey) =>
+  new Request(baseUrl + path, { method: "POST", headers: { ...bearer(key), ...headers }, body });
+const prompt = "a fox";
+const asJson = { "Content-Type": "application/json" };
+const generate: Way = (service, fields, key) =>
+  service.api(post("/api/generate", JSON.stringify({ prompt, model: "sora-2", ...fields }), asJson, key));
+const ways: Record<string, Way> = {
+  "/api/generate": generate,
+  "/v1/videos": (service, fields, key) =>
+    service.api(post("/v1/videos", JSON.stringify({ prompt, model: "sora-2", ...fields }), asJson, key)),
+  "a form": (service, fields, key) => {
+    const form = new FormData();
+    for (const [name, value] of Object.entries({ prompt, model: "sora-2", ...fields }))
+      form.append(name, typeof value === "object" ? JSON.stringify(value) : String(value));
+    return service.api(post("/v1/videos", form, {}, key));
+  },
+};
+
+async function start(createScene: (clock: Clock) => Scene, way: Way, fields: object) {
+  let scene: Scene | undefined;
+  const service = await createTestService({
+    engines(clock) {
+      scene = createScene(clock);
+      return [scene.engine];
+    },
+  });
+  const response = await way(service, fields);
+  const { status } = response;
+  if (status === 200) await service.clock.sleep(5_000);
+  const isCharged = (await service.store.balance("local")) !== 1_000;
+  return {
+    status,
+    error: status === 200 ? undefined : await readError(response),
+    isCharged,
+    arrived: scene?.arrived()[0],
+    response,
+  };
+}
+
+const multi_prompt = [{ text: "one" }, { text: "two" }];
+const takesAll = ["preview", "comfyui", "tensorrt-llm"];
+
+describe.each(Object.entries(scenes))("%s", (kind, scene) => {
+  test.each(Object.entries(ways))("gets an unknown field by %s, or nothing is charged", async (_, way) => {
+    const { status, error, isCharged, arrived } = await start(scene, way, { multi_prompt });
+    if (takesAll.includes(kind)) {
+      const value = arrived?.multi_prompt;
+      expect([status, typeof value === "string" ? JSON.parse(value) : value]).toEqual([200, multi_prompt]);
+    } else {
+      expect([status, error?.code, isCharged, arrived]).toEqual([400, "invalid_multi_prompt", false, undefined]);
+      expect(error?.message).toMatch(/ takes no multi_prompt.*; nothing was charged$/);
+    }
+  });
+
+  test.each(Object.entries(ways))("gets no misspelt field by %s, but the right name is said", async (_, way) => {
+    const { status, error, isCharged, arrived } = await start(scene, way, { guidence_scale: 4 });
+    if (kind === "preview" || kind === "tensorrt-llm")
+      expect([status, String(arrived?.guidence_scale)]).toEqual([200, "4"]);
+    else {
+      expect([status, isCharged, arrived]).toEqual([400, false, undefined]);
+      expect(error?.message).toContain("; did you mean guidance_scale?");
+    }
+  });
+
+  test.each(
+    Object.entries(ways).flatMap(([name, way]) =>
+      ["callbackUrl", "Aspect_Ratio", "image", "guidanceScale"].map((field) => [field, name, way] as const),
+    ),
+  )("gets no %s by %s: it is another spelling of a field", async (field, _, way) => {
+    const { status, error, isCharged } = await start(scene, way, { [field]: "x" });
+    expect([status, error?.code, isCharged]).toEqual([400, `invalid_${field}`, false]);
+    expect(error?.message).toMatch(new RegExp(`^${field} is no field: send \\w+; nothing was charged$`));
+  });
+
+  test.each(Object.entries(ways).slice(0, 2))("takes null by %s as no value", async (_, way) => {
+    const { status, arrived } = await start(scene, way, { multi_prompt: null, webhook: null, seed: null });
+    expect([status, arrived && Object.hasOwn(arrived, "webhook")]).toEqual([200, false]);
+  });
+
+  test.each([
+    ...["samples", "batchSize", "image_count", "num_outputs_per_prompt", "numberOfVideos", "sampleCount"].map(
+      (name) => [name, 2],
+    ),
+    ...["webhook_url", "callbackURLs", "notify", "api_key", "baseUrl", "headers", "extra_headers", "num_retries"].map(
+      (name) => [name, "x"],
+    ),
+    ...["fallbacks", "timeout", "stream", "response_format", "save_output", "output", "lora_path"].map((name) => [
+      name,
+      "x",
+    ]),
+    ["elements", [{ n: 2 }]],
+    ["elements", '{"webhook":"x"}'],
+  ] as [string, unknown][])("does not get %s=%j", async (name, value) => {
+    const { status, isCharged, arrived } = await start(scene, generate, { [name]: value });
+    if (kind === "preview") expect([status, arrived]).toEqual([200, { [name]: value }]);
+    else expect([status, isCharged, arrived]).toEqual([400, false, undefined]);
+  });
+
+  test("does not get counts of 1, which are no reason to refuse", async () => {
+    const counts: Record<string, unknown> = kind === "comfyui" ? { n: 1 } : { n: 1, num_videos: "1" };
+    const { status, arrived = {} } = await start(scene, generate, counts);
+    const left = Object.fromEntries(Object.entries(arrived).filter(([name]) => name in counts));
+    expect([status, left]).toEqual([200, kind === "preview" || kind === "comfyui" ? counts : {}]);
+  });
+});
+
+test.each(["seconds", "input_reference", "image_reference", "format", "width"])(
+  "%s, which vidgen writes itself, is refused",
+  async (name) => {
+    const { status, isCharged, arrived } = await start(createVideos("tensorrt-llm"), generate, { [name]: "x" });
+    expect([status, isCharged, arrived]).toEqual([400, false, undefined]);
+  },
+);
+
+test("a field of the owner's own workflow may have any name", async () => {
+  const fields = { n: 3, model_path: "b.safetensors", multi_prompt: [1], style: { a: 1 } };
+  const { status, arrived } = await start(scenes.comfyui as never, generate, fields);
+  expect([status, arrived]).toMatchObject([
+    200,
+    { n: 3, path: "b.safetensors", multi_prompt: [1], style: 'a {"a":1} film' },
+  ]);
+});
+
+test.each([
+  ["https://cdn.example/a.png?x=1", apiKey, 200],
+  ["http://10.0.0.1/a.png", apiKey, 400],
+  ["http://127.0.0.1/a.png", apiKey, 200],
+  ["http://127.0.0.1/a.png", otherKey, 400],
+  ["http://[::1]:8188/view", otherKey, 400],
+])("an address in a field, %s, is checked as that of an image", async (address, key, status) => {
+  const engines = (clock: Clock) => [createVideos("tensorrt-llm")(clock).engine];
+  const service = await createTestService({ engines, hasPassthrough: true });
+  for (const elements of [[{ url: address }], JSON.stringify({ url: address })]) {
+    const response = await generate(service, { elements }, key);
+    expect(response.status).toBe(status);
+  }
+});
+
+test("another account than the owner's may send such a field to a preview, and to a real model only with passthrough", async () => {
+  for (const [engine, hasPassthrough, status] of [
+    ["preview", false, 200],
+    ["tensorrt-llm", false, 400],
+    ["tensorrt-llm", true, 200],
+  ] as const) {
+    const engines = (clock: Clock) => [(scenes[engine] as (clock: Clock) => Scene)(clock).engine];
+    const service = await createTestService({ engines, hasPassthrough });
+    const response = await generate(service, { multi_prompt }, otherKey);
+    expect(response.status).toBe(status);
+    if (status === 400)
+      expect((await readError(response)).message).toMatch(
+        /^multi_prompt is no field of this service: .*`passthrough`; nothing/,
+      );
+  }
+});
+
+test("a preview says which fields it does not show", async () => {
+  const { response } = await start(scenes.preview as never, generate, {
+    multi_prompt,
+    style: "noir",
+  });
+  expect(await response.json()).toMatchObject({ warnings: ["The preview does not show multi_prompt, style."] });
+});
+
+test("fields that are too many, too large or nested too deeply are refused", async () => {
+  const service = await createTestService();
+  for (const fields of [
+    Object.fromEntries(Array.from({ length: 51 }, (_, index) => [`x${index}`, 1])),
+    { x: "x".repeat(40_000) },
+    { x: [[[[[[[[[1]]]]]]]]] },
+    { "a b": 1 },
+  ])
+    expect((await service.start(fields)).status).toBe(400);
+  expect(await service.store.balance("local")).toBe(1_000);
+});
