@@ -26,6 +26,7 @@ import { listAttempts } from "./client/ledger/attempts.ts";
 import { type Entry, isPaidBy, isUndelivered, recordOf } from "./client/ledger/history.ts";
 import { openJournal } from "./client/ledger/journal.ts";
 import { existsError } from "./client/save/files.ts";
+import { cleanEnv } from "./connect/environment.ts";
 import { journalIn, storageFolder } from "./connect/storage.ts";
 import { asVidgenError, VidgenError as InternalError, systemReason, usage } from "./errors.ts";
 import { type Machine, RequestError, systemMachine } from "./io.ts";
@@ -168,7 +169,7 @@ export type Client = {
 export function createClient(options?: ClientOptions): Client;
 // Tests pass a simulated machine; the published types do not show this parameter.
 export function createClient(options: ClientOptions = {}, machine: Machine = systemMachine): Client {
-  const { env } = process;
+  const { env } = cleanEnv(process.env);
   const { hide, redact } = createRedaction();
   checkOptions("createClient", options);
   const apiKey = String(options.apiKey ?? env.VIDGEN_API_KEY ?? "");

@@ -1,5 +1,6 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { commandLine, type Shell } from "../shell.ts";
+import { usage } from "../errors.ts";
+import { commandLine, type Shell, type ShellIo, shellOf } from "../shell.ts";
 
 /**
  * Joins each value that begins with a dash to its flag, as in --style="-quiet forest". As a separate word, commander would read the value as global
@@ -22,6 +23,34 @@ export function joinValues(argv: readonly string[], program: CommandUnknownOpts)
     if (option !== undefined && value !== undefined) at++;
   }
   return joinedWords;
+}
+
+/** The dashes that word processors put in place of "-" or "--", before the name of a flag; and spaces that are no spaces to a shell. */
+const dashedFlag = /^[-\u2010-\u2015\u2212]*[\u2010-\u2015\u2212][-\u2010-\u2015\u2212]*(?=\p{L}[\w-]*(=|$))/u;
+const spacedFlag = /^[\u00a0\u2000-\u200d\u202f\u2060\u3000\ufeff]+(?=-)/;
+
+const characterNames = new Map([
+  ["\u2013", "an en dash"],
+  ["\u2014", "an em dash"],
+  ["\u2212", "a minus sign"],
+  ["\u00a0", "a no-break space"],
+  ["\u202f", "a narrow no-break space"],
+  ["\ufeff", "a byte order mark"],
+]);
+
+/** Throws `usage` for a flag with a dash or a space before it that only looks like one: it would become the prompt, or a part of it. */
+export function checkDashes(argv: readonly string[], io: ShellIo): void {
+  const end = argv.indexOf("--");
+  const words = end === -1 ? argv : argv.slice(0, end);
+  const correct = (word: string) =>
+    word.replace(spacedFlag, "").replace(dashedFlag, () => (/^.[^=]/.test(word.replace(dashedFlag, "")) ? "--" : "-"));
+  const typed = words.find((word) => correct(word) !== word);
+  if (typed === undefined) return;
+  const [character = ""] = /[^\x21-\x7e]/u.exec(typed) ?? [];
+  const code = `U+${character.codePointAt(0)?.toString(16).toUpperCase().padStart(4, "0")}`;
+  const name = characterNames.has(character) ? `${characterNames.get(character)} (${code})` : code;
+  const line = commandLine(["vidgen", ...words.map(correct), ...argv.slice(words.length)], shellOf(io));
+  throw usage(`"${typed}" begins with ${name} in place of "-". Nothing was sent.`, `Type: ${line}`);
 }
 
 /** Whether a word begins with a dash and cannot be a flag. */

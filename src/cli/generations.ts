@@ -7,6 +7,7 @@ import { listHint, type Session, type SessionOptions } from "../connect/session.
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { beginsUuid, isUuid } from "../protocol/id.ts";
+import { trimInvisible } from "../protocol/text.ts";
 import { findByFile, isSavedFile, lastWord } from "./saved-file.ts";
 
 /** A generation that a command is about. `open` returns the session of its service, and rejects without a key for it. */
@@ -106,7 +107,8 @@ export async function locateGenerations(
       throw new VidgenError("auth", message, { hint: `${listHint}\n${error.hint}` });
     });
 
-  async function findTyped(typed: string, { minChars }: { minChars: number }): Promise<LocatedGeneration> {
+  async function findTyped(word: string, { minChars }: { minChars: number }): Promise<LocatedGeneration> {
+    const typed = trimInvisible(word);
     if (typed === lastWord) return locate(await findLast(journal, isStartedAtService));
     // A full id works even if the journal cannot be read.
     const entries: Entry[] = await findByBeginning(journal, typed).catch(() => []);

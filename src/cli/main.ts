@@ -1,5 +1,5 @@
 import { CommanderError, type CommandUnknownOpts } from "@commander-js/extra-typings";
-import { findKeys } from "../connect/settings.ts";
+import { findKeys } from "../connect/keys.ts";
 import { asVidgenError, usage } from "../errors.ts";
 import type { Io } from "../io.ts";
 import type { Close } from "./context.ts";
@@ -10,7 +10,14 @@ import { createOutput } from "./terminal/output.ts";
 export { endProcess, systemIo } from "./system.ts";
 
 /** Runs one command line and returns its exit code. The only catch-all, and the only place that prints errors. */
-export async function main(argv: readonly string[], io: Io): Promise<number> {
+export async function main(argv: readonly string[], systemIo: Io): Promise<number> {
+  const mayBeUnclean = Object.entries(systemIo.env).some(
+    ([name, value = ""]) => /^VIDGEN_/.test(name) && /^\W|\W$/.test(value),
+  );
+  const { env, unquoted } = mayBeUnclean
+    ? (await import("../connect/environment.ts")).cleanEnv(systemIo.env)
+    : { env: systemIo.env, unquoted: [] };
+  const io = { ...systemIo, env };
   const { input, ...flags } = readGlobalFlags(argv);
   const eventLines = flags.events ? await import("./terminal/event-lines.ts") : undefined;
   const typed = { argv, command: commandOf(argv), openEvents: eventLines?.createEventLines };
@@ -24,6 +31,8 @@ export async function main(argv: readonly string[], io: Io): Promise<number> {
   try {
     if (output.events && output.json) throw usage("--events and --json cannot be combined: both write to stdout.");
     program = await createProgram(words, context);
+    for (const name of unquoted) output.note(`The quotes around the value of ${name} do not count.`);
+    if (words.some((word) => /^-*[^\x21-\x7e]/.test(word))) (await import("./dashes.ts")).checkDashes(words, io);
     // Loaded where a word may be a text that begins with a dash.
     if (words.some((word) => /^-.*\s/s.test(word))) words = (await import("./dashes.ts")).joinValues(words, program);
     await program.parseAsync(words, { from: "user" }).catch(ignoreHelpShown);

@@ -5,7 +5,7 @@ import { basename, delimiter, dirname } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { createFetch } from "../client/http/http.ts";
 import { createRedaction } from "../client/http/redaction.ts";
-import { engineKeyNames, findKeys } from "../connect/settings.ts";
+import { engineKeyNames, findKeys } from "../connect/keys.ts";
 import { asVidgenError, exits, VidgenError } from "../errors.ts";
 import { type Io, systemMachine } from "../io.ts";
 

@@ -8,8 +8,8 @@ import type { Journal } from "../client/ledger/journal.ts";
 import { findByBeginning } from "../client/ledger/search.ts";
 import { VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
+import { configPath } from "./keys.ts";
 import { findServiceFolder, type Local, localBaseUrl } from "./local.ts";
-import { configPath } from "./settings.ts";
 import { hasFolder, journalIn, storageFolder } from "./storage.ts";
 import { type SessionOutput, traceFetch } from "./trace.ts";
 

@@ -1,12 +1,12 @@
-import { readFileSync, statSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { dirname } from "node:path";
 import { checkApiKey } from "../client/http/redaction.ts";
 import { systemCode, systemHint, systemReason, usage, VidgenError } from "../errors.ts";
 import { expandHome, type Io } from "../io.ts";
-import { toUtf8 } from "../protocol/text.ts";
+import { toUtf8, trimInvisible } from "../protocol/text.ts";
 import { checkBaseUrl, isPlainHttp, readAllowedOrigin } from "../protocol/url.ts";
-import { folders, hasFolder } from "./storage.ts";
+import { configPath } from "./keys.ts";
+import { hasFolder } from "./storage.ts";
 
 type FolderIo = Pick<Io, "env" | "home" | "platform">;
 
@@ -114,9 +114,8 @@ function savedKeyHint(login: string, io: FolderIo): string {
  * key or base URL is needed.
  */
 export async function findModelSetting(io: SettingsIo): Promise<string | undefined> {
-  if (io.env.VIDGEN_MODEL) return io.env.VIDGEN_MODEL;
-  const saved = await readSaved(io).catch(() => undefined);
-  return saved?.model;
+  const model = io.env.VIDGEN_MODEL || (await readSaved(io).catch(() => undefined))?.model;
+  return model && trimInvisible(model);
 }
 
 /**
@@ -127,7 +126,10 @@ export async function findOutputSetting(io: SettingsIo): Promise<string | undefi
   const { VIDGEN_OUTPUT } = io.env;
   const output = VIDGEN_OUTPUT || (await readSaved(io)).output;
   if (output === undefined) return undefined;
-  return checkOutputSetting(expandHome(output, io), VIDGEN_OUTPUT ? "VIDGEN_OUTPUT" : `output in ${configPath(io)}`);
+  return checkOutputSetting(
+    expandHome(trimInvisible(output), io),
+    VIDGEN_OUTPUT ? "VIDGEN_OUTPUT" : `output in ${configPath(io)}`,
+  );
 }
 
 /** Returns the output setting unchanged. Throws `usage` if it does not work for every video; `source` names the setting in the message. */
@@ -157,10 +159,6 @@ export async function findEngineSetting(io: SettingsIo): Promise<string[] | unde
       "Choose one for this command with --engine or --base-url; `vidgen config` shows where each is set.",
     );
   return text.split(/\s+/);
-}
-
-export function configPath(io: FolderIo): string {
-  return join(folders(io).config, "config.json");
 }
 
 /**
@@ -233,41 +231,6 @@ export async function readSaved(io: SettingsIo): Promise<SavedSettings> {
       "Fix or move it; vidgen does not change it.",
     );
   }
-}
-
-/** The names of set variables with engine keys: vidgen's own, and those of known providers. */
-export function engineKeyNames(env: Io["env"]): string[] {
-  return Object.keys(env).filter(
-    (name) => env[name] && (/^VIDGEN_ENGINE_KEY(_|$)/.test(name) || providerKeys.includes(name)),
-  );
-}
-
-const providerKeys = [
-  "OPENROUTER_API_KEY",
-  // Read by packages of the AI SDK.
-  "AI_GATEWAY_API_KEY",
-  "ALIBABA_API_KEY",
-  "ARK_API_KEY",
-  "BFL_API_KEY",
-  "FAL_API_KEY",
-  "FAL_KEY",
-  "GOOGLE_GENERATIVE_AI_API_KEY",
-  "REPLICATE_API_TOKEN",
-  "XAI_API_KEY",
-];
-
-/**
- * All keys of the environment and the saved file, which are never printed. Does not use `readSaved`, because an unreadable file has no keys, and a pipe
- * could be read only once.
- */
-export function findKeys(io: FolderIo): string[] {
-  const keys: unknown[] = [io.env.VIDGEN_API_KEY, ...engineKeyNames(io.env).map((name) => io.env[name])];
-  try {
-    const path = configPath(io);
-    if (hasFolder("config", io) && statSync(path).isFile())
-      keys.push(...Object.values(JSON.parse(String(toUtf8(readFileSync(path)))).keys));
-  } catch {}
-  return keys.flatMap((key) => (typeof key === "string" ? key.trim() : []));
 }
 
 async function writeSaved(saved: SavedSettings, io: SettingsIo): Promise<string> {

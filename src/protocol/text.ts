@@ -6,6 +6,11 @@ export function shorten(text: string, length = 60): string {
   return text.length > length ? `${text.slice(0, length)}…` : text;
 }
 
+/** Removes white space and invisible characters at both ends, such as the carriage return of a file from Windows. */
+export function trimInvisible(text: string): string {
+  return text.replace(/^[\s\u200b-\u200d\u2060]+|[\s\u200b-\u200d\u2060]+$/g, "");
+}
+
 /** Removes characters that move the cursor, color the terminal or change the text direction; newlines and tabs stay. */
 export function plainText(text: string): string {
   return stripVTControlCharacters(text).replace(/[^\P{Cc}\n\t]|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, "");

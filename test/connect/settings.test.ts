@@ -1,11 +1,9 @@
 import { chmod, mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { dirname, join, normalize } from "node:path";
 import { expect, test } from "vitest";
+import { configPath, engineKeyNames, findKeys } from "../../src/connect/keys.ts";
 import {
-  configPath,
-  engineKeyNames,
   findBaseUrl,
-  findKeys,
   findModelSetting,
   removeLogin,
   resolveApiKey,

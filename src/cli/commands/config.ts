@@ -1,11 +1,11 @@
 import { Argument, type CommandUnknownOpts } from "@commander-js/extra-typings";
 import { endOfKey } from "../../connect/format.ts";
+import { configPath } from "../../connect/keys.ts";
 import { checkEngine } from "../../connect/local.ts";
 import { findProject, listProjectValues } from "../../connect/project.ts";
 import {
   checkOutputSetting,
   checkUsableUrl,
-  configPath,
   findAllowedHttp,
   readSaved,
   type SettingName,

@@ -16,6 +16,7 @@ import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { isUuid } from "../../protocol/id.ts";
 import { models } from "../../protocol/models.ts";
+import { trimInvisible } from "../../protocol/text.ts";
 import { localOption, withDetails, withSuggestions } from "../command.ts";
 import type { Context } from "../context.ts";
 import { findLast, findNamed, isNamedBy, minTypedChars, namesOf, tooShortError } from "../generations.ts";
@@ -427,7 +428,8 @@ function notSettledError([entry, ...others]: readonly Entry[]): VidgenError {
  * The only entry whose id or attempt begins with the typed text, or whose video is in this file; "last" is the newest generation.
  * Throws `not_found`, and `usage` for fewer than eight characters of a longer id.
  */
-async function findEntry(typed: string, journal: Journal, io: Io): Promise<Entry> {
+async function findEntry(word: string, journal: Journal, io: Io): Promise<Entry> {
+  const typed = trimInvisible(word);
   if (typed === lastWord) return findLast(journal);
   const entries = typed === "" ? [] : await findByBeginning(journal, typed);
   const [entry, other] = findNamed(typed, entries, { namesOf, minChars: minTypedChars });

@@ -3,10 +3,10 @@ import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { checkApiKey } from "../../client/http/redaction.ts";
 import { formatNumber } from "../../connect/format.ts";
 import type { KeyCheck } from "../../connect/key-check.ts";
+import { configPath } from "../../connect/keys.ts";
 import {
   checkOutputSetting,
   checkUsableUrl,
-  configPath,
   findOutputSetting,
   readBaseUrl,
   saveLogin,

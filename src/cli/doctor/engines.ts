@@ -1,6 +1,6 @@
 import { describeEngine, type EngineCheck, isPreviewOnly } from "../../connect/engines.ts";
+import { engineKeyNames } from "../../connect/keys.ts";
 import type { Local } from "../../connect/local.ts";
-import { engineKeyNames } from "../../connect/settings.ts";
 import type { Io } from "../../io.ts";
 import { type Check, fail, pass } from "./check.ts";
 

@@ -3,7 +3,8 @@ import { findProxy, type HttpProxy, unusedProxy } from "../../client/http/proxy.
 import { describeFailure } from "../../client/http/reply.ts";
 import { endOfKey } from "../../connect/format.ts";
 import { type KeyCheck, tryKey } from "../../connect/key-check.ts";
-import { configPath, findAllowedHttp, findBaseUrl, resolveApiKey } from "../../connect/settings.ts";
+import { configPath } from "../../connect/keys.ts";
+import { findAllowedHttp, findBaseUrl, resolveApiKey } from "../../connect/settings.ts";
 import { systemCode } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { isLoopback, isPlainHttp } from "../../protocol/url.ts";

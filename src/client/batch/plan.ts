@@ -5,7 +5,7 @@ import { redactValue } from "../http/redaction.ts";
 import { blocksRestart } from "../ledger/attempt.ts";
 import { hasContent } from "../ledger/content.ts";
 import { type Entry, keyOf } from "../ledger/history.ts";
-import { differencesOf, isStarted } from "../ledger/policy.ts";
+import { asRead, differencesOf, isStarted } from "../ledger/policy.ts";
 import { isSameService } from "../ledger/same-service.ts";
 import { markRedone, type RedoOptions, type RowAttempts } from "./redo.ts";
 import type { Redos, RowRedo } from "./redo-lines.ts";
@@ -122,8 +122,8 @@ function isChanged(
   // By the older hash, VIDGEN_MODEL may have given another model, which is another video. A saved model is in `untyped`.
   const isOlder = olderTyped !== undefined && entry.typed === olderTyped && !names.has("model");
   if (names.size === 0 || (entry.typed !== typed && !isOlder)) return false;
-  const differing = differencesOf(redactValue(record, redact), entry.request);
-  if (isOlder && differing.every((name) => name === "model")) return false;
+  const differing = differencesOf(redactValue(record, redact), asRead(entry.request));
+  if (isOlder && differing.length > 0 && differing.every((name) => name === "model")) return false;
   if (isOlder) names.add("model");
   // The typed line does not determine the first frame, which comes from another row's video.
   for (const name of from === undefined ? [] : ["imageUrl", "imageUrls"]) names.add(name);

@@ -26,7 +26,7 @@ import { type Attempt, createAttempt, type FinishOptions } from "./attempt.ts";
 import { type ChooseOptions, chooseStart, chooseTakes, type WantedStart, wantedOf } from "./choose.ts";
 import { createOutcomeWait } from "./outcome-wait.ts";
 import { askForKey, type Intent, resendNote, type SendOptions, type SendOutcome, sendPaid } from "./send.ts";
-import { entriesOfKey, type Service } from "./service.ts";
+import { entriesOfKey, recordedRequest, type Service } from "./service.ts";
 
 export type PaidStartOptions = ChooseOptions &
   FinishOptions &
@@ -113,13 +113,13 @@ export async function start(
       throw isExistsError(error) && error.id !== undefined ? error : beforePaying(error);
     });
   if (prepared.kind === "resumed") return prepared;
-  const { intent, target, release } = prepared;
+  const { intent, target, release, request: sentRequest } = prepared;
   try {
     // If the start stops here, the attempt is recorded as not sent.
     const balance = await beforeRequest(service, intent, options);
     // If the process is killed now, the start may have been charged, and the same command refuses. The first Ctrl-C waits 10 s for the id.
     const signal = options.sendSignal ?? options.signal;
-    const outcome = await sendPaid(service, request, intent, { ...options, signal, balance });
+    const outcome = await sendPaid(service, sentRequest, intent, { ...options, signal, balance });
     if (outcome.kind !== "accepted") {
       await release();
       return { ...outcome, key: intent.key };
@@ -169,22 +169,28 @@ async function beforeRequest(service: Service, { attempt }: Intent, { onSending,
 
 type PreparedStart = { kind: "new"; intent: Intent; target: Target | undefined; release(): Promise<void> };
 
+/** With the request to send. */
+type NewStart = PreparedStart & { request: StartRequest };
+
 /** Starts a new attempt by claiming its file and writing its intent, or takes over an earlier one. */
 async function prepare(
   service: Service,
   request: StartRequest,
   options: PaidStartOptions,
-): Promise<PreparedStart | (StartedAttempt & { kind: "resumed" })> {
+): Promise<NewStart | (StartedAttempt & { kind: "resumed" })> {
+  let sent = request;
   const wanted = { ...(await wantedOf(service, request, options)), keptKey: options.batch?.resends };
   let chosen = await chooseAndWrite(service, wanted, options);
   // The service is asked without the journal's lock, because its answer may take seconds. After the answer, the choice is made again.
   const keptKey = chosen.kind === "refuse" ? await findKeptKey(service, chosen, options) : undefined;
   if (keptKey) {
     service.note(resendNote);
-    chosen = await chooseAndWrite(service, { ...wanted, keptKey }, options);
+    // With its key, a request is sent as it was sent, also where an older version has read the model in another way.
+    if (chosen.kind === "refuse") sent = { ...request, model: chosen.entry.request.model };
+    chosen = await chooseAndWrite(service, { ...wanted, request: recordedRequest(service, sent), keptKey }, options);
   }
   if (chosen.kind === "refuse") throw withCharge(refusalError(chosen), chosen.entry, service);
-  return chosen.kind === "new" ? chosen : resume(service, wanted, chosen, options);
+  return chosen.kind === "new" ? { ...chosen, request: sent } : resume(service, wanted, chosen, options);
 }
 
 /** The key of a start with an unknown outcome, if the service says that it remembers the key, which is then safe to send again. */

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { usage } from "../../errors.ts";
 import type { Disk } from "../../io.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
+import { trimInvisible } from "../../protocol/text.ts";
 import { type AttemptState, blocksRestart } from "./attempt.ts";
 import {
   type DatedEntry,
@@ -312,7 +313,7 @@ function isSame(entry: Entry, wanted: CompareContext): boolean {
  */
 function compare(entry: Entry, wanted: CompareContext): string[] | undefined {
   const { request, outputPath, earlier, line, parent } = wanted;
-  const differing = differencesOf(request, entry.request);
+  const differing = differencesOf(asRead(request), asRead(entry.request));
   // A paid video that is not delivered may be saved to any path.
   const isSamePlace = isSameOutput(entry, wanted) || (entry.state === "ready" && earlier !== "again");
   const isRequest = differing.length === 0 && (parent === undefined || entry.parent === parent);
@@ -331,7 +332,7 @@ export function isSameOutput(
   { place, path }: Pick<Entry, "place" | "path">,
   { outputPath, fullPath }: RecordedOutput,
 ): boolean {
-  if (place === outputPath) return true;
+  if (place === outputPath || (place !== undefined && trimInvisible(place) === outputPath)) return true;
   // Older versions did not replace the `~` of a setting or a row by the home folder.
   if (place !== undefined && /^~[/\\]/.test(place) && outputPath?.endsWith(place.slice(1))) return true;
   if (path === undefined || fullPath === undefined) return false;
@@ -494,6 +495,15 @@ async function findStopElsewhere(
   return undefined;
 }
 
+/** A recorded request as this version reads it: older versions did not trim the model of VIDGEN_MODEL, nor that of a setting. */
+export function asRead(request: StartRequest): StartRequest {
+  return { ...request, model: trimInvisible(request.model) };
+}
+
+function isSameRequest(one: StartRequest, other: StartRequest | undefined): boolean {
+  return other !== undefined && differencesOf(asRead(one), asRead(other)).length === 0;
+}
+
 /** The names of the fields in which two requests differ. */
 export function differencesOf(one: Record<string, unknown>, other: Record<string, unknown>): string[] {
   const names = new Set([...Object.keys(one), ...Object.keys(other)]);
@@ -574,7 +584,7 @@ export async function chooseRun(wanted: WantedRun, journal: PolicyJournal, disk:
   const here = entries.filter(({ base_url }) => isSameService(base_url, service));
   for (const [name, takes] of groupByRun(here)) {
     // Another command's run may have equal requests at some positions only, such as `-n 2` and two models.
-    if (!takes.every((take) => isDeepStrictEqual(take.request, requestOf(take)))) continue;
+    if (!takes.every((take) => isSameRequest(take.request, requestOf(take)))) continue;
     const own = takes.filter(
       (take) => take.parent === wanted.parent && isSameOutput(take, wanted) && isCandidate(take, { ...wanted, take }),
     );

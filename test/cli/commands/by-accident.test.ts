@@ -1,7 +1,7 @@
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { createWorld, isStart, kill, type Run, type World } from "../../vidgen.ts";
+import { createWorld, isStart, kill, type Run, type World, type WorldOptions } from "../../vidgen.ts";
 
 // What somebody typed is not what they meant: it is not paid for, unless they say so.
 
@@ -12,8 +12,8 @@ const home = process.cwd();
 afterEach(() => process.chdir(home));
 
 /** A world whose working folder has these files. */
-async function open(files: Record<string, string> = {}) {
-  const world = await createWorld();
+async function open(files: Record<string, string> = {}, options: WorldOptions = {}) {
+  const world = await createWorld(options);
   process.chdir(world.folder);
   for (const [name, text] of Object.entries(files)) {
     mkdirSync(join(world.folder, name, ".."), { recursive: true });
@@ -237,5 +237,105 @@ describe("where videos are saved", () => {
     expect(run).toMatchObject({ code: 9, stderr: expect.stringContaining(`vidgen wait ${id} -o`) });
     expect(run.stderr).not.toMatch(/--overwrite|nothing was charged|with -o/);
     expect(starts(world)).toHaveLength(2);
+  });
+});
+
+describe("invisible characters", () => {
+  test.each([
+    ["VIDGEN_MODEL", "ray-3\r", false],
+    ["VIDGEN_MODEL", '"ray-3"', true],
+    ["VIDGEN_MODEL", "\u200b'ray-3' \r\n", true],
+    ["VIDGEN_API_KEY", '"canary-key-0123456789"\r', true],
+    ["VIDGEN_BASE_URL", "'https://api.video.example'", true],
+    ["VIDGEN_OUTPUT", "clips/\r", false],
+  ])("around %s are not part of its value: %j", async (name, value, isQuoted) => {
+    const world = await open({ "clips/a.txt": "" });
+    world.env[name] = value;
+    const run = await world.vidgen("generate", "a fox");
+    expect(run).toMatchObject({ code: 0 });
+    expect(run.stderr.includes(`The quotes around the value of ${name} do not count.`)).toBe(isQuoted);
+    expect(starts(world)).toMatchObject([{ model: name === "VIDGEN_MODEL" ? "ray-3" : "wan-2.5" }]);
+    if (name === "VIDGEN_OUTPUT")
+      expect(readdirSync("clips").sort()).toEqual([expect.stringMatching(/^[\w.-]+\.mp4$/), "a.txt"]);
+  });
+
+  test("around a saved model, and around an id, do not count", async () => {
+    const world = await open();
+    await world.vidgen("config", "set", "model", "ray-3");
+    const path = join(world.home, "config.json");
+    writeFileSync(path, readFileSync(path, "utf8").replace('"ray-3"', '" ray-3\\r"'));
+    await world.vidgen("generate", "a fox", "-o", "fox.mp4");
+    expect(starts(world)).toMatchObject([{ model: "ray-3" }]);
+    const [{ id }] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+    for (const line of [["status"], ["wait"], ["again"], ["list", "--open"]])
+      expect(await world.vidgen(...line, `${id}\r`)).toMatchObject({ code: 0 });
+  });
+
+  /** As an older version has recorded it, beside a VIDGEN_MODEL with a carriage return. */
+  const rewrite = (world: World) => {
+    const path = join(world.home, "journal.jsonl");
+    const older = (line: string) => {
+      const { project, folder, place_typed, ...fields } = JSON.parse(line);
+      if (fields.kind === "intent") fields.request.model += "\r";
+      return JSON.stringify(fields);
+    };
+    writeFileSync(path, `${readFileSync(path, "utf8").trimEnd().split("\n").map(older).join("\n")}\n`);
+    world.env.VIDGEN_MODEL = "wan-2.5\r";
+  };
+
+  test.each([[[]], [["-n", "2", "-o", "clips/"]]])(
+    "an attempt that an older version left open with them is resumed: %j",
+    async (flags) => {
+      const world = await open();
+      await kill(world, isPoll, "generate", "a fox", ...flags);
+      rewrite(world);
+      expect(await world.vidgen("generate", "a fox", ...flags)).toMatchObject({ code: 0 });
+      expect(starts(world)).toHaveLength(flags.length > 0 ? 2 : 1);
+    },
+  );
+
+  test("an unclear one is sent again with its key as it was sent, or stops the line", async () => {
+    const world = await open({}, { keepsKeys: true });
+    await kill(world, isStart, "generate", "a fox");
+    rewrite(world);
+    await world.vidgen("generate", "a fox");
+    const sent = world.requests.filter(isStart);
+    expect(new Set(sent.map(({ headers }) => headers.get("Idempotency-Key"))).size).toBe(1);
+    expect(JSON.parse(sent[1]?.body ?? "")).toMatchObject({ model: "wan-2.5\r" });
+    const unkept = await open();
+    await kill(unkept, isStart, "generate", "a fox");
+    rewrite(unkept);
+    expect(await unkept.vidgen("generate", "a fox")).toMatchObject({ code: 6 });
+    expect(starts(unkept)).toHaveLength(1);
+  });
+
+  test("a row that an older version left open with them is not paid for again", async () => {
+    const world = await open({ "shots.txt": "a fox\n" });
+    await kill(world, isPoll, "batch", "shots.txt");
+    rewrite(world);
+    writeFileSync("shots.txt.results.jsonl", "");
+    expect((await world.vidgen("batch", "shots.txt")).code).toBe(2);
+    expect(starts(world)).toHaveLength(1);
+  });
+
+  test.each([
+    ["\u2014again", "an em dash (U+2014)", "--again"],
+    ["\u2013-local", "an en dash (U+2013)", "--local"],
+    ["\u2013d", "an en dash (U+2013)", "-d"],
+    ["\u00a0--again", "a no-break space (U+00A0)", "--again"],
+  ])("%j is no flag: it is refused with its name and the line to type", async (word, name, flag) => {
+    const world = await open();
+    const run = await world.vidgen("generate", "a fox", word);
+    expect([run.code, starts(world)]).toEqual([2, []]);
+    expect(run.stderr).toContain(name);
+    expect(run.stderr).toContain(`Type: vidgen generate 'a fox' ${flag}`);
+    expect((await world.vidgen("generate", word)).code).toBe(2);
+    expect(starts(world)).toEqual([]);
+  });
+
+  test.each(["\u2014 a fox, running", "a fox \u2014 running", "\u00e9t\u00e9"])("%j is a prompt", async (prompt) => {
+    const world = await open();
+    expect(await world.vidgen("generate", prompt)).toMatchObject({ code: 0 });
+    expect(starts(world)).toMatchObject([{ prompt }]);
   });
 });
