@@ -2,10 +2,11 @@ import { type ReportProblem, unavailable } from "../../../src/server/observe/pro
 import type { Claim } from "../../../src/server/store/claims.ts";
 import { submissionOf } from "../../../src/server/store/needs.ts";
 import { createClaims } from "../../../src/server/store/postgres/claims.ts";
+import { createDatabaseTime, type DatabaseTime } from "../../../src/server/store/postgres/time.ts";
 import type { Store } from "../../../src/server/store/store.ts";
 import type { Schedule } from "../schedule.ts";
 import type { ReachEngine } from "./probes.ts";
-import type { Process } from "./process.ts";
+import { epoch, type Process } from "./process.ts";
 import { checkpointKind, type Watched } from "./watch.ts";
 
 export type ServerOptions = {
@@ -121,7 +122,11 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
   return {
     /** Whether this process may make a generation now, as the database has it. */
     isHolder: (id: string, process: Process) => holders.get(id)?.process === process.name,
-    connect(process: Process, reportProblem: ReportProblem): Store {
+    /** Returns the database as a process has it, and the database's time there. */
+    connect(
+      process: Process,
+      { reportProblem, onNote }: { reportProblem: ReportProblem; onNote(text: string): void },
+    ): { store: Store; time: DatabaseTime } {
       const own = store.of(process);
       const ask = <Result>(kind: Parameters<Process["call"]>[0], work: () => Promise<Result>) =>
         process.call(kind, () => {
@@ -152,6 +157,7 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
           return takeFirst(process, first.slice(0, limitOf(sql)), slot);
         }
         if (sql.trimStart().startsWith("WITH open") && looked) return waiting(process, looked);
+        if (sql.includes("clock_timestamp()")) return [{ ms: epoch + schedule.now() }];
         if (sql.includes("pg_advisory_xact_lock") || sql.includes("pg_notify")) return [];
         if (sql.includes("slot = $2 AND"))
           return [{ count: slotsOf(isSteady).filter(([, { slot }]) => slot === values[1]).length }];
@@ -173,10 +179,12 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
         transaction: <Result>(work: (query: typeof run) => Promise<Result>) => ask("store", () => work(run)),
         upForMs: () => upForMs(process),
       } as unknown as Parameters<typeof createClaims>[0];
+      const time = createDatabaseTime(database.query, { clock: process.clock, onNote });
       const { stopRenewing, ...claims } = createClaims(database, {
         process: process.name,
         clock: process.clock,
         reportProblem,
+        onRenew: time.measure,
       });
       const through = Object.fromEntries(
         Object.entries(own).map(([name, method]) => [
@@ -186,7 +194,7 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
             : method,
         ]),
       ) as unknown as Store;
-      return {
+      const connected: Store = {
         ...through,
         isShared: true,
         claim(...asked) {
@@ -238,6 +246,7 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
         publish: (change) => void process.after(5, () => own.publish(change)),
         close: stopRenewing,
       };
+      return { store: connected, time };
     },
   };
 }

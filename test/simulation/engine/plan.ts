@@ -14,6 +14,8 @@ import {
 export type Act =
   | { what: "start"; at: number; generation: Generation }
   | { what: "cancel"; at: number; name: string; when: CancelState | undefined }
+  /** Once it has ended as unclear, it is deleted, with or without the word that this is known. */
+  | { what: "delete"; at: number; name: string; isAcknowledged: boolean }
   | { what: "kill" | "stop"; at: number; process: number }
   | { what: "freeze"; at: number; process: number; ms: number }
   | { what: "clock"; at: number; machine: number; aheadMs: number }
@@ -52,6 +54,8 @@ export type EnginePlan = {
   /** So many servers are behind a balancer that goes round: each knows its own jobs alone. */
   replicas: number;
   processes: number;
+  /** How far the clock of each machine is ahead in the beginning, where processes share a database, in milliseconds; 0 without one. */
+  aheadMs?: number[];
   /** Whether each process has a machine, or a container, of its own. */
   isApart: boolean;
   /** Whether it runs inside a command. */
@@ -135,6 +139,8 @@ export function planOf(seed: string): EnginePlan {
     const { name } = random.pick(generations);
     if (has(0.2)) acts.push({ what: "cancel", at: at + random.between(30_000, 3 * minute), name, when: undefined });
   }
+  for (const { name } of generations)
+    if (has(0.3)) acts.push({ what: "delete", at: 0, name, isAcknowledged: has(0.3) });
   const hasTrouble = has(0.5);
   return {
     seed,
@@ -142,6 +148,7 @@ export function planOf(seed: string): EnginePlan {
     kind,
     replicas,
     processes,
+    ...(store === "shared" && has(0.4) && { aheadMs: Array.from({ length: processes }, () => aheadMsOf(random)) }),
     isApart: has(0.5),
     isCommand,
     hasRefunds: has(0.8),
@@ -203,6 +210,10 @@ function generationOf(index: number, { random, replies, faulty, kind }: Drawing)
     content: random.next() < 0.6 ? "good" : random.pick([...contents, "good" as const]),
     stops: kind === "vllm-omni" && has(0.5) ? random.pick(["slowly", "never"] as const) : "at once",
   };
+}
+
+function aheadMsOf(random: Random): number {
+  return random.pick([0, -1, 1]) * random.pick([2_000, minute, 5 * minute, 60 * minute]);
 }
 
 /** Others take over after 12 s with a database, and after 60 s in a folder. */
@@ -272,6 +283,7 @@ export function* simplerEngine(plan: EnginePlan): Generator<EnginePlan> {
         yield { ...plan, mishaps: plan.mishaps.with(process, lives.with(life, mishaps.toSpliced(index, 1))) };
   if (plan.processes > 1) yield { ...plan, processes: plan.processes - 1 };
   if (plan.replicas > 1) yield { ...plan, replicas: plan.replicas / 2 };
+  if (plan.aheadMs) yield { ...plan, aheadMs: [] };
   if (plan.isKeyLost) yield { ...plan, isKeyLost: false };
   if (plan.engines.length > 1) {
     const engines = plan.engines.slice(0, -1);

@@ -69,7 +69,8 @@ export type ProcessOptions = {
   onStop(): void;
 };
 
-const epoch = Date.UTC(2026, 5, 1);
+/** The true date when a story begins. */
+export const epoch = Date.UTC(2026, 5, 1);
 
 export function createProcess(options: ProcessOptions, schedule: Schedule): Process {
   const { random, callMs } = options;

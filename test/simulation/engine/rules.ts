@@ -16,6 +16,7 @@ type Tracked = {
   account: string;
   cost: number;
   generation: Generation;
+  startedBy: Process;
   ended: { at: number; end: GenerationEnd; isCancelled: boolean; isRefunded: boolean } | undefined;
   /** The processes that have written that they submit it. */
   submitting: Process[];
@@ -56,6 +57,8 @@ export type EngineRules = ReturnType<typeof createEngineRules>;
  * 9. A restored copy of the database is not served until its owner says that it is one; by rule 1, what it may have submitted since the copy is
  *    not submitted again then. What was started after the copy is gone.
  * 10. An engine never has more of the service's jobs than its own number of them, and one that is used no more gets no others.
+ * 11. What may have been charged is not removed before somebody says that this is known. The times of a database that processes share are its own.
+ * 12. A reload counts for every reply from then on.
  */
 export function createEngineRules(options: RulesOptions) {
   const { plan, provider, isHolder, reach } = options;
@@ -123,7 +126,7 @@ export function createEngineRules(options: RulesOptions) {
         return true;
       case "credits":
         if (last?.reply !== "402" || unclear) fail(4, `${said}, and the provider did not say so`);
-        return plan.hasRefunds;
+        return true;
       case "not_fetched": {
         // By src/docs/real-models.md, a page of a proxy in place of the video passes.
         const isBad = job && ["gone", "garbage", "no path"].includes(job.content);
@@ -189,7 +192,7 @@ export function createEngineRules(options: RulesOptions) {
       used.set(process, { engines, since: options.now() });
     },
     all: () => [...byName.values()],
-    onStarted({ id, account, request }: StoredGeneration, cost: number): void {
+    onStarted({ id, account, request }: StoredGeneration, cost: number, process: Process): void {
       const generation = options.generationOf(request.prompt);
       if (byName.has(generation.name)) fail(6, `${generation.name} is started and charged twice with one key`);
       const tracked = {
@@ -197,6 +200,7 @@ export function createEngineRules(options: RulesOptions) {
         account,
         cost,
         generation,
+        startedBy: process,
         ended: undefined,
         submitting: [],
         isRestored: false,
@@ -222,7 +226,7 @@ export function createEngineRules(options: RulesOptions) {
       if (before.length > 0) reach("a create is put off and sent again");
       if (create.isTaken && !madeReplies.includes(create.reply)) reach("an unclear create was taken");
     },
-    onEnd(id: string, end: GenerationEnd, { isCancelled }: { process: Process; isCancelled: boolean }): void {
+    onEnd(id: string, end: GenerationEnd, { process, isCancelled }: { process: Process; isCancelled: boolean }): void {
       const tracked = byId.get(id);
       if (!tracked) return;
       const { name } = tracked.generation;
@@ -232,6 +236,8 @@ export function createEngineRules(options: RulesOptions) {
       }
       const isRefunded = checkEnd(tracked, end, isCancelled);
       tracked.ended = { at: options.now(), end, isCancelled, isRefunded };
+      const apartMs = process.clock.date().getTime() - tracked.startedBy.clock.date().getTime();
+      if (Math.abs(apartMs) >= 60_000) reach("processes whose clocks differ write of one generation");
       if (end.error_code === "unclear") reach("a create is unclear");
       if (isCancelled) reach("a cancel stops a generation");
       if (isRefunded) reach("credits are given back");
@@ -278,6 +284,23 @@ export function createEngineRules(options: RulesOptions) {
           8,
           `the status of ${name} is ${JSON.stringify(told)}, and its end was ${JSON.stringify(tracked.ended.end)}`,
         );
+    },
+    /** How a DELETE of a generation that has ended as unclear is answered. */
+    onDeleted(name: string, status: number, { isAcknowledged }: { isAcknowledged: boolean }): void {
+      reach("a delete meets an unclear end");
+      const due = isAcknowledged ? 200 : 409;
+      if (status !== due)
+        fail(11, `the DELETE of ${name}, which may have been charged, is answered ${status}, not ${due}`);
+    },
+    /** The times of a generation, as the service has them in the end. */
+    onTimes(name: string, { created_at, completed_at }: Pick<StoredGeneration, "created_at" | "completed_at">): void {
+      if (completed_at !== null && completed_at < created_at)
+        fail(11, `${name} was started at ${created_at}, and had ended at ${completed_at}`);
+    },
+    /** What a process says that it serves, once it has read the owner's file. */
+    onModels(process: Process, said: string, models: readonly string[]): void {
+      if (models.some((each) => !said.includes(each)) || models.length !== said.split(/made-by-/).length)
+        fail(12, `${process.name} serves ${models.join(", ")} since a reload, and says: ${said}`);
     },
     /** What `/v1/videos` says in the end. */
     onVideo(

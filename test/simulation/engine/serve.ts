@@ -61,13 +61,15 @@ export type OpenOptions = {
 export const accounts = { local: "canary-key-0123456789", other: "canary-key-of-another" };
 export const credits = 10_000;
 export const model = "wan-2.5";
+/** What an engine makes: each story asks for the first. */
+export const modelsOf = (engine: number): string[] => [model, `made-by-${engine + 1}`];
 export const mediaUrl = "https://media.test";
 const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
 
 /** Does what `openService` and `openSharedService` do, but for sockets. `undefined` while another process has the folder. */
 export async function openServe(options: OpenOptions): Promise<Serve | undefined> {
   const { plan, process, folder, database, provider, rules, reach, tell } = options;
-  const { clock } = process;
+  let { clock } = process;
   const reportProblem = (what: string, error: unknown) =>
     tell(() => `${process.name} says: ${what}: ${error instanceof Error ? error.message : error}`);
   const onNote = (text: string) => tell(() => `${process.name} says: ${text}`);
@@ -77,7 +79,10 @@ export async function openServe(options: OpenOptions): Promise<Serve | undefined
   };
   let store: Store;
   if (database) {
-    store = database.connect(process, reportProblem);
+    const { store: connected, time } = database.connect(process, { reportProblem, onNote });
+    await time.measure();
+    store = connected;
+    clock = { ...clock, date: time.date };
   } else {
     const acquired = await acquireFolder(folder, leaseIo(options));
     if (acquired.kind === "held") return undefined;
@@ -118,7 +123,7 @@ export async function openServe(options: OpenOptions): Promise<Serve | undefined
         kind: kinds.find(({ id }) => id === plan.kind),
         key: "canary-key-of-the-provider",
         timeoutMs: 30 * 60_000,
-        models: [model],
+        models: modelsOf(index),
         concurrency: plan.engines[index],
         onNote,
       },

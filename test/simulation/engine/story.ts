@@ -23,7 +23,7 @@ import type { EngineProbe } from "./probes.ts";
 import { createProcess, type DiskFault, type Process } from "./process.ts";
 import { createProvider, engineUrls } from "./provider.ts";
 import { createEngineRules, type Told } from "./rules.ts";
-import { accounts, credits, model, openServe, type Serve } from "./serve.ts";
+import { accounts, credits, model, modelsOf, openServe, type Serve } from "./serve.ts";
 import { watch } from "./watch.ts";
 
 /** How a story went; as in `../story.ts`. */
@@ -182,7 +182,7 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
   const state = join(root, "state");
   mkdirSync(state);
   let isHealed = false;
-  const aheadMs = Array.from({ length: plan.processes }, () => 0);
+  const aheadMs = Array.from({ length: plan.processes }, (_, index) => plan.aheadMs?.[index] ?? 0);
   const inTrouble = (machine: number): DiskFault | undefined => {
     if (isHealed) return undefined;
     const now = schedule.now();
@@ -472,16 +472,53 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
     tell(() => `the engines are ${next.map((index) => engineUrls[index]).join(", ")}`);
     if (used.some((index) => !next.includes(index))) reach("an engine drains");
     used = next;
+    isReloaded = true;
     for (const serve of [...serves]) {
       // A frozen process reads it when it wakes up.
-      serve?.process.after(0, () => use(serve));
+      serve?.process.after(0, () => {
+        use(serve);
+        void checkModels(serve);
+      });
       await wait(apartMs);
     }
+  };
+  const remove = async ({ name, isAcknowledged }: Extract<Act, { what: "delete" }>) => {
+    while (!ends.has(name)) {
+      if (isDone) return;
+      await wait(5_000);
+    }
+    if (ends.get(name)?.error_code !== "unclear") return;
+    const path = `/v1/videos/${ids.get(name)}`;
+    const { account } = generationOf(name);
+    const answer = await ask(path, account, { method: "DELETE" });
+    if (answer && answer.status < 500) rules.onDeleted(name, answer.status, { isAcknowledged: false });
+    if (!isAcknowledged) return;
+    removed.add(name);
+    const known = await ask(`${path}?acknowledged=unclear`, account, { method: "DELETE" });
+    if (known && known.status < 500 && known.status !== 404) rules.onDeleted(name, known.status, { isAcknowledged });
+  };
+  /** A create of a model that nobody makes is told which there are. */
+  const checkModels = async ({ process, service }: Serve) => {
+    const now = used;
+    const models = [...new Set(now.flatMap(modelsOf))];
+    const response = await service.api(
+      new Request(`${api}/v1/videos`, {
+        method: "POST",
+        headers: { Authorization: `Bearer ${accounts.local}`, "Content-Type": "application/json" },
+        body: JSON.stringify({ prompt: "x", model: "made by nobody" }),
+      }),
+    );
+    if (response.status !== 400 || used !== now) return;
+    reach("a reload changes which models are served");
+    rules.onModels(process, await response.text(), models);
   };
   const happen = (act: Act) => {
     switch (act.what) {
       case "start":
+        if (isReloaded) reach("a start follows a reload");
         return void start(act.generation);
+      case "delete":
+        return void remove(act);
       case "cancel":
         return void cancel(act);
       case "clock":
@@ -503,6 +540,9 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
     }
   };
 
+  let isReloaded = false;
+  /** Those whose record was deleted, since it is known that they may have been charged. */
+  const removed = new Set<string>();
   /** The generations that went with the database that a copy has replaced. */
   const gone = new Set<string>();
   const restore = async ({ copyAt, at, by }: NonNullable<EnginePlan["restore"]>) => {
@@ -584,7 +624,7 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
     // The faults are over: all has to end.
     isHealed = true;
     provider.heal();
-    aheadMs.fill(0);
+    for (const machine of aheadMs.keys()) aheadMs[machine] = plan.aheadMs?.[machine] ?? 0;
     const until = schedule.now() + maxMs;
     const isOpen = () =>
       generations.some(({ name }) => !ends.has(name)) ||
@@ -608,6 +648,10 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
     for (const generation of generations) {
       const { name, account } = generation;
       if (gone.has(name)) continue;
+      const stored = await serve.store.generation(ids.get(name) ?? "");
+      if (stored && plan.store === "shared" && !plan.acts.some(({ what }) => what === "clock"))
+        rules.onTimes(name, stored);
+      if (removed.has(name)) continue;
       const told = await look(generation);
       const video = await ask(`/v1/videos/${ids.get(name)}`, account);
       if (video?.status === 200) rules.onVideo(name, video.json);

@@ -37,7 +37,7 @@ export function watch(store: Store, rules: EngineRules): Watched {
         const outcome = await store.start(generation, cost, idempotency);
         if (outcome.kind === "started" && !outcome.replayed) {
           unfinished.add(generation.id);
-          rules.onStarted(generation, cost);
+          rules.onStarted(generation, cost, process);
         }
         return outcome;
       },
