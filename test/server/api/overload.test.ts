@@ -4,6 +4,7 @@ import { spawnVidgen } from "../../faults/spawned.ts";
 import { makeFolder } from "../../folder.ts";
 import { type Announced, whileServing } from "../../soak/serve.ts";
 import { cookieOf } from "../page/sign-in.ts";
+import { aPng } from "../queue/pictures.ts";
 import { dial } from "./wire.ts";
 
 // The program as it is installed, with more clients than it has room for.
@@ -103,10 +104,8 @@ test("of too many large bodies at once, the last are refused with 429 after they
     const head = `POST /api/generate HTTP/1.1\r\nHost: %h\r\nAuthorization: Bearer ${poorKey}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
     const held = Array.from({ length: 15 }, () => hold(head));
     await Promise.all(held.map(({ socket }) => new Promise((resolve) => socket.write(body.subarray(0, -1), resolve))));
-    const other = await post("/api/generate", {
-      ...start,
-      imageUrl: `data:image/png;base64,${"x".repeat(19_000_000)}`,
-    });
+    const image = Buffer.concat([aPng(3, 2), Buffer.alloc(14_000_000)]).toString("base64");
+    const other = await post("/api/generate", { ...start, imageUrl: `data:image/png;base64,${image}` });
     for (const { socket } of held) socket.write(body.subarray(-1));
     const statuses = await Promise.all(held.map(({ status }) => status));
     expect([other.status, statuses.filter((each) => each === 402).length]).toEqual([200, 9]);
