@@ -65,12 +65,16 @@ describe("again", () => {
 
   test("with --image in place of a source image that --set gave", async () => {
     const world = await createWorld();
-    const id = await make(world, "--set", "image_url=https://x.example/1.png", "--no-wait");
+    const id = await make(world, "--set", 'imageUrls=["https://x.example/1.png"]', "--no-wait");
     const image = "https://x.example/2.png";
     expect(await world.vidgen("again", id, "--image", image, "--no-wait")).toMatchObject({ code: 0 });
     expect(bodies(world)[1]).toEqual({ prompt: "a fox", model: "wan-2.5", imageUrl: image });
-    const typed = await world.vidgen("again", id, "-i", image, "--set", "image=x", "--no-wait");
-    expect(typed).toMatchObject({ code: 0, stderr: expect.stringContaining("--image is not sent: the field image") });
+    const set = `imageUrls=["${image}"]`;
+    const typed = await world.vidgen("again", id, "-i", image, "--set", set, "--no-wait");
+    expect(typed).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining("--image is not sent: the field imageUrls"),
+    });
   });
 
   test("of a file finds its generation by its content, whatever its name", async () => {

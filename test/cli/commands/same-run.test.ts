@@ -735,7 +735,7 @@ describe("the same run again", () => {
 
   test("what may be a secret in a request is in the journal as a hash, and still recognised", async () => {
     const world = await createWorld();
-    const argv = ["generate", "a fox", "--set", "reference=https://images.example/fox.png?signature=canary-1"];
+    const argv = ["generate", "a fox", "--set", "mask=https://images.example/fox.png?signature=canary-1"];
     argv.push("--callback-url", "https://hooks.example/done?token=canary-2");
     await kill(world, isPoll, ...argv);
     expect(readFileSync(join(world.home, "journal.jsonl"), "utf8")).not.toContain("canary");
