@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
+import { keyRows } from "../../../src/client/batch/row.ts";
 import { createWorld, isStart, kill, type Run, type World, type WorldOptions } from "../../vidgen.ts";
 
 // What somebody typed is not what they meant: it is not paid for, unless they say so.
@@ -337,5 +338,52 @@ describe("invisible characters", () => {
     const world = await open();
     expect(await world.vidgen("generate", prompt)).toMatchObject({ code: 0 });
     expect(starts(world)).toMatchObject([{ prompt }]);
+  });
+});
+
+describe("tables", () => {
+  test.each(["#REF!", "#N/A", "#NAME?", "Loading...", "nan", "None", "NULL"])(
+    "a prompt that is only %s is a fault with line and column",
+    async (prompt) => {
+      const world = await open({ "shots.csv": `id,prompt\na,a fox\nb,${prompt}\n` });
+      const run = await world.vidgen("batch", "shots.csv");
+      expect([run.code, starts(world)]).toEqual([2, []]);
+      expect(run.stderr).toMatch(/line 3, column 2 \(prompt\): the prompt is only/);
+    },
+  );
+
+  test("a row that repeats the header is a fault; in a file without a header, and with other cells, it is a prompt", async () => {
+    const world = await open({ "shots.csv": "ID,Prompt\na,a fox\nid,prompt\n", "shots.txt": "prompt\n" });
+    const run = await world.vidgen("batch", "shots.csv");
+    expect([run.code, starts(world)]).toEqual([2, []]);
+    expect(run.stderr).toMatch(/line 3, column 2 \(Prompt\): the row repeats the header/);
+    expect((await world.vidgen("batch", "shots.txt")).code).toBe(0);
+    writeFileSync("other.csv", "id,prompt\na,prompt\n");
+    expect((await world.vidgen("batch", "other.csv")).code).toBe(0);
+    expect(starts(world)).toHaveLength(2);
+  });
+
+  test("a row that an earlier version left open is resumed", async () => {
+    const world = await open({ "shots.txt": "None of these\n" });
+    await kill(world, isPoll, "batch", "shots.txt");
+    for (const path of [join(world.home, "journal.jsonl"), "shots.txt.results.jsonl"]) {
+      const text = readFileSync(path, "utf8").replaceAll("None of these", "None");
+      writeFileSync(path, text);
+    }
+    writeFileSync("shots.txt", "None\n");
+    const row = /"row":"([^"]+)"/.exec(readFileSync("shots.txt.results.jsonl", "utf8"))?.[1] ?? "";
+    const key = keyRows([{ record: { prompt: "None", model: "wan-2.5" } } as never])[0]?.key ?? "";
+    for (const path of [join(world.home, "journal.jsonl"), "shots.txt.results.jsonl"])
+      writeFileSync(path, readFileSync(path, "utf8").replaceAll(row, key));
+    expect(await world.vidgen("batch", "shots.txt")).toMatchObject({ code: 0 });
+    expect(starts(world)).toHaveLength(1);
+  });
+
+  test("a spreadsheet is to be exported", async () => {
+    const world = await open({ "shots.xlsx": "PK" });
+    expect(await world.vidgen("batch", "shots.xlsx")).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("Export it as CSV"),
+    });
   });
 });

@@ -23,6 +23,7 @@ import { recordOf, withoutImage } from "../../ledger/history.ts";
 import { localImages, readAllImages } from "../../request/images.ts";
 import { findMisspelt, nameReferences, type References } from "../../request/references.ts";
 import type { Row } from "../row.ts";
+import { columnName } from "./columns.ts";
 import type { Variant } from "./each.ts";
 import type { Faults } from "./faults.ts";
 import type { ImageCheck } from "./image-check.ts";
@@ -109,7 +110,10 @@ export function createRowCheck(
   const findDoubt = (row: TableLine, n: number): Row["doubt"] => {
     const prompt = row.texts.get("prompt") ?? fillPrompt?.(row, n) ?? "";
     const misspelt = findMisspelt(prompt, references);
-    const text = misspelt && `there is no reference ${misspelt.typed}; did you mean ${misspelt.guess}?`;
+    const text =
+      findMishap(prompt) ??
+      (repeatsHeader(row, columns) ? "the row repeats the header" : undefined) ??
+      (misspelt && `there is no reference ${misspelt.typed}; did you mean ${misspelt.guess}?`);
     return text === undefined ? undefined : { text, where: columns.get("prompt") };
   };
 
@@ -175,6 +179,20 @@ export function createRowCheck(
     const isSame = JSON.stringify(record) === JSON.stringify(request);
     return { ...rowFields, record: isSame ? request : record, load: createKeptLoad(request) };
   };
+}
+
+/** What spreadsheets and scripts write in place of a value that they do not have. */
+const noValue = /^(#REF!|#N\/A|#NAME\?|#VALUE!|#DIV\/0!|Loading\.\.\.|nan|NaN|None|NULL|null)$/;
+
+function findMishap(prompt: string): string | undefined {
+  return noValue.test(prompt.trim())
+    ? `the prompt is only ${prompt.trim()}, which stands for a missing value`
+    : undefined;
+}
+
+/** Whether each cell of a row is the header of its column. A file without headers has no positions of columns. */
+function repeatsHeader({ texts }: TableLine, columns: Table["columns"]): boolean {
+  return texts.has("prompt") && [...texts].every(([name, text]) => columns.get(name) && columnName(text) === name);
 }
 
 /** The hash of a row's cells and the typed flags, with the value of VIDGEN_MODEL if it gives the model. */

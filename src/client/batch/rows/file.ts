@@ -16,7 +16,9 @@ export function findFormat(file: string, format: Format | undefined): Format {
   const found = format ?? formats.find((known) => known === extension);
   if (found) return found;
   const what = file === "-" ? "stdin needs --input-format" : `The extension of ${file} is not a known format`;
-  throw usage(`${what}: ${formats.join(", ")}.`, "Add --input-format with one of these formats.");
+  const isSpreadsheet = /^(xlsx?|xlsm|ods|numbers)$/.test(extension);
+  const hint = isSpreadsheet ? "Export it as CSV." : "Add --input-format with one of these formats.";
+  throw usage(`${what}: ${formats.join(", ")}.`, hint);
 }
 
 /** Reads the file, or stdin for "-", up to 256 MB, since a device may be endless. Throws `usage`. */
