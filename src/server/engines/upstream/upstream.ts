@@ -77,8 +77,9 @@ export function statusOfError(error: unknown): number | undefined {
 
 /** Returns what is wrong with a server that was checked, such as "does not answer (ECONNREFUSED)" or "answers with HTTP 502". */
 export function describeCheck(error: unknown): string {
-  if (statusOfError(error) === undefined) return `does not answer (${describe(error)})`;
   const reason = describe(error);
+  if (statusOfError(error) === undefined) return `does not answer (${reason})`;
+  if ("replied" in Object(error)) return `answers, but its reply could not be read (${reason})`;
   return reason.startsWith("HTTP ") ? `answers with ${reason}` : reason;
 }
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { FetchInit, HttpResponse } from "../../../../src/io.ts";
 import { detectKind } from "../../../../src/server/engines/videos/detect.ts";
 import { createVirtualClock } from "../../../clock.ts";
-import { type FakeOptions, ioFetch } from "./fakes/fake.ts";
+import { type Call, type FakeOptions, ioFetch, refusedConnection } from "./fakes/fake.ts";
 import { createLiteLlm } from "./fakes/litellm.ts";
 import { createOpenRouter } from "./fakes/openrouter.ts";
 import { createSglang } from "./fakes/sglang.ts";
@@ -85,6 +85,25 @@ test.each([
   await expect(check).rejects.toEqual(expect.objectContaining({ code: "auth", message }));
   const right = await createTestEngine(ioFetch(fake), { key: "secret" });
   expect(await right.engine.check(new AbortController().signal)).toBe("LiteLLM");
+});
+
+const isOpen = ({ route }: Call) => route === "other";
+test.each<[string, NonNullable<FakeOptions["fault"]>, string]>([
+  ["a server that is away", () => Promise.reject(refusedConnection()), "does not answer (ECONNREFUSED)"],
+  ["a server behind a proxy", () => new Response("<h1>Bad gateway</h1>", { status: 502 }), "answers with HTTP 502"],
+  [
+    "a server whose replies are cut",
+    async (call) => (isOpen(call) ? { reply: await call.serve(), bytes: 30 } : undefined),
+    "answers, but its reply could not be read (ECONNRESET)",
+  ],
+  [
+    "a server whose replies are too long",
+    () => new Response("x".repeat(20_000_000)),
+    "answers, but its reply could not be read (its reply is longer than 1 MB)",
+  ],
+])("the check of %s says what came", async (_, fault, message) => {
+  const { engine } = await createTestEngine(ioFetch(createVllmOmni({ fault })));
+  await expect(engine.check(new AbortController().signal)).rejects.toThrow(new Error(message));
 });
 
 test("an endless reply is read up to 1 MB", async () => {
