@@ -185,7 +185,7 @@ export const mutants = [
   {
     ...list,
     breaks: "Dismissing: refused while a live process has any attempt with the key",
-    text: "if (alive) throw await workedOnError(typed, alive, journal);",
+    text: "if (alive !== undefined) throw await workedOnError(typed, alive, named, journal);",
     replacement: "",
   },
   {
