@@ -139,7 +139,7 @@ export function createTargets(
     const isSaved = (line: DatedLine): line is DatedLine & { kind: "delivered" } =>
       line.kind === "delivered" && line.file === file;
     const saved = await (journal && findLine(journal, isSaved, [wordOf(file)]).catch(() => undefined));
-    return saved ? existsError(path, `It is the video of ${saved.id}. Choose another name with -o.`) : error;
+    return saved ? existsError(path, "vidgen has saved a video there. Choose another name with -o.") : error;
   }
 
   /** Removes the partial file of a dead process, under its lease. Never rejects. */
