@@ -4,7 +4,7 @@ import { expectCost } from "../client/generation/cost.ts";
 import type { Service } from "../client/generation/service.ts";
 import { openTakes, type PaidStartOptions } from "../client/generation/start.ts";
 import { hasContent } from "../client/ledger/content.ts";
-import type { Entry } from "../client/ledger/history.ts";
+import { type Entry, isPaidBy } from "../client/ledger/history.ts";
 import { type Earlier, isTakeDone } from "../client/ledger/policy.ts";
 import { chargedOf } from "../client/ledger/price.ts";
 import type { Session } from "../connect/session.ts";
@@ -68,7 +68,8 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
       { outputPath: startOptions.outputPath, extra, credits, output },
       { session, reporter, io, resume: options },
     );
-    const isDelivered = doneAttempt?.state === "delivered";
+    // With another key, the service knows no video of the account that paid.
+    const isDelivered = doneAttempt?.state === "delivered" && isPaidBy(session.service.account, doneAttempt);
     return isDelivered && outcome.error && isGone(outcome.error)
       ? printGone(doneAttempt, session.service, output)
       : outcome;
