@@ -89,10 +89,12 @@ const unsupportedFields: Readonly<Record<string, string>> = {
   video_params: "send its fields beside prompt",
 };
 
-function refuseUnsupported({ n, ...body }: Record<string, unknown>): void {
+/** Leaves out what OpenAI's clients send without an effect on the video. Throws a refusal for fields that vidgen does not support. */
+function supportedFields({ n, user, metadata, ...body }: Record<string, unknown>): Record<string, unknown> {
   const [field, instead] = Object.entries(unsupportedFields).find(([name]) => body[name] !== undefined) ?? [];
   if (field !== undefined) throw refuse(400, `invalid_${field}`, `${field} is not supported here: ${instead}`);
   if (Number(n ?? 1) !== 1) throw refuse(400, "invalid_n", "n must be 1: each create makes one video");
+  return body;
 }
 
 /** Returns the fields of a create by the interface's names; `model` is the default. Throws a refusal if the body cannot be read. */
@@ -111,12 +113,11 @@ export async function readVideoStart(
     height,
     ...sameFields
   } = parse(namedFields, body);
-  refuseUnsupported(sameFields);
   const imageUrls = [...(input_reference ?? []), ...(image_reference ?? [])];
   const pixels = readPixels({ size, width, height });
   const json = {
     ...(model !== undefined && { model }),
-    ...sameFields,
+    ...supportedFields(sameFields),
     ...(pixels !== undefined && { size: pixels }),
     ...(duration !== undefined && { duration }),
     ...(imageUrls.length > 0 && { imageUrls }),

@@ -213,6 +213,15 @@ test.each(["seconds", "input_reference", "image_reference", "format", "width"])(
   },
 );
 
+test.each(kindIds)(
+  "what OpenAI's clients send without effect is no reason to refuse, and does not reach %s",
+  async (kind) => {
+    const fields = { user: "u-1", metadata: { shot: "3" }, n: 1 };
+    const { status, arrived = {} } = await start(createVideos(kind), ways["/v1/videos"] as Way, fields);
+    expect([status, Object.keys(arrived).filter((name) => name in fields)]).toEqual([200, []]);
+  },
+);
+
 test("a field of the owner's own workflow may have any name", async () => {
   const fields = { n: 3, model_path: "b.safetensors", multi_prompt: [1], style: { a: 1 } };
   const { status, arrived } = await start(scenes.comfyui as never, generate, fields);
