@@ -13,7 +13,6 @@ import type { MediaStore } from "../media/media-store.ts";
 import { readData } from "../media/picture.ts";
 import { isUnavailable } from "../observe/problem.ts";
 import type { Get } from "../outbound/outbound.ts";
-import { type RetryForeverOptions, retryForever } from "../retry-forever.ts";
 import { type Fetching, fetchedFiles } from "../store/generations.ts";
 import { checkImage, imageName, maxBytes } from "./images.ts";
 
@@ -31,7 +30,7 @@ export type FetchOptions = {
   get: Get;
   account: string;
   videos: MediaStore;
-  clock: Pick<Clock, "date">;
+  clock: Pick<Clock, "date" | "sleep">;
   signal: AbortSignal;
 };
 
@@ -104,16 +103,15 @@ export function limitFailing(get: Get): Get {
   };
 }
 
-export type SaveOptions = FetchOptions &
-  RetryForeverOptions & {
-    folder: string;
-    /** Limits how many generations have their images in memory at once. */
-    loading: Capacity;
-  };
+export type SaveOptions = FetchOptions & {
+  folder: string;
+  /** Limits how many generations have their images in memory at once. */
+  loading: Capacity;
+};
 
 /**
  * Saves the images of a generation in a new folder: those of `data:` addresses, and those that were fetched, by their names in the media store. Images
- * that are missing there are fetched again, for up to 5 minutes. Rejects as `fetchImages` does.
+ * that cannot be read there are fetched again, for up to 5 minutes. Rejects as `fetchImages` does.
  */
 export async function saveImages(
   readSources: () => Promise<readonly string[]>,
@@ -143,24 +141,17 @@ export async function saveImages(
   return saved;
 }
 
-/** Reads a fetched image; `undefined` if it was never kept, or is missing. */
+/** Reads a fetched image; `undefined` if it is missing, or cannot be read. */
 async function readKept(
   file: string | null | undefined,
-  options: Pick<FetchOptions, "videos"> & RetryForeverOptions,
+  { videos }: Pick<FetchOptions, "videos">,
 ): Promise<Uint8Array | undefined> {
   if (typeof file !== "string") return undefined;
-  const read = async () => {
-    const body = await options.videos.read(file);
-    return body && buffer(body);
-  };
-  return retryForever(read, { ...options, what: "A fetched image cannot be read" });
+  const body = await videos.read(file).catch(() => undefined);
+  return body && buffer(body).catch(() => undefined);
 }
 
-async function fetchPatiently(
-  source: string,
-  since: Date,
-  options: FetchOptions & RetryForeverOptions,
-): Promise<Uint8Array> {
+async function fetchPatiently(source: string, since: Date, options: FetchOptions): Promise<Uint8Array> {
   for (;;) {
     try {
       return await fetchImage(source, options);

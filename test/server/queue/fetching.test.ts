@@ -1,4 +1,4 @@
-import { readFileSync, rmSync, utimesSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Engine } from "../../../src/server/engines/engine.ts";
@@ -151,8 +151,12 @@ describe("the images that are missing", () => {
       },
     });
 
-  test("are fetched again by the process that misses them", async () => {
+  test.each([
+    ["misses them", () => {}],
+    ["cannot read them", (path: string) => void mkdirSync(path, { recursive: true })],
+  ])("are fetched again by the process that %s", async (_, damage) => {
     const { id, ...left } = await lose();
+    for (const file of await left.store.fetchedImages()) damage(join(left.folder, file));
     const [{ asked, get }, made]: [ReturnType<typeof counted>, number[]] = [counted(), []];
     const service = await createTestService({ ...left, get, engines: [makes(made)] });
     await service.rest();

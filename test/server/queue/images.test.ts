@@ -24,7 +24,7 @@ const videos = await openFolder({ folder: join(folder, "videos") });
 async function save(source: string, get: Get, signal = never): Promise<Uint8Array> {
   const options = {
     ...{ get, account: "local", videos, signal, folder, clock: systemClock },
-    ...{ loading: createCapacity(1), reportProblem: () => {} },
+    loading: createCapacity(1),
   };
   const fetched = await fetchImages([source], options);
   const [image] = await saveImages(async () => [source], fetched, options);
