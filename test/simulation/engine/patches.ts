@@ -97,6 +97,7 @@ export function patchNode({ random, root, processOf, onRefused }: World): Patche
     copyFile: plain("copyFile", "full"),
     link: plain("link"),
     lstat: plain("lstat"),
+    readFile: plain("readFile", "no descriptors"),
     mkdir: plain("mkdir", "full"),
     readdir: (path: string, ...rest: unknown[]) =>
       isOurs(path) ? asked(path, () => originals.readdirSync(path).sort()) : readdirBefore(path, ...rest),
@@ -133,6 +134,8 @@ export function patchNode({ random, root, processOf, onRefused }: World): Patche
     },
     // Nobody loses power in these stories.
     fsyncSync: (fd: number) => (files.has(fd) ? undefined : originals.fsyncSync(fd)),
+    openAsBlob: async (path: string) =>
+      new Blob([(await asked(path, () => originals.readFileSync(path), "no descriptors")) as Buffer<ArrayBuffer>]),
     createReadStream: (path: string, ...rest: []) => {
       if (!isOurs(path)) return streamBefore(path, ...rest);
       return Readable.from(
@@ -177,6 +180,13 @@ function handleOf(fd: number, { path, owner, files, refuse }: HandleOptions) {
       call(() => {
         if (owner) refuse(owner, "I/O errors", path);
       }),
+    createReadStream: () =>
+      Readable.from(
+        (async function* () {
+          yield await call(() => fs.readFileSync(fd));
+          fs.closeSync(fd);
+        })(),
+      ),
     close: () => call(() => fs.closeSync(fd)),
   };
 }

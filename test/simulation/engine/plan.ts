@@ -1,4 +1,5 @@
 import { createRandom, type Random } from "../../faults/random.ts";
+import { type Image, lastingFaults, passingFaults } from "./images.ts";
 import { callKinds, type DiskFault, type Mishap } from "./process.ts";
 import {
   type Content,
@@ -39,6 +40,7 @@ export type Generation = {
   end: JobEnd;
   content: Content;
   stops: Stops;
+  image?: Image | undefined;
 };
 
 /** For a while, this share of the reads of the provider, or all of its connections, are in trouble. */
@@ -209,11 +211,17 @@ function generationOf(index: number, { random, replies, faulty, kind }: Drawing)
     end: bad && has(0.6) ? random.pick(ends) : "completes",
     content: random.next() < 0.6 ? "good" : random.pick([...contents, "good" as const]),
     stops: kind === "vllm-omni" && has(0.5) ? random.pick(["slowly", "never"] as const) : "at once",
+    image: has(0.3) ? imageOf(random) : undefined,
   };
 }
 
 function aheadMsOf(random: Random): number {
   return random.pick([0, -1, 1]) * random.pick([2_000, minute, 5 * minute, 60 * minute]);
+}
+
+function imageOf(random: Random): Image {
+  if (random.next() < 0.2) return { fault: random.pick(lastingFaults), failsMs: undefined };
+  return { fault: random.pick(passingFaults), failsMs: random.pick([0, 0, 3_000, 40_000, 4 * minute, undefined]) };
 }
 
 /** Others take over after 12 s with a database, and after 60 s in a folder. */
@@ -307,6 +315,7 @@ export function* simplerEngine(plan: EnginePlan): Generator<EnginePlan> {
       { waitsMs: 0 },
       { rendersMs: 5_000 },
       { hasCallback: false },
+      { image: undefined },
     ];
     for (const each of plainer) {
       const next = { ...generation, ...each };

@@ -1,6 +1,7 @@
 import type { LedgerEntry } from "../../../src/server/store/accounts.ts";
 import type { Checkpoint, GenerationEnd, StoredGeneration } from "../../../src/server/store/generations.ts";
 import { Broken } from "../rules.ts";
+import { type Asked, type ImageFault, passingFaults } from "./images.ts";
 import type { EnginePlan, Generation } from "./plan.ts";
 import type { ReachEngine } from "./probes.ts";
 import type { Process } from "./process.ts";
@@ -26,7 +27,11 @@ type Tracked = {
 };
 
 export type RulesOptions = {
-  plan: Pick<EnginePlan, "hasRefunds" | "store" | "diskTroubles" | "troubles" | "engines" | "used" | "isCommand">;
+  plan: Pick<
+    EnginePlan,
+    "hasRefunds" | "store" | "diskTroubles" | "troubles" | "engines" | "used" | "isCommand" | "acts"
+  >;
+  images: Asked;
   now(): number;
   generationOf(prompt: string): Generation;
   provider(): Provider;
@@ -40,6 +45,8 @@ export type RulesOptions = {
 /** What a process had claimed before a reload may still be submitted after it. */
 const drainMs = 5_000;
 const endMs = 10_000;
+/** For how long an image is asked for, less the time of a request. */
+const patienceMs = 5 * 60_000 - 1_000;
 
 export type EngineRules = ReturnType<typeof createEngineRules>;
 
@@ -59,6 +66,7 @@ export type EngineRules = ReturnType<typeof createEngineRules>;
  * 10. An engine never has more of the service's jobs than its own number of them, and one that is used no more gets no others.
  * 11. What may have been charged is not removed before somebody says that this is known. The times of a database that processes share are its own.
  * 12. A reload counts for every reply from then on.
+ * 13. Credits are gone only where an engine may have accepted the generation, also with `--no-refunds`.
  */
 export function createEngineRules(options: RulesOptions) {
   const { plan, provider, isHolder, reach } = options;
@@ -90,6 +98,18 @@ export function createEngineRules(options: RulesOptions) {
     if (job.end === "fails" && provider().hasEnded(job)) return "failed";
     if (job.end === "never ends" || provider().isLost(job) || job.cancelledAt !== undefined) return "lost";
     return undefined;
+  };
+
+  /** Checks that the host of a generation's image is the reason for its end. */
+  const checkImageEnd = ({ generation: { name, image } }: Tracked, said: string) => {
+    const { firstAt, sentAt } = options.images.get(name) ?? {};
+    const isPassing = image && passingFaults.some((fault: ImageFault) => fault === image.fault);
+    // The 5 minutes are those of the wall clock.
+    const isSteady = !plan.acts.some(({ what }) => what === "clock");
+    if (!image || firstAt === undefined || sentAt !== undefined) fail(4, `${said}, for no reason of its image`);
+    else if (isPassing && isSteady && options.now() - firstAt < patienceMs)
+      fail(4, `${said}, and its image was asked for during ${(options.now() - firstAt) / 1_000} s alone`);
+    reach(isPassing ? "an image is given up" : "an image is refused");
   };
 
   /** Checks that an end is true, and returns whether what was paid is given back. */
@@ -137,6 +157,12 @@ export function createEngineRules(options: RulesOptions) {
         return plan.hasRefunds;
       }
       default: {
+        if (end.failure === "image") {
+          checkImageEnd(tracked, said);
+          return true;
+        }
+        // Its image could not be written.
+        if (tracked.generation.image && plan.diskTroubles.length > 0 && creates.every(isSurelyNotTaken)) return true;
         const misfortune = findMisfortune(job, last);
         if (unclear && !accepted) fail(4, `${said}, although its create was unclear (${unclear.reply})`);
         else if (misfortune === undefined) fail(job ? 3 : 4, `${said}, for no reason of the provider`);
@@ -213,7 +239,10 @@ export function createEngineRules(options: RulesOptions) {
       if (checkpoint?.state === "submitting") byId.get(id)?.submitting.push(process);
     },
     onCreate(create: Create): void {
-      const { name } = create.generation;
+      const { name, image } = create.generation;
+      const asked = options.images.get(name);
+      if (image && asked?.sentAt === undefined) fail(4, `a create of ${name} is sent without its image`);
+      if (asked?.sentAt !== undefined && asked.sentAt > asked.firstAt) reach("an image is asked for again");
       const tracked = byName.get(name);
       const before = createsOf(name).filter((each) => each !== create);
       const unsure = before.find((each) => !isSurelyNotTaken(each));
@@ -336,6 +365,10 @@ export function createEngineRules(options: RulesOptions) {
         const own = entries.filter((entry) => entry.generation === id);
         const sum = own.reduce((total, { amount }) => total + amount, 0);
         const due = ended?.isRefunded ? 0 : -cost;
+        const mayBeTaken =
+          createsOf(name).some((create) => !isSurelyNotTaken(create)) || ended?.end.error_code === "unclear";
+        if (ended?.end.status === "failed" && sum !== 0 && !mayBeTaken)
+          fail(13, `${name} costs ${-sum} credits, and no engine can have accepted it`);
         if (sum !== due || own.some((entry) => entry.account !== account) || own.length > 2)
           fail(6, `${name} costs ${-sum} credits in ${own.length} rows, not ${-due} (${JSON.stringify(ended?.end)})`);
       }

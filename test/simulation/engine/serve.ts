@@ -48,6 +48,8 @@ export type OpenOptions = {
   isKeyLost(): boolean;
   rules: EngineRules;
   post: Outbound["post"];
+  /** Fetches images. */
+  get: Outbound["get"];
   reach: ReachEngine;
   /** The number in `service.json`. */
   announced: { runs: number };
@@ -156,7 +158,7 @@ export async function openServe(options: OpenOptions): Promise<Serve | undefined
     hasPaidPreviews: true,
     hasDirectives: false,
     webhookSecret: secret,
-    outbound: { post: options.post, get: refuse, open: refuse },
+    outbound: { post: options.post, get: options.get, open: refuse },
     baseUrl: () => "https://api.test",
     mediaUrl: () => mediaUrl,
     onDelivery: () => {},

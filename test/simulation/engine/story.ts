@@ -17,6 +17,7 @@ import { createRandom } from "../../faults/random.ts";
 import { Broken } from "../rules.ts";
 import { createSchedule } from "../schedule.ts";
 import { createDatabaseServer, type DatabaseServer } from "./database.ts";
+import { createImageHost, imageUrlOf } from "./images.ts";
 import { patchNode } from "./patches.ts";
 import type { Act, CancelState, EnginePlan, Generation } from "./plan.ts";
 import type { EngineProbe } from "./probes.ts";
@@ -205,8 +206,14 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
     },
     onAnswer: (create) => tell(() => `${create.process.name} has the answer for ${create.generation.name}`),
   });
+  const imageHost = createImageHost({
+    now: schedule.now,
+    imageOf: (name) => generationOf(name).image,
+    onAsked: (name, reply) => tell(() => `the host of images is asked for that of ${name}: "${reply}"`),
+  });
   const rules = createEngineRules({
     plan,
+    images: imageHost.asked,
     now: schedule.now,
     generationOf,
     provider: () => provider,
@@ -312,6 +319,7 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
           isKeyLost: () => plan.isKeyLost && !isHealed,
           rules,
           post: postFor(() => process),
+          get: imageHost.getFor(process),
           reach,
           announced,
           isRestored: copy === "said",
@@ -398,11 +406,12 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
   /** Those that somebody has started, or tries to. */
   const begun = new Set<string>();
   const start = async (generation: Generation) => {
-    const { name, account, hasCallback } = generation;
+    const { name, account, hasCallback, image } = generation;
     begun.add(name);
     const body = JSON.stringify({
       prompt: name,
       model,
+      ...(image && { imageUrl: imageUrlOf(name) }),
       ...(hasCallback && { callback_url: `https://hooks.test/${name}` }),
     });
     // A client asks how long keys are kept, and sends nothing again to a service that was restored since.
