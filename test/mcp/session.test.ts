@@ -1,8 +1,8 @@
-import { readdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { aPng } from "../server/queue/pictures.ts";
-import { apiKey, createWorld, failure, isStart, onStart, type World } from "../vidgen.ts";
+import { apiKey, baseUrl, createWorld, failure, isStart, onStart, type World } from "../vidgen.ts";
 import { type Answer, connectAgent } from "./agent.ts";
 
 const fox = { prompt: "a red fox" };
@@ -153,9 +153,12 @@ test("without a key the server starts and says what to type; after a login the s
       hint: expect.stringContaining("vidgen login"),
     });
   expect((await call("list_videos")).value).toEqual({ videos: [] });
-  world.env.VIDGEN_API_KEY = "wrong-key-0123456789";
+  mkdirSync(world.home, { recursive: true });
+  const logIn = (key: string) =>
+    writeFileSync(join(world.home, "config.json"), JSON.stringify({ keys: { [baseUrl]: key } }));
+  logIn("wrong-key-0123456789");
   expect((await call("generate_video", fox)).value).toMatchObject({ code: "auth" });
-  world.env.VIDGEN_API_KEY = apiKey;
+  logIn(apiKey);
   expect((await call("generate_video", fox)).value).toMatchObject({ status: "processing" });
   await leave();
 });
