@@ -200,8 +200,9 @@ export function createStartReader({
 
 /** Refuses numbers that are not the ones that were written, such as a seed of 64 bits. Servers accept numbers as text, too. */
 function checkNumbers(json: unknown): void {
-  const [name] = Object.entries(isRecord(json) ? json : {}).find(([, value]) => hasChangedNumber(value)) ?? [];
-  if (name === undefined) return;
+  const [field] = Object.entries(isRecord(json) ? json : {}).find(([, value]) => hasChangedNumber(value)) ?? [];
+  if (field === undefined) return;
+  const name = field.slice(0, 100);
   throw refuse(400, `invalid_${name}`, `${name} contains a number above 2^53: send it as a text`);
 }
 

@@ -35,7 +35,8 @@ export function refuse(
   message: string,
   headers: Record<string, string> = {},
 ): HTTPException {
-  const res = Response.json(errorBody(status, code, message), { status, headers });
+  // A code may have the name of a client's field in it.
+  const res = Response.json(errorBody(status, code.replace(/\W/g, "_"), message), { status, headers });
   return new HTTPException(status as ContentfulStatusCode, { message, res });
 }
 

@@ -159,6 +159,7 @@ test.each([
   ['"seed":18446744073709551615', "seed"],
   ['"lora":{"name":"snow","ids":[9007199254740993]}', "lora"],
   ['"fps":1e999', "fps"],
+  ['"a.field":9007199254740993', "a.field"],
 ])("%s, which JavaScript would change, is refused; as a text it is passed on", async (field, name) => {
   const service = await createTestService({ engines: [real] });
   const start = (text: string) => {
@@ -168,7 +169,10 @@ test.each([
   };
   const refused = await start(field);
   const message = `${name} contains a number above 2^53: send it as a text`;
-  expect([refused.status, await readError(refused)]).toEqual([400, { code: `invalid_${name}`, message }]);
+  expect([refused.status, await readError(refused)]).toEqual([
+    400,
+    { code: `invalid_${name.replace(".", "_")}`, message },
+  ]);
   expect((await start('"seed":"18446744073709551615"')).status).toBe(200);
   const [stored] = await service.store.generations({ account: "local", limit: 1 });
   expect(stored?.request.extras).toEqual({ seed: "18446744073709551615" });
