@@ -27,7 +27,7 @@ type PromptOptions = {
 
 /**
  * Throws `usage` for a typed prompt that is nothing but the name of a file or an address, or that misspells a reference, unless an attempt with this prompt
- * is open, which is resumed. A terminal asks first. What comes on stdin is always sent as it is.
+ * is open, which is resumed. Asks first at a terminal. A prompt from stdin is never checked.
  */
 export async function checkPrompt(
   prompt: string | undefined,
@@ -38,7 +38,7 @@ export async function checkPrompt(
   const { io, command } = context;
   const doubt = (await findFileDoubt(argument.trim(), io)) ?? findReferenceDoubt(prompt, argument, { references, io });
   if (doubt === undefined || (await isOpen(prompt, line, context))) return;
-  const question = `${doubt.reason} Send these words as they are?`;
+  const question = `${doubt.reason} Send these words unchanged?`;
   if (!dryRun && canAsk(context, io) && (await askWhether(question, false, io))) return;
   const shell = shellOf(io);
   const program = [programName(io.env), command.name(), ...command.args.slice(0, -1)];
@@ -84,7 +84,7 @@ function findReferenceDoubt(
   if (misspelt === undefined) return undefined;
   const { typed, guess } = misspelt;
   const reason = `There is no reference ${typed}. Did you mean ${guess}?`;
-  // In a file, the name is to be corrected there.
+  // A prompt from a file must be corrected in that file.
   return argument === prompt
     ? { reason, meant: { prompt: quoteText(prompt.replace(typed, guess), shellOf(io)) } }
     : { reason };

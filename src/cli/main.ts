@@ -1,4 +1,5 @@
 import { CommanderError, type CommandUnknownOpts } from "@commander-js/extra-typings";
+import { cleanEnv } from "../connect/environment.ts";
 import { findKeys } from "../connect/keys.ts";
 import { asVidgenError, usage } from "../errors.ts";
 import type { Io } from "../io.ts";
@@ -11,12 +12,7 @@ export { endProcess, systemIo } from "./system.ts";
 
 /** Runs one command line and returns its exit code. The only catch-all, and the only place that prints errors. */
 export async function main(argv: readonly string[], systemIo: Io): Promise<number> {
-  const mayBeUnclean = Object.entries(systemIo.env).some(
-    ([name, value = ""]) => /^VIDGEN_/.test(name) && /^\W|\W$/.test(value),
-  );
-  const { env, unquoted } = mayBeUnclean
-    ? (await import("../connect/environment.ts")).cleanEnv(systemIo.env)
-    : { env: systemIo.env, unquoted: [] };
+  const { env, unquoted } = cleanEnv(systemIo.env);
   const io = { ...systemIo, env };
   const { input, ...flags } = readGlobalFlags(argv);
   const eventLines = flags.events ? await import("./terminal/event-lines.ts") : undefined;

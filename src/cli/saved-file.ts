@@ -74,7 +74,7 @@ export async function findByFile(
   return undefined;
 }
 
-/** The command lines for a video that vidgen has saved; `undefined` if the word is none. Never rejects. */
+/** Returns command lines for a saved video; `undefined` if the word is not the file of one. Never rejects. */
 export async function describeSaved(word: string, io: Io): Promise<string | undefined> {
   if (!(await isSavedFile(word, io))) return undefined;
   const { findJournal } = await import("../connect/services.ts");

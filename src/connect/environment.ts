@@ -1,12 +1,12 @@
 import type { Io } from "../io.ts";
 import { trimInvisible } from "../protocol/text.ts";
 
-/** VIDGEN_HOME is left as it is: in another folder there is another journal, and what that one has would be paid for again. */
+/** Not VIDGEN_HOME: a different folder has a different journal, so that what this one contains would be paid for again. */
 const isCleaned = (name: string) => name.startsWith("VIDGEN_") && name !== "VIDGEN_HOME";
 
 /**
- * The environment without invisible characters around the values of vidgen's variables, such as the carriage return of a file from Windows, and without
- * one pair of quotes around such a value. `unquoted` has the names of the variables that had quotes.
+ * Returns the environment without invisible characters around the values of vidgen's variables, such as the carriage return of a file from Windows, and
+ * without one pair of quotes around such a value. `unquoted` lists the names of the variables that had quotes.
  */
 export function cleanEnv(env: Io["env"]): { env: Io["env"]; unquoted: string[] } {
   const unquoted: string[] = [];
@@ -15,7 +15,9 @@ export function cleanEnv(env: Io["env"]): { env: Io["env"]; unquoted: string[] }
     const trimmed = trimInvisible(value);
     const [, , inside] = /^(["'])(.*)\1$/s.exec(trimmed) ?? [];
     if (inside !== undefined) unquoted.push(name);
-    return [[name, inside === undefined ? trimmed : trimInvisible(inside)]];
+    const text = inside === undefined ? trimmed : trimInvisible(inside);
+    return text === value ? [] : [[name, text]];
   });
-  return { env: { ...env, ...Object.fromEntries(cleaned) }, unquoted };
+  // A copy of process.env finds `Path` no more by `PATH` on Windows.
+  return { env: cleaned.length === 0 ? env : { ...env, ...Object.fromEntries(cleaned) }, unquoted };
 }

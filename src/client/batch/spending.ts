@@ -103,7 +103,7 @@ async function findPriced(
   const isEnough = (entries: readonly Entry[]) =>
     (maxCredits === undefined || readPrices(entries, service.account).has(kind)) &&
     (maxCost === undefined || readUsdPrices(entries, service).has(kind));
-  // Most often the newest part of the journal has it, which is read faster than it is searched.
+  // The newest part of the journal usually contains a price, and reading it is faster than a search.
   const recent = (await readRecent(service.journal, (entries) => isEnough(entries.filter(isOfKind)))).filter(isOfKind);
   if (isEnough(recent)) return recent;
   // The lines with the model, and those with a price.

@@ -133,7 +133,7 @@ export function createTargets(
   const findPartLine = async (part: string): Promise<PartState | undefined> =>
     journal && findLine(journal, (line) => isPartLineOf(line, part), [wordOf(part)]).catch(() => undefined);
 
-  /** The error for an existing file. A paid video that vidgen has saved there is not to be replaced by mistake. */
+  /** The error for an existing file. A paid video that vidgen saved there must not be replaced by mistake. */
   async function explainExisting(error: unknown, path: string): Promise<unknown> {
     const file = resolve(path);
     const isSaved = (line: DatedLine): line is DatedLine & { kind: "delivered" } =>

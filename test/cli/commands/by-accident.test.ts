@@ -60,7 +60,7 @@ describe("a prompt that is only the name of a file, or an address", () => {
   test("a terminal asks: no sends nothing, and says what to type; yes sends these words", async () => {
     const world = await open(files);
     Object.assign(world, { isTerminal: true, columns: 200 });
-    const question = 'The prompt is only the name of a file: "prompt.txt". Send these words as they are?';
+    const question = 'The prompt is only the name of a file: "prompt.txt". Send these words unchanged?';
     world.answers = [[question, "\r"]];
     const no = await world.vidgen("generate", "prompt.txt");
     expect([no.code, starts(world)]).toEqual([2, []]);
