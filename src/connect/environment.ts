@@ -18,6 +18,6 @@ export function cleanEnv(env: Io["env"]): { env: Io["env"]; unquoted: string[] }
     const text = inside === undefined ? trimmed : trimInvisible(inside);
     return text === value ? [] : [[name, text]];
   });
-  // A copy of process.env finds `Path` no more by `PATH` on Windows.
+  // A copy of process.env is case-sensitive on Windows.
   return { env: cleaned.length === 0 ? env : { ...env, ...Object.fromEntries(cleaned) }, unquoted };
 }

@@ -61,6 +61,16 @@ export type CostEntry = Pick<
   Partial<Pick<Entry, "id" | "cost">> &
   StatedCost;
 
+/** What is kept of each start. It has no request, so that the memory of a long batch stays flat. */
+type CountedStart = Pick<CostEntry, "attempt" | "state"> & {
+  kind: KindCosts;
+  /** By `weightOf`. */
+  weight: number;
+  credits: number | undefined;
+  drop: number;
+  usd: number | undefined;
+};
+
 /**
  * The costs of the starts of a command: credits are stated when a generation starts, USD when it ends. Attempts that share a key count once.
  * If the service never states credits, each drop of the balance between two replies counts as spent. `earlier` has the entries of earlier runs,
@@ -93,25 +103,23 @@ export function createCosts(
   const priceOf = (request: StartRequest) =>
     isFree(request.model) ? 0 : (kindOf(request).price ?? listedPrices.get(request.model));
   /** The starts that were, or may have been, charged, by `startOf`. */
-  const counted = new Map<string, CostEntry>();
+  const counted = new Map<string, CountedStart>();
   let [statedCredits, acceptedStarts, spentUsd, completedWithoutUsd] = [0, 0, 0, 0];
   /** The last balance that a reply stated. */
   let previousBalance: number | undefined;
 
   /** Adds a start to the sums, or takes it out of them again. */
-  function add(entry: CostEntry, sign: 1 | -1) {
-    const { request, id, credits, balance_fell: drop = 0 } = entry;
-    const kind = kindOf(request);
-    if (id !== undefined) acceptedStarts += sign;
+  function add({ kind, state, weight, credits, drop, usd }: CountedStart, sign: 1 | -1) {
+    if (weight === 2) acceptedStarts += sign;
     if (credits !== undefined) statedCredits += sign * credits;
     else {
       kind.unstatedStarts += sign;
       if (drop > 0) kind.dropSum += sign * drop;
       else kind.startsWithoutDrop += sign;
     }
-    if (!hasEnded(entry)) kind.running += sign;
-    else if (costOf(entry) !== undefined) spentUsd += sign * (costOf(entry) ?? 0);
-    else if (entry.state !== "failed") completedWithoutUsd += sign;
+    if (!hasEnded({ state })) kind.running += sign;
+    else if (usd !== undefined) spentUsd += sign * usd;
+    else if (state !== "failed") completedWithoutUsd += sign;
   }
 
   /** Takes what a start shows about the price of its kind. */
@@ -130,14 +138,17 @@ export function createCosts(
 
   /** Replaces what was counted for the start's key by its current cost. A start that was certainly not charged costs nothing. */
   function count(entry: CostEntry): void {
-    const start = startOf(entry);
-    const before = counted.get(start);
-    if (before && before.attempt !== entry.attempt && weightOf(entry) < weightOf(before)) return;
+    const name = startOf(entry);
+    const before = counted.get(name);
+    const weight = weightOf(entry);
+    if (before && before.attempt !== entry.attempt && weight < before.weight) return;
     if (before) add(before, -1);
-    counted.delete(start);
-    if (weightOf(entry) === 0) return;
-    counted.set(start, { ...entry });
-    add(entry, 1);
+    counted.delete(name);
+    if (weight === 0) return;
+    const { attempt, state, request, credits, balance_fell: drop = 0 } = entry;
+    const start = { attempt, state, kind: kindOf(request), weight, credits, drop, usd: costOf(entry) };
+    counted.set(name, start);
+    add(start, 1);
     learn(entry);
   }
 
