@@ -102,6 +102,7 @@ function requestOf(model: string, call: RequestCall): { request: GenerationReque
   const images = files.filter(({ mediaType = "" }) => !mediaType.startsWith("video/"));
   const size = resolution && readSize(resolution);
   const ratio = aspectRatio ?? (size ? size.aspectRatio : undefined);
+  const { exactPrompt, ...extra } = providerOptions.vidgen ?? {};
   // Undefined options of the call do not override provider options.
   const fieldsOfCall = Object.entries({ fps, seed, generate_audio: generateAudio }).filter(
     ([, value]) => value !== undefined,
@@ -114,7 +115,9 @@ function requestOf(model: string, call: RequestCall): { request: GenerationReque
     // An unknown size is sent unchanged, and the service refuses it before anything is charged.
     resolution: size ? size.resolution : resolution,
     images: images.map(toImage),
-    extra: { ...providerOptions.vidgen, ...Object.fromEntries(fieldsOfCall) },
+    // The client checks its type.
+    exactPrompt: exactPrompt as boolean | undefined,
+    extra: { ...extra, ...Object.fromEntries(fieldsOfCall) },
   };
   const isLastFrame = ({ frameType }: { frameType: string }) => frameType === "last_frame";
   const warnings: Warning[] = [];

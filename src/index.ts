@@ -27,6 +27,7 @@ import { type Entry, isPaidBy, isUndelivered, recordOf } from "./client/ledger/h
 import { openJournal } from "./client/ledger/journal.ts";
 import { existsError } from "./client/save/files.ts";
 import { cleanEnv } from "./connect/environment.ts";
+import { findPromptError } from "./connect/program-prompt.ts";
 import { journalIn, storageFolder } from "./connect/storage.ts";
 import { asVidgenError, VidgenError as InternalError, systemReason, usage } from "./errors.ts";
 import { type Machine, RequestError, systemMachine } from "./io.ts";
@@ -218,7 +219,8 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
     const { wire, from } = await readStart(request, callOptions);
     const isNew = onExisting === undefined && idempotencyKey === undefined;
     const earlier = onExisting === "resume" || onExisting === "reuse" ? onExisting : "again";
-    const options = { ...callOptions, from, outputPath: outputPathOf(output), idempotencyKey };
+    const doubt = await findDoubt(request, io);
+    const options = { ...callOptions, from, doubt, outputPath: outputPathOf(output), idempotencyKey };
     const made = await startGeneration(service, wire, isNew ? options : { ...options, earlier });
     return readStarted(made, idempotencyKey);
   }
@@ -363,7 +365,7 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
         checkOptions("batch", callOptions);
         for (const [index, row] of rows.entries()) checkOptions("row", row, `row ${index + 1}`);
         const { jobs = 4 } = callOptions;
-        const keyedRows = keyRows(await Promise.all(rows.map((row, index) => asRow(row, { index, onNote }))));
+        const keyedRows = keyRows(await Promise.all(rows.map((row, index) => asRow(row, { index, onNote }, io))));
         const source = { file: "", total: keyedRows.length, shard: null };
         const batch = await openBatch(
           keyedRows,
@@ -511,9 +513,19 @@ async function pipeTo(file: string, to: WritableStream<Uint8Array>, signal: Abor
 async function asRow(
   { id, request, output }: BatchRow,
   { index, onNote }: { index: number; onNote(text: string): void },
+  io: Pick<Machine, "disk" | "platform">,
 ): Promise<Row> {
   const wire = await readRequest(request, onNote);
-  return { id, line: index + 1, record: recordOf(wire), load: async () => wire, outputPath: outputPathOf(output) };
+  const error = await findDoubt(request, io);
+  const doubt = error && { text: `${error.message} ${error.hint}`, where: undefined };
+  const fields = { id, line: index + 1, doubt, outputPath: outputPathOf(output) };
+  return { ...fields, record: recordOf(wire), load: async () => wire };
+}
+
+/** The error of a prompt that is probably not what was meant. The request is checked. */
+async function findDoubt({ prompt, exactPrompt }: GenerationRequest, io: Pick<Machine, "disk" | "platform">) {
+  const place = { home: homedir(), cwd: process.cwd() };
+  return exactPrompt ? undefined : findPromptError(prompt, io.disk.stat, { ...io, ...place });
 }
 
 /** Runs a call with a signal whose reason is a `VidgenError`. Rejects only with a `VidgenError`. */

@@ -851,18 +851,70 @@ test("a callback is read when its signature is good, in the web's form and in No
   });
 });
 
+/** The options that a call of the AI SDK leaves out. */
+const noOptions = {
+  ...{ aspectRatio: undefined, resolution: undefined, duration: undefined, fps: undefined, seed: undefined },
+  ...{ generateAudio: undefined, image: undefined, frameImages: undefined, inputReferences: undefined },
+};
+
 test("an option of the provider for the AI SDK stays where the call leaves it out, and the call's own has precedence", async () => {
   const { baseUrl, posts } = await createWorld(honest());
   const model = createVidgen({ baseUrl, apiKey })("ray-3");
-  const left = ["aspectRatio", "resolution", "duration", "image", "frameImages", "inputReferences"] as const;
-  const none = Object.fromEntries(left.map((name) => [name, undefined])) as Record<(typeof left)[number], undefined>;
-  const call = { ...none, prompt: "a fox", n: 1, fps: undefined, generateAudio: undefined };
+  const call = { ...noOptions, prompt: "a fox", n: 1 };
   const providerOptions = { vidgen: { fps: 24, seed: 7, generate_audio: true, negative_prompt: "rain" } };
-  await model.doStart({ ...call, seed: undefined, providerOptions });
+  await model.doStart({ ...call, providerOptions });
   await model.doStart({ ...call, seed: 8, providerOptions });
   const body = { prompt: "a fox", model: "ray-3", fps: 24, generate_audio: true, negative_prompt: "rain" };
   expect(posts().map(({ body }) => JSON.parse(body))).toEqual([
     { ...body, seed: 7 },
     { ...body, seed: 8 },
   ]);
+});
+
+test.each([
+  ["prompt.txt", "Pass the text of this file as the prompt"],
+  ["fox.mov", "Pass it in from"],
+  ["https://example.com/fox.jpg", "Pass it in images"],
+  ["C:\\Users\\mia\\fox.png", "Pass it in images"],
+  ["the @herro walks", "the reference @hero"],
+])("the prompt %j is refused before anything is paid, and exactPrompt sends it", async (prompt, advice) => {
+  const journal = join(makeFolder(), "journal.jsonl");
+  const { client, folder, posts, baseUrl } = await createWorld(honest("2b4e28ba-2fa1-41d2-883f-0016d3cca427"), {
+    journal,
+  });
+  const home = process.cwd();
+  onTestFinished(() => process.chdir(home));
+  process.chdir(folder);
+  const typed = { ...request, prompt };
+  const meant = { ...typed, exactPrompt: true };
+  const provider = createVidgen({ baseUrl, apiKey });
+  const start = (options: { exactPrompt?: true }) =>
+    provider("wan-2.5").doStart({ ...noOptions, prompt, n: 1, providerOptions: { vidgen: options } });
+  const rows = async (rowRequest: GenerationRequest) => {
+    for await (const event of client.batch([{ request: rowRequest }], { results: "rows.jsonl" }))
+      if (event.event === "summary") return event;
+  };
+  // As an earlier version has started it: it is resumed.
+  await client.start(meant, { idempotencyKey: "order-1" });
+  for (const name of ["prompt.txt", "fox.mov", "fox.png"]) writeFileSync(name, "content");
+  writeFileSync("vidgen.json", JSON.stringify({ references: { hero: "fox.png" } }));
+  expect(await client.start(typed, { idempotencyKey: "order-1" })).toMatchObject({ resumed: true });
+  for (const refused of [
+    () => client.start(typed),
+    () => client.generate(typed),
+    () => client.start(typed, { idempotencyKey: "order-2" }),
+    () => start({}),
+    () => rows(typed),
+  ]) {
+    const { code, message, hint = "" } = await failureOf(refused());
+    expect([code, `${message} ${hint}`]).toEqual([
+      "usage",
+      expect.stringMatching(new RegExp(`${advice}[^]*exactPrompt: true`)),
+    ]);
+  }
+  expect(posts()).toHaveLength(1);
+  await client.start(meant);
+  await start({ exactPrompt: true });
+  await rows(meant);
+  expect(posts().map(({ body }) => JSON.parse(body))).toEqual(Array.from({ length: 4 }, () => typed));
 });

@@ -3,6 +3,7 @@ import { isUnfinished } from "../client/ledger/history.ts";
 import type { CommandLine } from "../client/ledger/line.ts";
 import { isRunDone } from "../client/ledger/policy.ts";
 import { findByCommand } from "../client/ledger/search.ts";
+import { findFileDoubt } from "../client/request/doubtful-prompt.ts";
 import { findMisspelt, type References } from "../client/request/references.ts";
 import { findJournal } from "../connect/services.ts";
 import { usage } from "../errors.ts";
@@ -10,7 +11,6 @@ import type { Io } from "../io.ts";
 import { commandLine, pipeLine, quoteText, type ShellIo, shellOf } from "../shell.ts";
 import { flagWords } from "./command.ts";
 import type { Context } from "./context.ts";
-import { videoName } from "./saved-file.ts";
 import { programName } from "./terminal/output.ts";
 import { askWhether, canAsk } from "./terminal/prompts.ts";
 
@@ -36,7 +36,7 @@ export async function checkPrompt(
 ): Promise<void> {
   if (prompt === undefined || argument === undefined || argument === "-") return;
   const { io, command } = context;
-  const doubt = (await findFileDoubt(argument.trim(), io)) ?? findReferenceDoubt(prompt, argument, { references, io });
+  const doubt = (await findNameDoubt(argument.trim(), io)) ?? findReferenceDoubt(prompt, argument, { references, io });
   if (doubt === undefined || (await isOpen(prompt, line, context))) return;
   const question = `${doubt.reason} Send these words unchanged?`;
   if (!dryRun && canAsk(context, io) && (await askWhether(question, false, io))) return;
@@ -56,23 +56,16 @@ export async function checkPrompt(
   );
 }
 
-const imageName = /\.(png|jpe?g|webp|gif|bmp|avif|heic|tiff?)$/i;
-
-/** The doubt about a text that is nothing but an address, a path with a drive, or a name with an ending or a slash that exists here. */
-async function findFileDoubt(text: string, io: ShellIo & Pick<Io, "disk">): Promise<Doubt | undefined> {
+/** The doubt about the name of a file or an address. */
+async function findNameDoubt(text: string, io: ShellIo & Pick<Io, "disk">): Promise<Doubt | undefined> {
+  const doubt = await findFileDoubt(text, io.disk.stat);
+  if (doubt === undefined) return undefined;
+  const { meant } = doubt;
+  const reason = `The prompt ${doubt.text}.`;
+  if (meant === undefined) return { reason };
   const shell = shellOf(io);
-  const isAddress = /^(https?|file|data):\S+$/i.test(text);
-  const found = isAddress ? undefined : await io.disk.stat(text).catch(() => undefined);
-  const isPath = /^[a-z]:[/\\]/i.test(text) || (found !== undefined && /[/\\]|\.\w{1,5}$/.test(text));
-  if (!isAddress && !isPath) return undefined;
-  const reason = `The prompt is only ${isAddress ? "an address" : "the name of a file"}: "${text}".`;
-  const pathOrAddress = text.replace(/[?#].*/, "");
-  const otherPrompt = quoteText("...", shell);
-  if (videoName.test(pathOrAddress))
-    return isAddress ? { reason } : { reason, meant: { prompt: otherPrompt, flags: ["--from", text] } };
-  if (isAddress || imageName.test(pathOrAddress))
-    return { reason, meant: { prompt: otherPrompt, flags: ["-i", text] } };
-  return found?.isDirectory() ? { reason } : { reason, meant: { prompt: commandLine([`@${text}`], shell) } };
+  if (meant === "text") return { reason, meant: { prompt: commandLine([`@${text}`], shell) } };
+  return { reason, meant: { prompt: quoteText("...", shell), flags: [meant === "image" ? "-i" : "--from", text] } };
 }
 
 function findReferenceDoubt(

@@ -7,18 +7,17 @@ import { findById, findLine, wordOf } from "../client/ledger/search.ts";
 import { systemCode, systemReason, usage } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { quote, shellOf } from "../shell.ts";
+import { videoFileName } from "../video/naming.ts";
 
 /** The word for the newest generation, in place of an id. */
 export const lastWord = "last";
-
-export const videoName = /\.(mp4|mov|mkv|webm)$/i;
 
 /**
  * Whether a word names a file: it has the ending of a video, or is the name of a file that exists; or of a folder, written with a slash, which
  * `checkNotFolder` refuses.
  */
 export async function isSavedFile(typed: string, { disk }: Pick<Io, "disk">): Promise<boolean> {
-  if (videoName.test(typed)) return true;
+  if (videoFileName.test(typed)) return true;
   return (
     typed !== lastWord &&
     (await disk.stat(typed).then(
@@ -35,7 +34,7 @@ const maxExamples = 3;
 export async function checkNotFolder(path: string, { disk }: Pick<Io, "disk">): Promise<void> {
   const found = await disk.stat(path).catch(() => undefined);
   if (!found?.isDirectory()) return;
-  const names = (await disk.readdir(path).catch(() => [])).filter((name) => videoName.test(name));
+  const names = (await disk.readdir(path).catch(() => [])).filter((name) => videoFileName.test(name));
   const videos = await Promise.all(
     names.map(async (name) => {
       const file = join(path, name);

@@ -24,6 +24,8 @@ export type GenerationRequest = {
   images?: readonly (string | URL | Uint8Array)[] | undefined;
   /** The URL to which the service POSTs the result. */
   callbackUrl?: string | undefined;
+  /** Whether a prompt that is only the name of a file or an address, or that names a reference of vidgen.json, is sent; `false` by default. */
+  exactPrompt?: boolean | undefined;
   /** Any other field of the service, by the service's name. */
   extra?: Readonly<Record<string, unknown>> | undefined;
 };
@@ -35,7 +37,8 @@ const fieldsByName = new Map(textFields.map((field) => [toCamelCase(field.name),
 export async function readRequest(request: GenerationRequest, onNote: (text: string) => void): Promise<StartRequest> {
   if (typeof request !== "object" || request === null)
     throw usage("The request must be an object with a prompt and a model.");
-  const { images = [], extra = {}, ...namedFields } = request;
+  const { images = [], extra = {}, exactPrompt = false, ...namedFields } = request;
+  if (typeof exactPrompt !== "boolean") throw usage("exactPrompt must be true or false.");
   const values: Record<string, string> = {};
   for (const [name, value] of Object.entries(namedFields)) {
     const field = fieldsByName.get(name);

@@ -21,6 +21,8 @@ export type ToolStartOptions = {
   parent?: Pick<StartedEntry, "id" | "base_url"> | undefined;
   /** The id of the generation whose last frame the video starts with. */
   from?: string | undefined;
+  /** The error of a doubtful prompt: see `PaidStartOptions`. */
+  doubt?: VidgenError | undefined;
   /** Aborts if the agent cancels the call, which has an effect only before the request is sent. */
   cancelled: AbortSignal;
 };
@@ -63,7 +65,7 @@ export function createStarts({ services, budget, ending }: CreateStartsOptions, 
     return spendings.get(service.baseUrl);
   }
 
-  async function prepare(request: StartRequest, { again, parent, from, cancelled }: ToolStartOptions) {
+  async function prepare(request: StartRequest, { again, parent, from, doubt, cancelled }: ToolStartOptions) {
     const session = await services.open(parent?.base_url);
     const signal = AbortSignal.any([cancelled, ending]);
     signal.throwIfAborted();
@@ -86,6 +88,7 @@ export function createStarts({ services, budget, ending }: CreateStartsOptions, 
       noWait: true,
       parent: parent?.id,
       from,
+      doubt,
       signal,
       check,
       ...sending,

@@ -10,6 +10,7 @@ import { formatAge } from "../connect/format.ts";
 import { type FrameSource, findLastFrame } from "../connect/frames.ts";
 import { localBaseUrl } from "../connect/local.ts";
 import { describeEarlierPrice, findModelPrices, listEarlierPrices } from "../connect/prices.ts";
+import { findPromptError } from "../connect/program-prompt.ts";
 import { findBaseUrl, findModelSetting } from "../connect/settings.ts";
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
@@ -65,6 +66,10 @@ const startArguments = {
       `The id of a generation, or a video file inside the server's folder: the video begins with its last frame. A generation that is still running is waited for, at most ${maxWaitSeconds} s. Not with images.`,
     ),
   again: z.boolean().optional().describe("true starts another generation with the same arguments, and pays for it."),
+  exactPrompt: z
+    .boolean()
+    .optional()
+    .describe("true sends a prompt that is only the name of a file or an address, or that has @ before a reference."),
 };
 
 function generateTool(options: ToolOptions, io: Io): Tool {
@@ -77,13 +82,14 @@ function generateTool(options: ToolOptions, io: Io): Tool {
     output: startOutput,
     // With `again` the same call pays for another generation.
     hints: { openWorld: true },
-    async run({ again = false, from, ...fieldArgs }, { signal }) {
+    async run({ again = false, from, exactPrompt = false, ...fieldArgs }, { signal }) {
       const { texts, images } = readArguments(fieldArgs);
       const { prompt = "", model = (await findModelSetting(io)) ?? defaultModel } = texts;
       const frame = await findFrame(from, { images, signal }, options, io);
       const input = { texts: { ...texts, prompt, model }, images: await findFiles(images, frame, options), extra: {} };
       const { local: isLocal = false } = options;
-      return startVideo(input, { again, isLocal, frame, cancelled: signal }, options, io);
+      const doubt = exactPrompt ? undefined : await findDoubt(texts, options, io);
+      return startVideo(input, { again, isLocal, frame, doubt, cancelled: signal }, options, io);
     },
   });
 }
@@ -98,7 +104,7 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
     output: startOutput,
     // With `again` the same call pays for another generation.
     hints: { openWorld: true },
-    async run({ id, again = false, from, ...fieldArgs }, { signal }) {
+    async run({ id, again = false, from, exactPrompt = false, ...fieldArgs }, { signal }) {
       const { services, local = false, baseUrl } = options;
       const parent = (await findById(services.journal, id)).find(isStarted);
       if (parent === undefined)
@@ -121,10 +127,17 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
       const { set, ...input } = repeatRequest(earlier, { texts, images: files, set: [] });
       // Starts at the service that the flags name, or else at the service of the parent.
       const isLocal = local || (baseUrl === undefined && earlier.isLocal);
-      const startOptions = { again, isLocal, parent, frame, cancelled: signal };
+      const doubt = exactPrompt ? undefined : await findDoubt(texts, options, io);
+      const startOptions = { again, isLocal, parent, frame, doubt, cancelled: signal };
       return startVideo({ ...input, extra: readSetFields(set) }, startOptions, options, io);
     },
   });
+}
+
+/** The error of a prompt that is probably not what was meant. Only files inside the folder are looked up. */
+async function findDoubt({ prompt }: FieldTexts, { folder }: ToolOptions, io: Io): Promise<VidgenError | undefined> {
+  const stat = async (path: string) => io.disk.stat(await folder.video(path));
+  return prompt === undefined ? undefined : findPromptError(prompt, stat, io);
 }
 
 /** The image that a video starts with, and the generation whose last frame it is. */

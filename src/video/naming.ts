@@ -3,6 +3,9 @@ import { basename, win32 } from "node:path";
 import { usage } from "../errors.ts";
 import { findSimilar } from "../protocol/models.ts";
 
+/** Matches the name of a video file. */
+export const videoFileName = /\.(mp4|mov|mkv|webm)$/i;
+
 /** The parts of a file's name that are known before a generation has an id. */
 export type NameParts = { prompt?: string | undefined; model?: string | undefined };
 

@@ -49,7 +49,7 @@ type CamelCase<Name extends string> = Name extends `${infer Head}_${infer Tail}`
 
 test("a request has each field of `fields.ts` that services may take: the images of any number, the others in camelCase", () => {
   type Named = CamelCase<Exclude<FieldName, ImageName>>;
-  expectTypeOf<keyof GenerationRequest>().toEqualTypeOf<Named | "images" | "extra">();
+  expectTypeOf<keyof GenerationRequest>().toEqualTypeOf<Named | "images" | "extra" | "exactPrompt">();
 });
 
 test("a call has no misspelled options, and nothing that it cannot do without is left out", () => {

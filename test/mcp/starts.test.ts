@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createWorld, failure, isStart, type World } from "../vidgen.ts";
@@ -136,5 +136,46 @@ test("vidgen mcp --max-credits is used in place of the variable", async () => {
   const { call, leave } = await connectAgent(world, "--max-credits", "15");
   for (const prompt of ["one", "two"]) await call("generate_video", { prompt });
   expect(starts(world)).toBe(1);
+  await leave();
+});
+
+test.each([
+  ["prompt.txt", "Pass the text of this file as the prompt"],
+  ["@prompt.txt", "Pass the text of this file as the prompt"],
+  ["fox.png", "Pass it in images"],
+  ["fox.mov", "Pass it in from"],
+  ["https://example.com/fox.jpg", "Pass it in images"],
+  ["C:\\Users\\mia\\fox.png", "Pass it in images"],
+  ["the @herro walks", "pass its images"],
+  ["the @hero walks", "pass its images"],
+])("the prompt %j is refused before anything is paid, and exactPrompt: true sends it", async (prompt, advice) => {
+  const world = await createWorld();
+  for (const name of ["prompt.txt", "fox.png", "fox.mov"]) writeFileSync(join(world.folder, name), "content");
+  writeFileSync(join(world.folder, "vidgen.json"), JSON.stringify({ references: { hero: "fox.png" } }));
+  const agent = { ...world, io: { ...world.io, cwd: world.folder } };
+  const { call, leave } = await connectAgent(agent);
+  const { id } = (await call("generate_video", fox)).value;
+  for (const [tool, args] of [
+    ["generate_video"],
+    ["generate_video", { again: true }],
+    ["repeat_video", { id }],
+  ] as const)
+    expect((await call(tool, { prompt, ...args })).text).toMatch(
+      new RegExp(`"code":"usage".*Nothing was sent\\..*${advice}.*exactPrompt: true`),
+    );
+  expect(starts(world)).toBe(1);
+  expect((await call("generate_video", { prompt, exactPrompt: true })).value).toMatchObject({ resumed: false });
+  // As an earlier version has started it: it is resumed.
+  expect((await call("generate_video", { prompt })).value).toMatchObject({ resumed: true });
+  expect(starts(world)).toBe(2);
+  await leave();
+});
+
+test("a prompt with the name of a file outside of the server's folder is not looked up", async () => {
+  const world = await createWorld();
+  writeFileSync(join(world.folder, "..", "prompt.txt"), "content");
+  const { call, leave } = await connectAgent(world);
+  for (const prompt of ["../prompt.txt", join(world.folder, "..", "prompt.txt"), "missing.txt", "a fox, prompt.txt"])
+    expect((await call("generate_video", { prompt })).value).toMatchObject({ resumed: false });
   await leave();
 });

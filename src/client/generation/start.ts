@@ -38,6 +38,8 @@ export type PaidStartOptions = ChooseOptions &
     batch?: StartedRow | undefined;
     /** The id of the generation whose last frame the video starts with. */
     from?: string | undefined;
+    /** The error of a prompt that is probably not what was meant. An earlier attempt is resumed, or sent again with its key, all the same. */
+    doubt?: VidgenError | undefined;
     /** Throws if a new generation would exceed a budget, before anything is recorded or dismissed. */
     check?: (() => void) | undefined;
     /** Called after the intent is written and before the request is sent; if it rejects, nothing is sent. */
@@ -282,6 +284,7 @@ async function writeIntent(
 ): Promise<PreparedStart | undefined> {
   const { journal, targets, io } = service;
   const { outputPath, idempotencyKey, overwrite, protectedPaths, infoJson, first, batch } = options;
+  if (options.doubt && !resends) throw options.doubt;
   options.check?.();
   const [attempt, at] = [io.uuid(), io.date().toISOString()];
   const takenParts = await findTakenParts(service, wanted, outputPath);

@@ -90,6 +90,19 @@ describe("a prompt that is only the name of a file, or an address", () => {
     expect(run.stderr).toContain("vidgen again last @prompt.txt");
   });
 
+  test("in rows it is a fault with its line, and a row that an earlier version left open is resumed", async () => {
+    const world = await open({ "shots.csv": "prompt\na fox\nfox.mov\nhttps://example.com/fox.jpg\n", "fox.mov": "x" });
+    const run = await world.vidgen("batch", "shots.csv");
+    expect([run.code, starts(world)]).toEqual([2, []]);
+    expect(run.stderr).toMatch(/line 3, column 1 \(prompt\): the prompt is only the name of a file: "fox.mov"/);
+    expect(run.stderr).toMatch(/line 4.*is only an address/);
+    const earlier = await open({ "shots.txt": "fox.mov\n" });
+    await kill(earlier, isPoll, "batch", "shots.txt");
+    writeFileSync("fox.mov", "a video");
+    expect(await earlier.vidgen("batch", "shots.txt")).toMatchObject({ code: 0 });
+    expect(starts(earlier)).toHaveLength(1);
+  });
+
   test("vidgen with nothing but a saved video says what can be done with it", async () => {
     const world = await open();
     await world.vidgen("generate", "a fox", "-o", "fox.mp4");

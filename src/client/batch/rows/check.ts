@@ -20,6 +20,7 @@ import type { StartRequest } from "../../../protocol/schema.ts";
 import { shorten } from "../../../protocol/text.ts";
 import { isNetworkPath } from "../../../video/naming.ts";
 import { recordOf, withoutImage } from "../../ledger/history.ts";
+import { findFileDoubt } from "../../request/doubtful-prompt.ts";
 import { localImages, readAllImages } from "../../request/images.ts";
 import { findMisspelt, nameReferences, type References } from "../../request/references.ts";
 import type { Row } from "../row.ts";
@@ -107,12 +108,14 @@ export function createRowCheck(
     return { texts: { ...flags.texts, ...rowTexts, prompt, model }, images: resolved.images, extra, names };
   };
 
-  const findDoubt = (row: TableLine, n: number): Row["doubt"] => {
+  const findDoubt = async (row: TableLine, n: number): Promise<Row["doubt"]> => {
     const prompt = row.texts.get("prompt") ?? fillPrompt?.(row, n) ?? "";
+    const file = await findFileDoubt(prompt.trim(), io.disk.stat);
     const misspelt = findMisspelt(prompt, references);
     const text =
       findMishap(prompt) ??
       (repeatsHeader(row, columns) ? "the row repeats the header" : undefined) ??
+      (file && `the prompt ${file.text}`) ??
       (misspelt && `there is no reference ${misspelt.typed}; did you mean ${misspelt.guess}?`);
     return text === undefined ? undefined : { text, where: columns.get("prompt") };
   };
@@ -167,7 +170,7 @@ export function createRowCheck(
     const environmentModel = row.texts.has("model") ? undefined : flags.environmentModel;
     const typed = flags.typed && hashTyped(row, flags.typed, environmentModel);
     const olderTyped = flags.typed && environmentModel && hashTyped(row, flags.typed, undefined);
-    const doubt = findDoubt(row, n);
+    const doubt = await findDoubt(row, n);
     const hashes = { doubt, typed, olderTyped, untyped: untyped.length > 0 ? untyped : undefined };
     const rowFields = { id, line: line.line, outputPath, ...hashes };
     if (hasFrame) return { ...rowFields, record, load: createFramedLoad(input, record, line.line) };
