@@ -1,5 +1,6 @@
 // Imported by its package name, so that there is only one VidgenError class.
-import { type Client, type ClientOptions, createClient, type GenerationRequest, type KnownModel } from "vidgen";
+import { type Client, type ClientOptions, createClient, type GenerationRequest, type KnownModel, models } from "vidgen";
+import { imageFormatOf } from "./client/request/images.ts";
 import type { JsonObject, StatusCall, VideoCall, VideoFile } from "./server/engines/ai-sdk/video-model.ts";
 import { readSize } from "./server/engines/frame-size.ts";
 
@@ -14,7 +15,7 @@ export type VidgenModel = {
   /** Always 1: for more videos, the SDK makes more calls. */
   readonly maxVideosPerCall: number;
   /** Starts a generation, which is charged. The SDK calls it. */
-  doStart(call: VideoCall & { webhookUrl?: string }): Promise<ReplyFields & { operation: string; warnings: Warning[] }>;
+  doStart(call: VideoCall & { webhookUrl?: string }): Promise<ReplyFields & { operation: string; warnings: [] }>;
   /** Returns the status of a generation, and its video once it is completed. Costs nothing. The SDK calls it. */
   doStatus(call: StatusCall): Promise<ReplyFields & StatusFields>;
 };
@@ -22,7 +23,7 @@ export type VidgenModel = {
 /** The status of a generation in the SDK's terms. */
 type StatusFields =
   | { status: "pending" }
-  | { status: "completed"; videos: { type: "binary"; data: Uint8Array; mediaType: string }[]; warnings: Warning[] }
+  | { status: "completed"; videos: { type: "binary"; data: Uint8Array; mediaType: string }[]; warnings: [] }
   | { status: "error"; error: string };
 
 /** The fields that both replies have. */
@@ -33,22 +34,14 @@ type ReplyFields = {
   response: { timestamp: Date; modelId: string; headers: undefined };
 };
 
-/** An option of the call that the service does not support. */
-type Warning = {
-  type: "unsupported";
-  /** The option of the call. */
-  feature: string;
-  /** What happens instead. */
-  details: string;
-};
-
 /** Returns a model by its id. */
 export type VidgenProvider = (modelId: KnownModel | (string & {})) => VidgenModel;
 
 /**
  * Returns a provider for the AI SDK. It creates a client with these options at the first start. A start is charged once: the SDK makes an
- * `idempotency-key` header for each call, sends it again when it retries, and the start uses it. The provider rejects with a `VidgenError`, which
- * the SDK does not retry, because the client has retried already wherever that is free.
+ * `idempotency-key` header for each call, sends it again when it retries, and the start uses it. The provider rejects with an
+ * `UnsupportedFunctionalityError` for an option that the service has no field for, before anything is sent, or else with a `VidgenError`. The SDK
+ * retries neither, because the client has retried already wherever that is free.
  */
 export function createVidgen(options: ClientOptions = {}): VidgenProvider {
   let opened: Client | undefined;
@@ -62,12 +55,12 @@ export function createVidgen(options: ClientOptions = {}): VidgenProvider {
     modelId,
     maxVideosPerCall: 1,
     async doStart({ abortSignal: signal, headers = {}, webhookUrl: callbackUrl, ...call }) {
-      const { request, warnings } = requestOf(modelId, call);
+      const request = requestOf(modelId, call);
       const [, idempotencyKey] = Object.entries(headers).find(([name]) => /^idempotency-key$/i.test(name)) ?? [];
       const { id, ...started } = await open().start({ ...request, callbackUrl }, { signal, idempotencyKey });
       return {
         operation: id,
-        warnings,
+        warnings: [],
         providerMetadata: { vidgen: { id, ...started } },
         response: responseFields(modelId),
       };
@@ -95,43 +88,62 @@ export const vidgen: VidgenProvider = createVidgen();
 
 type RequestCall = Omit<VideoCall, "abortSignal" | "headers">;
 
-/** Converts a call to a request, with a warning for each unsupported option. */
-function requestOf(model: string, call: RequestCall): { request: GenerationRequest; warnings: Warning[] } {
+/** Converts a call to a request. Throws for what the request has no field for. */
+function requestOf(model: string, call: RequestCall): GenerationRequest {
   const { prompt = "", n, aspectRatio, resolution, duration, fps, seed, generateAudio, providerOptions } = call;
-  const files = [call.image, ...(call.inputReferences ?? [])].filter((file) => file !== undefined);
-  const images = files.filter(({ mediaType = "" }) => !mediaType.startsWith("video/"));
+  if (n > 1) throw unsupported("n", "each call generates one video");
+  const framesOf = (type: string) => (call.frameImages ?? []).filter(({ frameType }) => frameType === type);
+  const [[first], [last]] = [framesOf("first_frame"), framesOf("last_frame")];
+  if ((call.frameImages ?? []).some((frame) => frame !== first && frame !== last))
+    throw unsupported("frameImages", "a video has one first_frame and one last_frame at most");
+  const image = first?.image ?? call.image;
+  const source = image && addressOf(image, first ? "frameImages" : "image");
+  const references = (call.inputReferences ?? []).map((file) => addressOf(file, "inputReferences"));
+  // A model that the interface defines by its images makes the video of them.
+  const isMadeOfImages = models.some(({ id, images }) => id === model && images !== undefined);
   const size = resolution && readSize(resolution);
-  const ratio = aspectRatio ?? (size ? size.aspectRatio : undefined);
   const { exactPrompt, ...extra } = providerOptions.vidgen ?? {};
-  // Undefined options of the call do not override provider options.
-  const fieldsOfCall = Object.entries({ fps, seed, generate_audio: generateAudio }).filter(
-    ([, value]) => value !== undefined,
-  );
-  const request: GenerationRequest = {
+  const fieldsOfCall = {
+    fps,
+    seed,
+    generate_audio: generateAudio,
+    lastImageUrl: last && addressOf(last.image, "frameImages"),
+    referenceUrls: references.length === 0 || isMadeOfImages ? undefined : references,
+  };
+  return {
     prompt,
     model,
-    aspectRatio: ratio === "adaptive" ? undefined : ratio,
+    aspectRatio: aspectRatio ?? (size ? size.aspectRatio : undefined),
     duration,
     // An unknown size is sent unchanged, and the service refuses it before anything is charged.
     resolution: size ? size.resolution : resolution,
-    images: images.map(toImage),
+    images: [...(source === undefined ? [] : [source]), ...(isMadeOfImages ? references : [])],
     // The client checks its type.
     exactPrompt: exactPrompt as boolean | undefined,
-    extra: { ...extra, ...Object.fromEntries(fieldsOfCall) },
+    // Undefined options of the call do not override provider options.
+    extra: { ...extra, ...Object.fromEntries(Object.entries(fieldsOfCall).filter(([, value]) => value !== undefined)) },
   };
-  const isLastFrame = ({ frameType }: { frameType: string }) => frameType === "last_frame";
-  const warnings: Warning[] = [];
-  const warn = (feature: string, details: string) => void warnings.push({ type: "unsupported", feature, details });
-  if (n > 1) warn("n", "each call generates one video");
-  if (ratio === "adaptive") warn("aspectRatio", "the service has no adaptive ratio, and uses its default");
-  if (call.frameImages?.some(isLastFrame)) warn("frameImages", "the last frame is not sent");
-  if (images.length < files.length) warn("inputReferences", "videos are not sent");
-  return { request, warnings };
 }
 
-function toImage(file: VideoFile): URL | Uint8Array {
-  if (file.type === "url") return new URL(file.url);
-  return typeof file.data === "string" ? Buffer.from(file.data, "base64") : file.data;
+/** Returns the address of an image; a file becomes a `data:` URL. Throws if it is no image that a service takes. */
+function addressOf(file: VideoFile, option: string): string {
+  if (file.type === "url") {
+    if (/^(video|audio)\//.test(file.mediaType ?? "")) throw unsupported(option, `${file.mediaType} cannot be sent`);
+    return file.url;
+  }
+  const bytes = typeof file.data === "string" ? Buffer.from(file.data, "base64") : Buffer.from(file.data);
+  const format = imageFormatOf(bytes);
+  if (format === undefined)
+    throw unsupported(option, `${file.mediaType} cannot be sent: it is not a PNG, JPEG or WebP`);
+  return `data:image/${format};base64,${bytes.toString("base64")}`;
+}
+
+/** Returns an error for which the `isInstance` of the SDK's own `UnsupportedFunctionalityError` is true: the SDK's errors are known by these symbols. */
+function unsupported(functionality: string, reason: string): Error & { functionality: string } {
+  const name = "AI_UnsupportedFunctionalityError";
+  const error = new Error(`${functionality}: ${reason}; nothing was sent, nothing was charged`);
+  const marks = { [Symbol.for("vercel.ai.error")]: true, [Symbol.for(`vercel.ai.error.${name}`)]: true };
+  return Object.assign(error, { name, functionality, ...marks });
 }
 
 function responseFields(modelId: string) {

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { APICallError } from "@ai-sdk/provider";
+import { APICallError, UnsupportedFunctionalityError } from "@ai-sdk/provider";
 import {
   experimental_generateVideo as generateVideo,
   experimental_getVideoStatus as getVideoStatus,
@@ -123,26 +123,81 @@ test("a generation that fails says why, and the status of one that runs is pendi
   expect(await getVideoStatus(model, { operation })).toMatchObject({ status: "pending" });
 });
 
-test("images are sent; what the service has no field for is a warning", async () => {
-  const { vidgen, starts } = await createWorld();
-  const image = `data:image/png;base64,${Buffer.from(aPng(1, 1)).toString("base64")}`;
-  const video = { data: "https://videos.example/a.mp4", mediaType: "video/mp4" };
-  const { warnings } = await startVideo({
-    model: vidgen("ray-3"),
+const image = `data:image/png;base64,${Buffer.from(aPng(1, 1)).toString("base64")}`;
+const other = `data:image/png;base64,${Buffer.from(aPng(2, 1)).toString("base64")}`;
+
+/** Starts a video at a service that takes every field, and returns the bodies that it got. */
+async function startAnywhere(call: Omit<Parameters<typeof startVideo>[0], "model">, modelId = "ray-3") {
+  const bodies: Record<string, unknown>[] = [];
+  const accept: typeof fetch = async (_url, init) => {
+    bodies.push(JSON.parse(String(init?.body)));
+    return Response.json({ success: true, data: { id: "1" }, remaining_credits: 1 });
+  };
+  const model = createVidgen({ baseUrl: "https://service.example", apiKey: "k", fetch: accept })(modelId);
+  const error = await startVideo({ model, ...call }).then(
+    ({ warnings }) => warnings[0],
+    (thrown) => thrown,
+  );
+  return { bodies, error };
+}
+
+test("an image, the other options and the fields of the provider are sent", async () => {
+  const { bodies, error } = await startAnywhere({
     prompt: { text: prompt, image },
-    aspectRatio: "adaptive",
-    inputReferences: [video],
     generateAudio: true,
+    fps: 24,
+    seed: 7,
     webhookUrl: "https://app.example/done",
     providerOptions: { vidgen: { negative_prompt: "rain" } },
   });
-  expect(warnings.map((warning) => "feature" in warning && warning.feature)).toEqual([
-    "aspectRatio",
-    "inputReferences",
-  ]);
-  const body = { prompt, model: "ray-3", imageUrl: image, generate_audio: true, negative_prompt: "rain" };
+  const fields = { generate_audio: true, fps: 24, seed: 7, negative_prompt: "rain" };
   const callback_url = "https://app.example/done";
-  expect(starts.map(({ body }) => body)).toEqual([{ ...body, callback_url }]);
+  expect([error, bodies]).toEqual([undefined, [{ prompt, model: "ray-3", imageUrl: image, ...fields, callback_url }]]);
+});
+
+const frame = (frameType: "first_frame" | "last_frame", image: string) => ({ image, frameType });
+
+test.each<[string, Partial<Parameters<typeof startVideo>[0]>, object, string?]>([
+  [
+    "references",
+    { inputReferences: [image, "https://a.example/b.png"] },
+    { referenceUrls: [image, "https://a.example/b.png"] },
+  ],
+  [
+    "references beside an image",
+    { prompt: { text: prompt, image }, inputReferences: [other] },
+    { imageUrl: image, referenceUrls: [other] },
+  ],
+  ["a first frame", { frameImages: [frame("first_frame", image)] }, { imageUrl: image }],
+  ["a last frame", { frameImages: [frame("last_frame", other)] }, { lastImageUrl: other }],
+  [
+    "both frames",
+    { frameImages: [frame("last_frame", other), frame("first_frame", image)] },
+    { imageUrl: image, lastImageUrl: other },
+  ],
+  [
+    "the images of a model that is made of them",
+    { inputReferences: [image, other] },
+    { imageUrls: [image, other] },
+    "kling-1.6-elements",
+  ],
+])("%s, in the field of the service", async (_, call, fields, modelId = "ray-3") => {
+  const { bodies, error } = await startAnywhere({ prompt, ...call } as never, modelId);
+  expect([error, bodies]).toEqual([undefined, [{ prompt, model: modelId, ...fields }]]);
+});
+
+test.each<[string, string, Partial<Parameters<typeof startVideo>[0]>]>([
+  ["a video", "inputReferences", { inputReferences: [{ data: "https://a.example/a.mp4", mediaType: "video/mp4" }] }],
+  ["the bytes of a sound", "inputReferences", { inputReferences: [new Uint8Array(Buffer.from("ID3 fox"))] }],
+  ["two last frames", "frameImages", { frameImages: [frame("last_frame", image), frame("last_frame", other)] }],
+  ["an image in another format", "image", { prompt: { image: new Uint8Array(Buffer.from("GIF89a")) } }],
+])("%s is an UnsupportedFunctionalityError, and nothing is sent", async (_, functionality, call) => {
+  const { bodies, error } = await startAnywhere({ prompt, ...call } as never);
+  expect(UnsupportedFunctionalityError.isInstance(error)).toBe(true);
+  expect([error, bodies]).toMatchObject([
+    { name: "AI_UnsupportedFunctionalityError", functionality, message: expect.stringMatching(/; nothing was sent,/) },
+    [],
+  ]);
 });
 
 test("the provider itself takes address and key of the environment, at the first start", async () => {

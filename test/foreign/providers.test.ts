@@ -101,6 +101,14 @@ describe.each(names)("%s", (packageName) => {
     expect(notes).toEqual([]);
   });
 
+  test("gets every option, also those that it does not read, and a seed of 0", async () => {
+    const { make, fake } = await start({ packageName });
+    const extras = { seed: 0, fps: 24, generate_audio: true };
+    expect((await make({ resolution: "1080p", extras })).outcome).toBe("made");
+    const resolution = packageName === "@ai-sdk/fal" ? { resolution: "1080p" } : { size: "1920x1080" };
+    expect(fake.creates).toMatchObject([{ input: { ...extras, ...resolution } }]);
+  });
+
   test("goes on with an operation that an earlier process kept", async () => {
     const { make, fake } = await start({ packageName });
     fake.jobs.set("job1", { input: {}, createdAt: 0 });

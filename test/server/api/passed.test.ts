@@ -222,6 +222,11 @@ test.each(kindIds)(
   },
 );
 
+test("a package of the AI SDK, which takes seeds as numbers, gets no seed that a number cannot hold", async () => {
+  const { status, isCharged, arrived } = await start(scenes["ai-sdk"] as never, generate, { seed: "9007199254740993" });
+  expect([status, isCharged, arrived]).toEqual([400, false, undefined]);
+});
+
 test("a field of the owner's own workflow may have any name", async () => {
   const fields = { n: 3, model_path: "b.safetensors", multi_prompt: [1], style: { a: 1 } };
   const { status, arrived } = await start(scenes.comfyui as never, generate, fields);

@@ -8,7 +8,7 @@ import { readReply } from "../upstream/reply.ts";
 import { createReport, paidPatienceMs, type Upstream } from "../upstream/upstream.ts";
 import { loadPackage, type Sdk, type SdkModel, type SdkPackage } from "./package.ts";
 import { createPoll } from "./poll.ts";
-import { start } from "./start.ts";
+import { findOptionFault, start } from "./start.ts";
 
 export type AiSdkOptions = {
   /** The package's name on npm, such as "@ai-sdk/fal". */
@@ -73,6 +73,7 @@ export function createAiSdkEngine(
       const outcome = await start(task, sdk, options);
       return outcome.kind === "submitted" ? finish(outcome.submitted, task, { upstream: sdk, ...options }) : outcome;
     },
+    findFault: async (request) => findOptionFault(name, request),
     async check() {
       await checkKey(await sdk.openModel(sendNothing));
       return `AI SDK ${(await findPackage()).version}`;

@@ -3,7 +3,7 @@ import * as z from "zod";
 import { unlessAborted } from "../../../abort.ts";
 import { traceHeaders } from "../../observe/trace.ts";
 import { type Images, listImages, type RenderRequest, replaceImages } from "../../store/generations.ts";
-import { type FailureFacts, failed, type ImageFile, type RenderTask } from "../engine.ts";
+import { type FailureFacts, failed, type ImageFile, type RenderTask, requiredExtras } from "../engine.ts";
 import { sizeOf } from "../frame-size.ts";
 import { splitExtras, withoutCounts } from "../passed.ts";
 import {
@@ -36,26 +36,35 @@ const startedSchema = z.object({
 /** Starts a task through a package, at most once. Rejects when nothing was sent because the package itself refuses the task, such as without its key. */
 export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions): Promise<StartOutcome> {
   const { name, openModel, fetch, onNote } = sdk;
-  const images = await prepare(() => readFiles(task));
+  const images = await prepare(() => {
+    const fault = findOptionFault(name, task.request);
+    if (fault !== undefined) throw new Error(`${fault}; nothing was submitted`);
+    return readFiles(task);
+  });
   const outcome = await submitOnce<StartOutcome | NoCredits>(
-    async (signals) => {
+    (signals) => {
       const call = createCall({ fetch }, signals, { maxBytes: maxStartBytes });
-      const guard = guardImages(call.fetch, images);
-      try {
-        const model = await openModel(guard.fetch);
-        const callOptions = toCallOptions(task.request, images, { ...sdk, model });
-        const starting = Promise.resolve(
-          model.doStart({ ...callOptions, headers: traceHeaders(task.request), abortSignal: signals.signal }),
-        );
-        const started = startedSchema.parse(await unlessAborted(starting, signals.signal));
-        for (const warning of started.warnings) onNote(`${name} warns: ${describeWarning(warning)}`);
-        return { kind: "submitted", submitted: { job: JSON.stringify(started.operation) } };
-      } catch (error) {
-        const ignoredImages = guard.ignoredImages();
-        if (ignoredImages !== undefined)
-          return { kind: "refused", error: `${name} ignores ${ignoredImages} with this model`, isSent: false };
-        return classify(error, { name, prompt: task.request.prompt }, call.result());
-      }
+      const startWith = async (moved: readonly MovableOption[]): Promise<StartOutcome | NoCredits> => {
+        const guard = guardStart(call.fetch, { images, signal: signals.signal });
+        try {
+          const model = await openModel(guard.fetch);
+          const callOptions = guard.watch({
+            ...toCallOptions(task.request, images, { ...sdk, model, moved }),
+            headers: traceHeaders(task.request),
+            abortSignal: signals.signal,
+          });
+          const starting = Promise.resolve(model.doStart(callOptions));
+          const started = startedSchema.parse(await unlessAborted(starting, signals.signal));
+          for (const warning of started.warnings) onNote(`${name} warns: ${describeWarning(warning)}`);
+          return { kind: "submitted", submitted: { job: JSON.stringify(started.operation) } };
+        } catch (error) {
+          const ignored = guard.ignored();
+          if (ignored === undefined) return classify(error, { name, prompt: task.request.prompt }, call.result());
+          if (typeof ignored !== "string") return startWith(ignored);
+          return { kind: "refused", error: `${name} ignores ${ignored} with this model`, isSent: false };
+        }
+      };
+      return startWith([]);
     },
     sdk,
     options,
@@ -63,6 +72,15 @@ export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions):
   if (outcome.kind === "refused" && !outcome.isSent)
     throw failed(new Error(`${outcome.error}; nothing was submitted`), { isNotSubmitted: true });
   return outcome;
+}
+
+/** Returns why no package takes the value of an option; `undefined` if one may take it. */
+export function findOptionFault(name: string, { extras }: RenderRequest): string | undefined {
+  const { seed = 0, generate_audio = false } = extras;
+  if (!/^-?\d+$/.test(String(seed)) || !Number.isSafeInteger(Number(seed)))
+    return `${name} takes a whole number of at most ${Number.MAX_SAFE_INTEGER} as seed, not ${seed}`;
+  if (!["true", "false"].includes(String(generate_audio))) return `${name} takes true or false as generate_audio`;
+  return undefined;
 }
 
 function classify(
@@ -86,26 +104,47 @@ function classifyUnobserved(error: unknown, name: string): StartOutcome {
     : { kind: "refused", error: `${name}: ${words}`, isSent: false };
 }
 
-/** Leaves out the fields that the start did not set, and the options that only some models have, so that the model uses its defaults. */
+/** The options of a call that only some packages read. The others pass on a provider option. */
+const movableOptions = ["resolution", "fps", "seed", "generateAudio"] as const;
+type MovableOption = (typeof movableOptions)[number];
+
+/**
+ * Leaves out the fields that the start did not set, so that the model uses its defaults. The `moved` options, and the options that only some models have,
+ * are provider options.
+ */
 function toCallOptions(
   request: RenderRequest,
   { images: [image], lastImage, references }: Images<VideoFile>,
-  { model: { provider }, upstreamModel }: { model: SdkModel; upstreamModel: string },
+  {
+    model: { provider },
+    upstreamModel,
+    moved,
+  }: { model: SdkModel; upstreamModel: string; moved: readonly MovableOption[] },
 ): VideoCall {
-  const { prompt, unset = [], aspectRatio, extras } = request;
+  const { prompt, unset = [], aspectRatio, resolution, extras } = request;
   const { documented, passed } = splitExtras(extras);
-  const { seed, fps, size, ...modelOptions } = { ...withoutCounts(passed), ...documented };
+  const { seed, fps, size, generate_audio, ...modelOptions } = { ...withoutCounts(passed), ...documented };
   const isUnset = (field: (typeof unset)[number]) => unset.includes(field);
+  const has = (option: MovableOption, value: unknown) => value !== undefined && !moved.includes(option);
+  const asProviderOptions: Record<MovableOption, object> = {
+    resolution: size === undefined ? { resolution } : { size },
+    fps: { fps },
+    seed: { seed },
+    generateAudio: { generate_audio },
+  };
+  // Some packages leave out a seed of 0 as if there were none.
+  Object.assign(modelOptions, Number(seed) === 0 && { seed }, ...moved.map((option) => asProviderOptions[option]));
   return {
     prompt,
     n: 1,
     aspectRatio: isUnset("aspectRatio") || size !== undefined ? undefined : (aspectRatio as `${number}:${number}`),
-    resolution: isUnset("resolution")
-      ? undefined
-      : (sizeOf({ ...request, model: upstreamModel }) as `${number}x${number}`),
+    resolution:
+      isUnset("resolution") || moved.includes("resolution")
+        ? undefined
+        : (sizeOf({ ...request, model: upstreamModel }) as `${number}x${number}`),
     duration: isUnset("duration") ? undefined : wholeSeconds(request),
-    fps: fps === undefined ? undefined : Number(fps),
-    seed: seed === undefined ? undefined : Number(seed),
+    fps: has("fps", fps) ? Number(fps) : undefined,
+    seed: has("seed", seed) ? Number(seed) : undefined,
     image,
     // The first image is in both options, as the SDK passes them.
     frameImages: lastImage && [
@@ -113,7 +152,7 @@ function toCallOptions(
       { image: lastImage, frameType: "last_frame" },
     ],
     inputReferences: references,
-    generateAudio: undefined,
+    generateAudio: has("generateAudio", generate_audio) ? String(generate_audio) === "true" : undefined,
     // "fal.video" is the provider "fal".
     providerOptions: { [provider.split(".")[0] ?? provider]: modelOptions as JsonObject },
   };
@@ -131,30 +170,66 @@ async function readFiles(task: RenderTask): Promise<Images<ImageBytes>> {
 }
 
 /**
- * Returns a `fetch` that sends the start of a video only when the body contains its last image and its references, in base64, as packages send
- * images. A package that ignores them warns at best after the video is paid for. `ignoredImages` returns which images an unsent request left out.
+ * Returns a `fetch` that sends the start of a video only when the package has read the options of the `watch`ed call, and the body contains its last
+ * image and its references, in base64, as packages send images. A package that ignores them warns at best after the video is paid for. `ignored` returns
+ * what an unsent request left out: options that may be moved, or anything else in words.
  */
-function guardImages(fetch: typeof globalThis.fetch, images: Images<ImageBytes>) {
+function guardStart(
+  fetch: typeof globalThis.fetch,
+  { images, signal }: { images: Images<ImageBytes>; signal: AbortSignal },
+) {
   const { lastImage, references = [] } = images;
-  let isSent = lastImage === undefined && references.length === 0;
-  let ignoredImages: string | undefined;
+  let isSent = false;
+  let ignored: readonly MovableOption[] | string | undefined;
   const allBase64 = listImages(images).map(base64Of);
   /** Whether the body contains an image, as often as the start has it. */
   const isIn = (image: ImageBytes, body: string) => {
     const base64 = base64Of(image);
     return body.split(base64).length > allBase64.filter((other) => other === base64).length;
   };
+  const [call, options] = [createWatch<VideoCall>(), createWatch<JsonObject>()];
+  const findIgnored = (body: string): typeof ignored => {
+    const unread = call.unread();
+    const movable = movableOptions.filter((option) => unread.includes(option));
+    if (movable.length > 0) return movable;
+    if (lastImage && !isIn(lastImage, body)) return "the last image";
+    if (!references.every((image) => isIn(image, body))) return "the references";
+    return options.unread().find((option) => requiredExtras.includes(option));
+  };
   return {
-    ignoredImages: () => ignoredImages,
+    ignored: () => ignored,
+    /** Packages have names of their own for their provider, such as "googleVertex", so any name is that of the provider. */
+    watch({ providerOptions, ...others }: VideoCall): VideoCall {
+      const [[name, values] = ["", {}]] = Object.entries(providerOptions);
+      const watched = options.watch(values);
+      const get = (_: object, key: string | symbol) => (typeof key === "string" ? watched : undefined);
+      const byProvider = new Proxy<VideoCall["providerOptions"]>({ [name]: watched }, { get });
+      return call.watch({ ...others, providerOptions: byProvider });
+    },
     async fetch(...args: Parameters<typeof globalThis.fetch>) {
       const request = new Request(...args);
-      if (isSent || request.method === "GET") return fetch(request);
-      const body = await request.clone().text();
-      if (lastImage && !isIn(lastImage, body)) ignoredImages = "the last image";
-      else if (!references.every((image) => isIn(image, body))) ignoredImages = "the references";
-      if (ignoredImages !== undefined) throw new Error(`${ignoredImages} would be ignored`);
+      if (isSent || signal.aborted || request.method === "GET") return fetch(request);
+      ignored ??= findIgnored(await request.clone().text());
+      if (ignored !== undefined) throw new Error(`${ignored} would be ignored`);
       isSent = true;
       return fetch(request);
+    },
+  };
+}
+
+/** Returns a function that wraps an object, and one that returns the names of its values that nobody has read. */
+function createWatch<Watched extends object>() {
+  const unread = new Set<string | symbol>();
+  return {
+    unread: () => [...unread].map(String),
+    watch(object: Watched): Watched {
+      for (const [name, value] of Object.entries(object)) if (value !== undefined) unread.add(name);
+      return new Proxy(object, {
+        get(target, name) {
+          unread.delete(name);
+          return Reflect.get(target, name);
+        },
+      });
     },
   };
 }

@@ -1,6 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import * as z from "zod";
 import { usage } from "../../../../src/errors.ts";
 import type { Io } from "../../../../src/io.ts";
 import { createAiSdkEngine } from "../../../../src/server/engines/ai-sdk/ai-sdk.ts";
@@ -176,6 +177,77 @@ test("a package's warnings are shown to the owner, and a video in its reply is s
   const { make, notes } = await startMadeUp(made, () => json(200, {}));
   expect(await make()).toMatchObject({ outcome: "made", video: Buffer.from(video) });
   expect(notes).toEqual(["made-up warns: fps: The model has 24."]);
+});
+
+describe("an option", () => {
+  /** Sends of a start what `bodyOf` reads of it. */
+  async function startReading(
+    bodyOf: (call: VideoCall) => unknown,
+    extras: Record<string, number | string | boolean | object>,
+  ) {
+    const sent: unknown[] = [];
+    const made: SdkPackage = {
+      version: "1.0.0",
+      openModel: (_, fetch) => ({
+        provider: "made-up.video",
+        async doStart(call) {
+          const body = JSON.stringify(bodyOf(call));
+          await fetch("https://api.test/start", { method: "POST", body });
+          sent.push(JSON.parse(body));
+          return { operation: "job1", warnings: [] };
+        },
+        doStatus: async () => ({ status: "completed", videos: [{ type: "binary", data: video }] }),
+      }),
+    };
+    const { make, engine, requests } = await startMadeUp(made, () => json(200, {}));
+    const { outcome, checkpoints } = await make({ resolution: "1080p", extras: extras as never });
+    return { outcome, checkpoints, sent, engine, requests };
+  }
+
+  test.each([true, "true"])("that the package reads is an option of its call", async (audio) => {
+    const { sent } = await startReading((call) => call, { generate_audio: audio, fps: "24", seed: "7", lora: {} });
+    expect(sent).toMatchObject([
+      { generateAudio: true, fps: 24, seed: 7, resolution: "1920x1080", providerOptions: { "made-up": { lora: {} } } },
+    ]);
+    expect(Object.keys((sent[0] as VideoCall).providerOptions["made-up"] ?? {})).toEqual(["lora"]);
+  });
+
+  test("that the package does not read is a provider option, whatever the package calls its provider", async () => {
+    const asFal = ({ prompt, seed, providerOptions }: VideoCall) => ({
+      prompt,
+      ...(seed && { seed }),
+      ...providerOptions.madeUp,
+    });
+    const { sent } = await startReading(asFal, { generate_audio: false, fps: 24, seed: 0 });
+    expect(sent).toEqual([{ prompt: "a fox", resolution: "1080p", fps: 24, seed: 0, generate_audio: false }]);
+  });
+
+  test("without which it would be another video is not paid for where the package drops it", async () => {
+    const schema = z.object({ guidance_scale: z.number() });
+    const strict = ({ resolution, providerOptions }: VideoCall) => [resolution, schema.parse(providerOptions.madeUp)];
+    const { outcome, checkpoints, requests } = await startReading(strict, {
+      guidance_scale: 4,
+      lora: { name: "snow" },
+    });
+    expect(outcome).toBe("made-up ignores lora with this model; nothing was submitted");
+    expect([checkpoints, requests()]).toEqual([["submitting", null], 0]);
+    const { sent } = await startReading(strict, { guidance_scale: 4, negative_prompt: "rain" });
+    expect(sent).toEqual([["1920x1080", { guidance_scale: 4 }]]);
+  });
+
+  test.each<[string, Record<string, number | string>, string]>([
+    [
+      "a seed of 64 bits",
+      { seed: "18446744073709551615" },
+      `of at most 9007199254740991 as seed, not 18446744073709551615`,
+    ],
+    ["a seed with a fraction", { seed: 1.5 }, "a whole number of at most 9007199254740991 as seed, not 1.5"],
+    ["sound that is neither on nor off", { generate_audio: "loud" }, "takes true or false as generate_audio"],
+  ])("%s, which would be changed on the way, is refused before anything is paid", async (_, extras, words) => {
+    const { engine, outcome, requests } = await startReading((call) => call, extras);
+    expect(await engine.findFault?.({ extras } as never)).toContain(words);
+    expect([outcome, requests()]).toEqual([expect.stringContaining(`${words}; nothing was submitted`), 0]);
+  });
 });
 
 describe("a last image and references", () => {
