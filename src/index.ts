@@ -7,7 +7,7 @@ import { text } from "node:stream/consumers";
 import { unlessAborted } from "./abort.ts";
 import { openBatch } from "./client/batch/batch.ts";
 import { iterateBatch } from "./client/batch/iterate.ts";
-import { keyRows, type Row } from "./client/batch/row.ts";
+import { keyRows, type Row, readAsWritten } from "./client/batch/row.ts";
 import {
   type Attempt,
   close,
@@ -518,8 +518,9 @@ async function asRow(
   const wire = await readRequest(request, onNote);
   const error = await findDoubt(request, io);
   const doubt = error && { text: `${error.message} ${error.hint}`, where: undefined };
-  const fields = { id, line: index + 1, doubt, outputPath: outputPathOf(output) };
-  return { ...fields, record: recordOf(wire), load: async () => wire };
+  const record = recordOf(wire);
+  const written = readAsWritten({ id, record }, request.aspectRatio);
+  return { id, line: index + 1, record, load: async () => wire, outputPath: outputPathOf(output), written, doubt };
 }
 
 /** The error of a prompt that is probably not what was meant. The request is checked. */

@@ -485,6 +485,22 @@ test("an idempotency key is one start for ever, also for another process, and fo
   expect(posts()).toHaveLength(1);
 });
 
+test("a key that an older version used with 16:09, and a row of it, are the same request", async () => {
+  const journal = join(makeFolder(), "journal.jsonl");
+  const { client, posts, folder } = await createWorld(honest("2b4e28ba-2fa1-41d2-883f-0016d3cca427"), { journal });
+  const results = join(folder, "rows.jsonl");
+  const rows = async (aspectRatio: string) => {
+    for await (const _ of client.batch([{ request: { ...request, aspectRatio } }], { results }));
+  };
+  await client.start({ ...request, aspectRatio: "16:9" }, { idempotencyKey: "order-17" });
+  await rows("16:9");
+  for (const path of [journal, results])
+    writeFileSync(path, readFileSync(path, "utf8").replaceAll('"aspectRatio":"16:9"', '"aspectRatio":"16:09"'));
+  const again = await client.start({ ...request, aspectRatio: "16:09" }, { idempotencyKey: "order-17" });
+  await rows("16:09");
+  expect([again.resumed, posts().length]).toEqual([true, 2]);
+});
+
 test("a key whose start is unclear sends nothing again; one that was never sent, or refused, does", async () => {
   const answers: Answer[] = [
     (_, response) => send(response, 402, { error: "no credits" }),

@@ -9,7 +9,7 @@ import { type Earlier, findResumable, isSameOutput } from "../client/ledger/poli
 import { findByCommand } from "../client/ledger/search.ts";
 import { localBaseUrl } from "../connect/local.ts";
 import type { Io } from "../io.ts";
-import { fields, wireValue } from "../protocol/fields.ts";
+import { fields, readOlderRatio, wireValue } from "../protocol/fields.ts";
 import type { Context } from "./context.ts";
 import { readFieldFlags, readModels } from "./field-flags.ts";
 import { checkNotFolder, isVideoFile } from "./saved-file.ts";
@@ -51,7 +51,9 @@ export async function hashLine(words: TypedWords, command: CommandUnknownOpts, i
   const texts = { ...typedTexts, model: typedTexts.model && readModels({ texts: typedTexts }).sort().join() };
   const values = fields.flatMap((field) => {
     const text = texts[field.name];
-    return text === undefined ? [] : [[field.name, wireValue(field, text)]];
+    if (text === undefined) return [];
+    // As older versions read it, so that a line of theirs is recognized.
+    return [[field.name, field.name === "aspectRatio" ? readOlderRatio(text) : wireValue(field, text)]];
   });
   const imagesByField: Record<string, readonly string[]> = {};
   for (const [name, list = []] of Object.entries(images)) {

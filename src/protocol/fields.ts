@@ -309,8 +309,14 @@ function findRatioFault(text: string): string | undefined {
   return isRatio(readRatio(text)) ? undefined : `must be width:height, such as 16:9, not "${shorten(text)}"`;
 }
 
-/** Also accepts common spellings, such as "9x16" or "portrait". */
-function readRatio(text: string): string {
+/** Also accepts common spellings, such as "9x16", "portrait", or "16:09", which spreadsheets write for 16:9. */
+export function readRatio(text: string): string {
+  const ratio = readOlderRatio(text);
+  return isRatio(ratio) ? ratio.replace(/(^|:)0+(?=\d)/g, "$1") : text;
+}
+
+/** As older versions read a ratio, which sent a zero before a number. */
+export function readOlderRatio(text: string): string {
   if (isRatio(text)) return text;
   const ratio = ratiosByName.get(text.trim().toLowerCase()) ?? text.trim().replace(/[^\d.]+/g, ":");
   return isRatio(ratio) ? ratio : text;

@@ -2,6 +2,7 @@ import { basename, dirname, relative, resolve } from "node:path";
 import { asVidgenError, beforePaying, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, Machine } from "../../io.ts";
 import { findWarnings } from "../../protocol/fields.ts";
+import type { StartRequest } from "../../protocol/schema.ts";
 import { createEventFilter, type GenerationEvent } from "../generation/events.ts";
 import { type Service, withJournal } from "../generation/service.ts";
 import { addInfo, recordSaved } from "../generation/status.ts";
@@ -15,7 +16,7 @@ import {
   foldEntry,
   type RunLine,
 } from "../ledger/history.ts";
-import { differsInPreview } from "../ledger/policy.ts";
+import { asRead, differsInPreview } from "../ledger/policy.ts";
 import { isSameService, mayBeSameService } from "../ledger/same-service.ts";
 import { readAttempts } from "../ledger/search.ts";
 import { checkWindowsNames, folderOf } from "../save/output-path.ts";
@@ -145,7 +146,8 @@ export async function openBatch(
     checkMachines(networkVideos, trusted);
     const paths = new Set([...ownPaths, ...otherPaths]);
     const attemptLines = findAttempts(files, { journalAttempts, paths });
-    const allAttempts = attemptLines.map(foldEntry).filter(({ base_url }) => mayBeSameService(base_url, service.name));
+    const ofService = attemptLines.map(foldEntry).filter(({ base_url }) => mayBeSameService(base_url, service.name));
+    const allAttempts = ofService.map(createRowFinder(redactedRows, allKeys));
     const attempts = allAttempts.filter(isHere);
     const ownNames = new Set(ownResults.attempts.map(([{ attempt }]) => attempt));
     /** Whether an attempt is a part of this batch: all in this results file, and those at rows that the rows file has now. */
@@ -338,9 +340,27 @@ function redoLinesOf(rows: readonly PlannedRow[], io: Pick<Machine, "date">): Da
 
 /** The row without API keys, for the results file and the journal. */
 function redactRow(row: KeyedRow, redact: Service["redact"]): KeyedRow {
-  const { key, source, record, from } = row;
-  const hash = hashRow(redactValue(record, redact), from !== undefined);
-  return { ...row, key: redact(key), source: source && redact(source), hash };
+  const { key, source, record, written, from } = row;
+  const hash = (request: StartRequest) => hashRow(redactValue(request, redact), from !== undefined);
+  const hashes = { hash: hash(record), writtenHash: written && hash(written.record) };
+  return { ...row, key: redact(key), source: source && redact(source), ...hashes };
+}
+
+/**
+ * Returns a function that finds the row of an attempt at a row without an id: another spelling, such as 16:09 for 16:9, gives the row another key. Only for
+ * an attempt at a row that the file does not have.
+ */
+function createRowFinder(rows: readonly KeyedRow[], keys: ReadonlySet<string>): (entry: Entry) => Entry {
+  const rowsWithoutId = rows.filter(({ nth }) => nth !== undefined);
+  const prompts = new Set(rowsWithoutId.map(({ record }) => record.prompt));
+  const keyOfRow = new Map(rowsWithoutId.map(({ hash, nth, key }) => [`${hash}-${nth}`, key]));
+  return (entry) => {
+    const { row = "", request, from } = entry;
+    const [, count] = /^[0-9a-f]{16}-(\d+)$/.exec(row) ?? [];
+    if (count === undefined || keys.has(row) || !prompts.has(request.prompt)) return entry;
+    const key = keyOfRow.get(`${hashRow(asRead(request), from !== undefined)}-${count}`);
+    return key === undefined ? entry : { ...entry, row: key };
+  };
 }
 
 /** Throws `usage` for the results of another service: this one does not know its ids. At another path of the same origin, each row decides. */

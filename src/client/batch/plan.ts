@@ -74,7 +74,8 @@ export async function planRows(
     const newestRedo = redos.newestOfRow.get(row.key);
     if (current && row.state.kind !== "new" && isEdited(row, current)) faults.add(changedFault(row, current), row);
     const isUnstarted = current === undefined || kindOfRow(current) === "missing";
-    if (newestRedo && isUnstarted && newestRedo.request !== row.hash) faults.add(editedFault(row, newestRedo), row);
+    if (newestRedo && isUnstarted && ![row.hash, row.writtenHash].includes(newestRedo.request))
+      faults.add(editedFault(row, newestRedo), row);
   }
   const byKey = new Map(planned.map((row) => [row.key, row]));
   for (const { source, line } of planned)
@@ -241,8 +242,9 @@ async function decideUnclear(
   return { kind: "new", dismissed: unclear };
 }
 
-function isSame({ hash }: KeyedRow, { request, from }: Entry): boolean {
-  return hashRow(request, from !== undefined) === hash;
+function isSame({ hash, writtenHash }: KeyedRow, { request, from }: Entry): boolean {
+  const recorded = hashRow(request, from !== undefined);
+  return recorded === hash || recorded === writtenHash || hashRow(asRead(request), from !== undefined) === hash;
 }
 
 /** Whether an attempt's file still has its video, or, if no file is wanted, its URL was returned. */

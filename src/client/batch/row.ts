@@ -1,5 +1,7 @@
 import { createHash } from "node:crypto";
+import { readOlderRatio, readRatio } from "../../protocol/fields.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
+import { asRead } from "../ledger/policy.ts";
 
 /** A checked row of a batch, ready to be started. */
 export type Row = {
@@ -17,6 +19,8 @@ export type Row = {
   outputPath: string | undefined;
   /** Why the row is probably not what was meant, if so: it is not started, but an earlier attempt at it is followed. */
   doubt?: { text: string; where: string | undefined } | undefined;
+  /** The row as older versions read it, if that differs: it keeps its key. `load` is set if more than the ratio differs. */
+  written?: (Pick<Row, "id" | "record"> & Partial<Pick<Row, "load">>) | undefined;
   /** The local images that the request contains. */
   files?: readonly string[];
   /** The hash of the typed row and flags, and the fields of the request that the typed text does not determine (see `IntentLine`). */
@@ -31,22 +35,46 @@ export type KeyedRow = Row & {
   key: string;
   /** The hash of the request: a row with the same key but another hash was edited. */
   hash: string;
+  /** The hash of the request as older versions read it, if they read it in another way. */
+  writtenHash?: string | undefined;
+  /** Counts, from 1, the rows without an id whose requests this version reads alike; `undefined` for a row with an id. */
+  nth?: number | undefined;
   /** The key of the row whose last frame it starts with. */
   source?: string | undefined;
 };
 
-/** Names each row by its `id`, else by its request and a counter for equal requests. */
+/** The row as older versions read it, which sent a ratio such as 16:09 as it was typed; `undefined` if they sent what this version sends. */
+export function readAsWritten({ id, record }: Pick<Row, "id" | "record">, typedRatio = ""): Row["written"] {
+  const aspectRatio = readOlderRatio(typedRatio);
+  const isOther = record.aspectRatio === readRatio(typedRatio) && record.aspectRatio !== aspectRatio;
+  return isOther ? { id, record: { ...record, aspectRatio } } : undefined;
+}
+
+/** Names each row by its `id`, else by its request and a counter for equal requests; both as older versions read the row. */
 export function keyRows(rows: readonly Row[]): KeyedRow[] {
-  const counts = new Map<string, number>();
+  const [countWritten, countRead] = [createCounter(), createCounter()];
   const keyed = rows.map((row): KeyedRow => {
-    const hash = hashRow(row.record, row.from !== undefined);
-    if (row.id !== undefined) return { ...row, hash, key: row.id };
-    const count = (counts.get(hash) ?? 0) + 1;
-    counts.set(hash, count);
-    return { ...row, hash, key: `${hash}-${count}` };
+    const { record, written, from } = row;
+    const hash = hashRow(record, from !== undefined);
+    const writtenHash = written && hashRow(written.record, from !== undefined);
+    const hashes = { hash, writtenHash };
+    const { id } = written ?? row;
+    if (id !== undefined) return { ...row, ...hashes, key: id };
+    const key = `${writtenHash ?? hash}-${countWritten(writtenHash ?? hash)}`;
+    return { ...row, ...hashes, key, nth: countRead(hashRow(asRead(record), from !== undefined)) };
   });
   for (const row of keyed) if (row.from !== undefined) row.source = keyed[row.from]?.key;
   return keyed;
+}
+
+/** Returns a function that counts how often it was called with a hash. */
+function createCounter(): (hash: string) => number {
+  const counts = new Map<string, number>();
+  return (hash) => {
+    const count = (counts.get(hash) ?? 0) + 1;
+    counts.set(hash, count);
+    return count;
+  };
 }
 
 /**

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { asVidgenError, usage, VidgenError } from "../../errors.ts";
-import type { CompletedGeneration } from "../../protocol/schema.ts";
+import type { CompletedGeneration, StartRequest } from "../../protocol/schema.ts";
 import { isDataUrl } from "../../protocol/url.ts";
 import type { KeptFrame } from "../film/kept-frame.ts";
 import {
@@ -20,6 +20,7 @@ import { start } from "../generation/start.ts";
 import type { Label } from "../http/api.ts";
 import { type AttemptState, statusOf } from "../ledger/attempt.ts";
 import { type Entry, isPaidBy, recordOf } from "../ledger/history.ts";
+import { asSent } from "../ledger/policy.ts";
 import { chargedOf, weightOf } from "../ledger/price.ts";
 import type { Costs } from "./costs.ts";
 import { keepVideo } from "./kept-video.ts";
@@ -133,6 +134,19 @@ export function createWork(
     return path;
   }
 
+  /** The request of an earlier attempt as it was sent, also by an older version; `undefined` if the row has another request now. */
+  async function findSent(
+    { written }: PlannedRow,
+    { entry, loaded, frame }: { entry: Entry; loaded: StartRequest; frame: string | undefined },
+  ): Promise<StartRequest | undefined> {
+    for (const load of [() => loaded, written?.load]) {
+      const request = await load?.(frame);
+      const sent = request && asSent(request, entry.request);
+      if (sent && isDeepStrictEqual(recordedRequest(service, sent), entry.request)) return sent;
+    }
+    return undefined;
+  }
+
   return {
     /** Starts a row. Rejects when another process has taken over the results file: then nothing was sent. */
     async start(row: PlannedRow, source: Source | undefined): Promise<RowStart> {
@@ -162,11 +176,14 @@ export function createWork(
         onSending,
       };
       const loadAndStart = async () => {
-        const request = await row.load(source && (await keepFrame(row, source)));
+        const frame = source && (await keepFrame(row, source));
         const hasFrame = source !== undefined;
-        if (hashRow(recordOf(request), hasFrame) !== hashRow(record, hasFrame))
+        const loaded = await row.load(frame);
+        if (hashRow(recordOf(loaded), hasFrame) !== hashRow(record, hasFrame))
           throw usage("An image has changed since the file was checked. Nothing was sent.");
-        const isResent = resends && isDeepStrictEqual(recordedRequest(service, request), resends.entry.request);
+        const sent = resends && (await findSent(row, { entry: resends.entry, loaded, frame }));
+        const isResent = sent !== undefined;
+        const request = sent ?? loaded;
         if (resends && !isResent && resends.dismissedIfChanged === undefined)
           throw usage("It begins with another frame than the request that may have been charged.");
         const batch = {
@@ -175,7 +192,7 @@ export function createWork(
           line,
           rowsFile: rowsFile?.identity,
           dismissed: isResent ? dismissed : [...dismissed, ...(resends?.dismissedIfChanged ?? [])],
-          resends: isResent ? resends.key : undefined,
+          resends: isResent ? resends?.key : undefined,
           redo,
           replaces,
           typed,

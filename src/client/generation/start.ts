@@ -5,6 +5,7 @@ import type { DatedLine, Entry, JournalLine } from "../ledger/history.ts";
 import type { FileIdentity } from "../ledger/identity.ts";
 import type { AttemptLease, Journal, Lock } from "../ledger/journal.ts";
 import {
+  asSent,
   type Choice,
   type Earlier,
   isRunDone,
@@ -187,8 +188,7 @@ async function prepare(
   const keptKey = chosen.kind === "refuse" ? await findKeptKey(service, chosen, options) : undefined;
   if (keptKey) {
     service.note(resendNote);
-    // With its key, a request is sent as it was sent, also where an older version has read the model in another way.
-    if (chosen.kind === "refuse") sent = { ...request, model: chosen.entry.request.model };
+    if (chosen.kind === "refuse") sent = asSent(request, chosen.entry.request);
     chosen = await chooseAndWrite(service, { ...wanted, request: recordedRequest(service, sent), keptKey }, options);
   }
   if (chosen.kind === "refuse") throw withCharge(refusalError(chosen), chosen.entry, service);

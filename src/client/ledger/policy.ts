@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { usage } from "../../errors.ts";
 import type { Disk } from "../../io.ts";
+import { readRatio } from "../../protocol/fields.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
 import { trimInvisible } from "../../protocol/text.ts";
 import { type AttemptState, blocksRestart } from "./attempt.ts";
@@ -376,7 +377,7 @@ function resendIfKept(refusal: Stop & { kind: "refuse" }, { keptKey }: WantedGen
  */
 async function chooseByKey(entries: readonly Entry[], wanted: ChooseContext): Promise<Choice> {
   for (const entry of entries) {
-    if (!isDeepStrictEqual(entry.request, wanted.request))
+    if (!isSameRequest(entry.request, wanted.request))
       throw usage(`The idempotency key ${wanted.key} was used for another request. Nothing was sent.`);
     if (entry.removed) return { kind: "refuse", entry, because: "removed" };
     // Whoever dismissed an attempt has checked that it was not charged.
@@ -495,9 +496,15 @@ async function findStopElsewhere(
   return undefined;
 }
 
-/** A recorded request as this version reads it: older versions did not trim the model of VIDGEN_MODEL, nor that of a setting. */
+/** A request as this version reads it: older versions did not trim the model of VIDGEN_MODEL and of settings, and sent 16:09 for 16:9. */
 export function asRead(request: StartRequest): StartRequest {
-  return { ...request, model: trimInvisible(request.model) };
+  const read: StartRequest = { ...request, model: trimInvisible(request.model) };
+  return typeof read.aspectRatio === "string" ? { ...read, aspectRatio: readRatio(read.aspectRatio) } : read;
+}
+
+/** The request of a key that is sent again: the fields that older versions read in another way are those of the recorded request. */
+export function asSent(request: StartRequest, { model, aspectRatio }: StartRequest): StartRequest {
+  return { ...request, model, ...(aspectRatio !== undefined && { aspectRatio }) };
 }
 
 function isSameRequest(one: StartRequest, other: StartRequest | undefined): boolean {

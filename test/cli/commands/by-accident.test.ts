@@ -1,7 +1,8 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { keyRows } from "../../../src/client/batch/row.ts";
+import { type KeyedRow, keyRows, type Row, shardOf } from "../../../src/client/batch/row.ts";
+import type { StartRequest } from "../../../src/protocol/schema.ts";
 import { createWorld, isStart, kill, type Run, type World, type WorldOptions } from "../../vidgen.ts";
 
 // What somebody typed is not what they meant: it is not paid for, unless they say so.
@@ -21,6 +22,23 @@ async function open(files: Record<string, string> = {}, options: WorldOptions = 
     writeFileSync(join(world.folder, name), text);
   }
   return world;
+}
+
+/** The key of a row without an id, as all versions make it. */
+const keyOfRow = (record: StartRequest) => keyRows([{ record, line: 1 } as Row])[0]?.key ?? "";
+
+/** Changes the lines of the journal and of the results file, if there is one. */
+function editLines(world: World, edit: (text: string) => string) {
+  for (const path of [
+    join(world.home, "journal.jsonl"),
+    ...readdirSync(".").filter((name) => name.endsWith(".results.jsonl")),
+  ])
+    writeFileSync(path, edit(readFileSync(path, "utf8")));
+}
+
+/** Gives the only row of a batch the key of another request. */
+function rekey(world: World, record: StartRequest) {
+  editLines(world, (text) => text.replace(/"row":"[^"]+"/g, `"row":"${keyOfRow(record)}"`));
 }
 
 describe("a prompt that is only the name of a file, or an address", () => {
@@ -323,12 +341,13 @@ describe("invisible characters", () => {
     expect(starts(unkept)).toHaveLength(1);
   });
 
-  test("a row that an older version left open with them is not paid for again", async () => {
+  test("a row that an older version left open with them is resumed", async () => {
     const world = await open({ "shots.txt": "a fox\n" });
     await kill(world, isPoll, "batch", "shots.txt");
     rewrite(world);
+    rekey(world, { prompt: "a fox", model: "wan-2.5\r" });
     writeFileSync("shots.txt.results.jsonl", "");
-    expect((await world.vidgen("batch", "shots.txt")).code).toBe(2);
+    expect(await world.vidgen("batch", "shots.txt")).toMatchObject({ code: 0 });
     expect(starts(world)).toHaveLength(1);
   });
 
@@ -379,15 +398,9 @@ describe("tables", () => {
   test("a row that an earlier version left open is resumed", async () => {
     const world = await open({ "shots.txt": "None of these\n" });
     await kill(world, isPoll, "batch", "shots.txt");
-    for (const path of [join(world.home, "journal.jsonl"), "shots.txt.results.jsonl"]) {
-      const text = readFileSync(path, "utf8").replaceAll("None of these", "None");
-      writeFileSync(path, text);
-    }
+    editLines(world, (text) => text.replaceAll("None of these", "None"));
     writeFileSync("shots.txt", "None\n");
-    const row = /"row":"([^"]+)"/.exec(readFileSync("shots.txt.results.jsonl", "utf8"))?.[1] ?? "";
-    const key = keyRows([{ record: { prompt: "None", model: "wan-2.5" } } as never])[0]?.key ?? "";
-    for (const path of [join(world.home, "journal.jsonl"), "shots.txt.results.jsonl"])
-      writeFileSync(path, readFileSync(path, "utf8").replaceAll(row, key));
+    rekey(world, { prompt: "None", model: "wan-2.5" });
     expect(await world.vidgen("batch", "shots.txt")).toMatchObject({ code: 0 });
     expect(starts(world)).toHaveLength(1);
   });
@@ -398,5 +411,129 @@ describe("tables", () => {
       code: 2,
       stderr: expect.stringContaining("Export it as CSV"),
     });
+  });
+
+  const fox = { prompt: "a fox", model: "wan-2.5" };
+  /** As an older version has sent and recorded a ratio that a spreadsheet has changed. */
+  const asOlder = (world: World, record: StartRequest) => {
+    editLines(world, (text) => text.replaceAll('"aspectRatio":"16:9"', '"aspectRatio":"16:09"'));
+    if (existsSync("shots.csv")) rekey(world, record);
+  };
+
+  test.each([
+    ["16:09", "16:9"],
+    ["09:16", "9:16"],
+    ["09x16", "9:16"],
+    ["1.85:1", "1.85:1"],
+    ["16:10", "16:10"],
+    ["0.5:1", "0.5:1"],
+  ])("a ratio of %s is sent as %s, by each way in", async (typed, sent) => {
+    const world = await open({ "shots.csv": `prompt,aspect ratio\na fox,${typed}\n`, "fox.txt": "an owl\n" });
+    for (const line of [
+      ["batch", "shots.csv"],
+      ["batch", "fox.txt", "-a", typed],
+      ["generate", "a hen", "-a", typed],
+    ])
+      expect(await world.vidgen(...line)).toMatchObject({ code: 0 });
+    expect(starts(world).map(({ aspectRatio }) => aspectRatio)).toEqual([sent, sent, sent]);
+  });
+
+  test.each([
+    ["unchanged", "16:09"],
+    ["with the ratio as it was meant", "16:9"],
+  ])("a row that an older version left open with 16:09 is resumed by a file that is %s", async (_, ratio) => {
+    const world = await open({ "shots.csv": "prompt,ratio\na fox,16:9\n" });
+    await kill(world, isPoll, "batch", "shots.csv");
+    asOlder(world, { ...fox, aspectRatio: "16:09" });
+    writeFileSync("shots.csv", `prompt,ratio\na fox,${ratio}\n`);
+    expect(await world.vidgen("batch", "shots.csv")).toMatchObject({ code: 0 });
+    expect(await world.vidgen("batch", "shots.csv")).toMatchObject({ code: 0 });
+    expect(starts(world)).toHaveLength(1);
+  });
+
+  test("rows that were started with 16:9 are done after a spreadsheet has made 16:09 of it, and the other way round", async () => {
+    const world = await open();
+    for (const ratio of ["16:9", "16:09", "16:9"]) {
+      writeFileSync("shots.csv", `prompt,ratio\na fox,${ratio}\na fox,${ratio}\nan owl,${ratio}\n`);
+      expect(await world.vidgen("batch", "shots.csv", "-o", "clips/")).toMatchObject({ code: 0 });
+    }
+    expect(starts(world)).toHaveLength(3);
+  });
+
+  test("a row keeps its key, and so its shard, as it is written", async () => {
+    const world = await open({ "shots.csv": "prompt,ratio\na fox,16:09\n" });
+    expect(await world.vidgen("batch", "shots.csv")).toMatchObject({ code: 0 });
+    expect(readFileSync("shots.csv.results.jsonl", "utf8")).toContain(keyOfRow({ ...fox, aspectRatio: "16:09" }));
+    const index = shardOf({ key: keyOfRow({ ...fox, aspectRatio: "16:09" }) } as KeyedRow, 7);
+    const sharded = await open({ "shots.csv": "prompt,ratio\na fox,16:09\n" });
+    expect(await sharded.vidgen("batch", "shots.csv", "--shard", `${index}/7`)).toMatchObject({ code: 0 });
+    expect(starts(sharded)).toHaveLength(1);
+  });
+
+  test("an unclear row, and an unclear line, are sent again with the key and the body that were sent", async () => {
+    for (const [line, files] of [
+      [["batch", "shots.csv"], { "shots.csv": "prompt,ratio\na fox,16:09\n" }],
+      [["generate", "a fox", "-a", "16:09"], {}],
+    ] as const) {
+      const world = await open({ ...files }, { keepsKeys: true });
+      await kill(world, isStart, ...line);
+      asOlder(world, { ...fox, aspectRatio: "16:09" });
+      await world.vidgen(...line);
+      const sent = world.requests.filter(isStart);
+      expect(new Set(sent.map(({ headers }) => headers.get("Idempotency-Key"))).size).toBe(1);
+      expect(sent.map(({ body }) => JSON.parse(body).aspectRatio)).toEqual(["16:9", "16:09"]);
+    }
+  });
+
+  test.each(["again last", "generate a-fox"])(
+    "a line of %s that an older version left open with 16:09 is resumed",
+    async (line) => {
+      const world = await open();
+      await world.vidgen("generate", "an owl");
+      const words = [...line.split(" "), "-a", "16:09"];
+      await kill(world, isPoll, ...words);
+      asOlder(world, fox);
+      expect(await world.vidgen(...words)).toMatchObject({ code: 0 });
+      expect(starts(world)).toHaveLength(2);
+    },
+  );
+
+  test.each(["\u200bratio", "rat\u200dio", "\ufeff\ufeffratio", "\u2060 Aspect", "set.\u200bmood", "\u200bset.mood"])(
+    "invisible characters in the header %j do not count",
+    async (header) => {
+      const world = await open({ "shots.csv": `prompt,${header}\na fox,9:16\n` });
+      expect(await world.vidgen("batch", "shots.csv")).toMatchObject({ code: 0 });
+      const field = header.includes("mood") ? "mood" : "aspectRatio";
+      expect(starts(world)).toMatchObject([{ [field]: "9:16" }]);
+      // The key is that of the row as it was written, where such a column was not read.
+      const written = header.startsWith("set.") ? { ...fox, "\u200bmood": "9:16" } : fox;
+      const key = keyOfRow(header.startsWith("\ufeff") ? { ...fox, aspectRatio: "9:16" } : written);
+      expect(readFileSync("shots.csv.results.jsonl", "utf8")).toContain(key);
+    },
+  );
+
+  test("a row that an older version left open, which did not read such a header, is resumed, or sent again as it was sent", async () => {
+    const header = "prompt,\u200bratio\na fox,9:16\n";
+    const world = await open({ "shots.csv": "prompt\na fox\n" });
+    await kill(world, isPoll, "batch", "shots.csv");
+    writeFileSync("shots.csv", header);
+    expect(await world.vidgen("batch", "shots.csv")).toMatchObject({ code: 0 });
+    expect(starts(world)).toHaveLength(1);
+    const unclear = await open({ "shots.csv": "prompt\na fox\n" }, { keepsKeys: true });
+    await kill(unclear, isStart, "batch", "shots.csv");
+    writeFileSync("shots.csv", header);
+    expect(await unclear.vidgen("batch", "shots.csv")).toMatchObject({ code: 0 });
+    const sent = unclear.requests.filter(isStart);
+    expect(new Set(sent.map(({ headers }) => headers.get("Idempotency-Key"))).size).toBe(1);
+    expect(sent.map(({ body }) => body)).toEqual([sent[0]?.body, sent[0]?.body]);
+  });
+
+  test("a row with an id that an older version left open is resumed", async () => {
+    const world = await open({ "shots.csv": "id,prompt,ratio\na,a fox,16:9\n" });
+    await kill(world, isPoll, "batch", "shots.csv");
+    editLines(world, (text) => text.replaceAll('"aspectRatio":"16:9"', '"aspectRatio":"16:09"'));
+    writeFileSync("shots.csv", "id,prompt,ratio\na,a fox,16:09\n");
+    expect(await world.vidgen("batch", "shots.csv")).toMatchObject({ code: 0 });
+    expect(starts(world)).toHaveLength(1);
   });
 });

@@ -23,7 +23,7 @@ import { recordOf, withoutImage } from "../../ledger/history.ts";
 import { findFileDoubt } from "../../request/doubtful-prompt.ts";
 import { localImages, readAllImages } from "../../request/images.ts";
 import { findMisspelt, nameReferences, type References } from "../../request/references.ts";
-import type { Row } from "../row.ts";
+import { type Row, readAsWritten } from "../row.ts";
 import { columnName } from "./columns.ts";
 import type { Variant } from "./each.ts";
 import type { Faults } from "./faults.ts";
@@ -172,7 +172,8 @@ export function createRowCheck(
     const olderTyped = flags.typed && environmentModel && hashTyped(row, flags.typed, undefined);
     const doubt = await findDoubt(row, n);
     const hashes = { doubt, typed, olderTyped, untyped: untyped.length > 0 ? untyped : undefined };
-    const rowFields = { id, line: line.line, outputPath, ...hashes };
+    const written = readAsWritten({ id, record }, input.texts.aspectRatio);
+    const rowFields = { id, line: line.line, outputPath, written, ...hashes };
     if (hasFrame) return { ...rowFields, record, load: createFramedLoad(input, record, line.line) };
     if (checkedImages.isFile) {
       const files = localImages(input.images);

@@ -9,8 +9,19 @@ const knownSpellings = new Map(knownColumns.map((name) => [flattenName(name), na
 
 const spellings = new Map<string, string>([...fieldSpellings, ...knownSpellings]);
 
-/** The known column for any of its spellings, such as "aspect_ratio", "Aspect Ratio" or "Duration (s)"; other names unchanged. */
+/** How a version names the column of a header; `undefined` for an ignored column. */
+export type NameColumn = (header: string) => string | undefined;
+
+/**
+ * The known column for any of its spellings, such as "aspect_ratio", "Aspect Ratio" or "Duration (s)"; other names unchanged. Invisible characters do not
+ * count.
+ */
 export function columnName(typed: string): string {
+  return olderColumnName(typed.replace(/\p{Cf}/gu, ""));
+}
+
+/** As older versions named a column, to which invisible characters counted. */
+export function olderColumnName(typed: string): string {
   const name = typed.trim();
   if (/^set\./i.test(name)) return `set.${name.slice(4)}`;
   const whole = spellings.get(flattenName(name));

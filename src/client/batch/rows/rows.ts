@@ -1,12 +1,21 @@
 import { usage } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
+import { flattenName } from "../../../protocol/fields.ts";
 import { type Destination, findDroppedImages, readSetFields } from "../../../protocol/request.ts";
 import { shorten } from "../../../protocol/text.ts";
 import { findExtensionNote, findNoFolderNote, namesIn } from "../../../video/naming.ts";
 import { isFolder } from "../../save/output-path.ts";
 import type { Row } from "../row.ts";
 import { createRowCheck, type RowFlags } from "./check.ts";
-import { findLikeness, isImageValue, isKnownColumn, withColumnNames } from "./columns.ts";
+import {
+  columnName,
+  findLikeness,
+  isImageValue,
+  isKnownColumn,
+  type NameColumn,
+  olderColumnName,
+  withColumnNames,
+} from "./columns.ts";
 import { readEach } from "./each.ts";
 import { createFaults } from "./faults.ts";
 import { type Format, findFormat, readBytes, readUtf8 } from "./file.ts";
@@ -44,9 +53,39 @@ export async function readRows(
   const bytes = await readBytes(file, io);
   const name = file === "-" ? "stdin" : file;
   if (bytes.length === 0) throw usage(`${name} is empty.`);
+  const text = readUtf8(bytes, name, format);
+  const ignored = new Set(options.ignoreColumns?.map(flattenName));
+  let hasHiddenCharacters = false;
+  const nameOf = (header: string) => {
+    const column = columnName(header);
+    hasHiddenCharacters ||= column !== olderColumnName(header);
+    return ignored.has(flattenName(column)) || ignored.has(flattenName(header)) ? undefined : column;
+  };
+  const read = await readTableRows(text, { ...options, name, format, nameOf }, io);
+  if (hasHiddenCharacters) {
+    const olderNameOf = (header: string) => (ignored.has(flattenName(header)) ? undefined : olderColumnName(header));
+    // A file that older versions refused has none of their attempts.
+    const older = await readTableRows(text, { ...options, name, format, nameOf: olderNameOf }, io).catch(
+      () => undefined,
+    );
+    for (const [index, row] of read.rows.entries()) {
+      const olderRow = older?.rows[index];
+      if (olderRow) Object.assign(row, { typed: olderRow.typed, written: { ...olderRow, ...olderRow.written } });
+    }
+  }
+  return read;
+}
+
+type TableOptions = RowOptions & { name: string; format: Format; nameOf: NameColumn };
+
+/** Reads and checks the rows. `nameOf` gives the columns their names. */
+async function readTableRows(
+  text: Buffer,
+  { name, format, nameOf, ...options }: TableOptions,
+  io: Pick<Io, "date" | "platform" | "home" | "disk">,
+): Promise<ReadRows> {
   const faults = createFaults(name);
-  const { ignoreColumns } = options;
-  const table = await readTable(readUtf8(bytes, name, format), { format, ignoreColumns }, faults);
+  const table = await readTable(text, { format, nameOf }, faults);
   const templateNames = await findTemplateNames(table, options);
   const variants = await readEach({ each: options.each, templateNames }, table, faults);
   const eachNames = variants[0]?.map(([name]) => name) ?? [];

@@ -1,8 +1,8 @@
-import { flattenName, type Images, imageFields } from "../../../protocol/fields.ts";
+import { type Images, imageFields } from "../../../protocol/fields.ts";
 import { isRecord, parseJson } from "../../../protocol/json.ts";
 import { findJsonFault, jsonHint } from "../../../protocol/json-fault.ts";
 import { readValue } from "../../../protocol/request.ts";
-import { columnName, isKnownColumn } from "./columns.ts";
+import { isKnownColumn, type NameColumn } from "./columns.ts";
 import { type CsvRecord, readCsv } from "./csv.ts";
 import type { Faults } from "./faults.ts";
 import type { Format } from "./file.ts";
@@ -26,22 +26,20 @@ export type Table = {
   lines(): AsyncIterable<TableLine>;
 };
 
-/** Reads the rows of a file without the ignored columns. An invalid row is added to the faults and skipped. */
+/** Reads the rows of a file without the columns that have no name. An invalid row is added to the faults and skipped. */
 export async function readTable(
   bytes: Buffer,
-  { format, ignoreColumns = [] }: { format: Format; ignoreColumns?: readonly string[] | undefined },
+  { format, nameOf }: { format: Format; nameOf: NameColumn },
   faults: Faults,
 ): Promise<Table> {
-  const ignored = new Set(ignoreColumns.map(flattenName));
-  const isRead = (header: string) => !ignored.has(flattenName(header));
   if (format === "txt") return readPrompts(bytes);
   if (format === "jsonl" || format === "json")
-    return readObjects(() => readValues(bytes, faults), { isRead, kind: "a JSON object" }, faults);
+    return readObjects(() => readValues(bytes, faults), { nameOf, kind: "a JSON object" }, faults);
   if (format === "yaml") {
     const rows = await readYaml(bytes, faults);
-    return readObjects(() => rows, { isRead, kind: "a map, such as - prompt: a red fox" }, faults);
+    return readObjects(() => rows, { nameOf, kind: "a map, such as - prompt: a red fox" }, faults);
   }
-  return readCells(() => readCsv(bytes, format, faults), isRead, faults);
+  return readCells(() => readCsv(bytes, format, faults), nameOf, faults);
 }
 
 /** Sets a cell from its text. In `set.<field>`, text that is valid JSON is parsed. */
@@ -122,11 +120,7 @@ function findLines(text: string, depth: number): number[] {
   return lines;
 }
 
-async function readCells(
-  read: () => AsyncIterable<CsvRecord>,
-  isRead: (header: string) => boolean,
-  faults: Faults,
-): Promise<Table> {
+async function readCells(read: () => AsyncIterable<CsvRecord>, nameOf: NameColumn, faults: Faults): Promise<Table> {
   const columns = new Map<string, string>();
   /** The column names: "" for an empty header, `undefined` for an ignored column. */
   const names: (string | undefined)[] = [];
@@ -135,7 +129,7 @@ async function readCells(
     if (isEmpty(cells)) continue;
     headerLine = line;
     cells.forEach((cell, index) => {
-      const name = isRead(cell) ? columnName(cell) : undefined;
+      const name = nameOf(cell);
       names.push(name);
       if (!name) return;
       const where = `, column ${index + 1}`;
@@ -185,24 +179,24 @@ function findHeaderFault(name: string, columns: Table["columns"]): string | unde
 
 function readObjects(
   read: () => Iterable<{ line: number; value: unknown }>,
-  { isRead, kind }: { isRead(header: string): boolean; kind: string },
+  { nameOf, kind }: { nameOf: NameColumn; kind: string },
   faults: Faults,
 ): Table {
   const columns = new Map<string, string>();
-  const fieldsIn = (value: unknown) => fieldsOf(value).filter(([typed]) => isRead(typed));
+  const fieldsIn = (value: unknown) =>
+    fieldsOf(value).flatMap(([typed, field]) => {
+      const name = nameOf(typed);
+      return name === undefined ? [] : [{ typed, name, field }];
+    });
   for (const { line, value } of read()) {
     if (!isRecord(value)) faults.add(`is not ${kind}`, { line });
-    for (const [typed] of fieldsIn(value)) {
-      const name = columnName(typed);
-      if (!columns.has(name)) columns.set(name, ` (${typed})`);
-    }
+    for (const { typed, name } of fieldsIn(value)) if (!columns.has(name)) columns.set(name, ` (${typed})`);
   }
   async function* lines(): AsyncGenerator<TableLine> {
     for (const { line, value } of read()) {
       const row: TableLine = { line, texts: new Map() };
       const seen = new Set<string>();
-      for (const [typed, field] of fieldsIn(value)) {
-        const name = columnName(typed);
+      for (const { typed, name, field } of fieldsIn(value)) {
         const fault = seen.has(name) ? `the object has ${name} twice` : setValue(row, name, field);
         if (fault !== undefined) faults.add(fault, { line, where: ` (${typed})` });
         seen.add(name);
