@@ -7,7 +7,7 @@ import { parse } from "../http/input.ts";
 import { type ApiContext, readIdempotencyKey, readJson, refuse } from "../http/message.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import type { EndedGeneration } from "../queue/end.ts";
-import { removeImages } from "../queue/fetching.ts";
+import { removeImages } from "../queue/image-fetch.ts";
 import { keyPrefixLength, type NewAccount } from "../store/accounts.ts";
 import type { GenerationEnd } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
@@ -463,7 +463,7 @@ async function endWaiting(account: string, { store, videos, mediaUrl, clock, onE
       };
       const delivery = newDelivery({ ...generation, ...end }, mediaUrl(), date);
       if (!(await store.cancel(id, { end, engine: null, delivery }))) continue;
-      await removeImages(generation.fetching, { videos });
+      await removeImages(generation.imageFetch, { videos });
       ended++;
       onEnd?.({ generation: { ...generation, ...end }, reason: "not_submitted", isRefunded: true });
     }

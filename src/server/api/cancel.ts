@@ -8,7 +8,7 @@ import { refuse } from "../http/message.ts";
 import { statusBody } from "../http/status-body.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import { type EndedGeneration, isRefunded } from "../queue/end.ts";
-import { removeImages } from "../queue/fetching.ts";
+import { removeImages } from "../queue/image-fetch.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { GenerationEnd, StoredGeneration } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
@@ -95,7 +95,7 @@ export async function cancelGeneration(
     const ended = { ...generation, ...end };
     const isEnded = await store.cancel(id, { end, engine, delivery: newDelivery(ended, mediaUrl(), date) });
     if (!isEnded) continue;
-    await removeImages(generation.fetching, options);
+    await removeImages(generation.imageFetch, options);
     options.onEnd?.({ generation: ended, reason: end.error_code ?? "cancelled", isRefunded: end.isRefunded });
   }
   throw refuseCancel("it has just been started");

@@ -6,7 +6,7 @@ import type { Clock } from "../../io.ts";
 import { fieldSpellings, flattenName, imageFields } from "../../protocol/fields.ts";
 import { localAccount } from "../announcement.ts";
 import { createCapacity } from "../capacity.ts";
-import { addressesIn, documentedExtras, findPassedFault, splitExtras } from "../engines/passed.ts";
+import { addressesIn, documentedExtras, findPassedFault, namesOf, splitExtras } from "../engines/passed.ts";
 import { createBodyMemory } from "../http/body-memory.ts";
 import type { FieldNames } from "../http/input.ts";
 import {
@@ -260,8 +260,8 @@ type UnknownOptions = Pick<StartOptions, "engines" | "hasPassthrough"> & {
 };
 
 /**
- * Refuses fields that vidgen does not know and that would be dropped on the way to an engine, before anything is charged. Any engine with the model may
- * get the generation, so each must take all of them. A preview takes each field, and the warning that is returned says that it does not show it.
+ * Refuses fields that vidgen does not know and that no engine takes together, before anything is charged. `request.names` then has what an engine must
+ * take to get the generation. A preview takes each field, and the warning that is returned says that it does not show it.
  */
 async function checkUnknown(
   request: StoredRequest,
@@ -269,9 +269,10 @@ async function checkUnknown(
 ): Promise<string[]> {
   const unknown = Object.entries(splitExtras(request.extras).passed);
   if (unknown.length === 0) return [];
-  const real = engines.filter(({ models, isSimulation }) => models.includes(request.model) && !isSimulation);
+  const { model, images } = request;
+  const real = engines.filter(({ models, isSimulation }) => models.includes(model) && !isSimulation);
   const refuseField = (field: string, text: string) => refuse(400, `invalid_${field}`, `${text}; nothing was charged`);
-  const taken = (await Promise.all(real.map(({ passes }) => passes?.(request)))).flatMap((each) => each?.names ?? []);
+  const taken = (await Promise.all(real.map(({ passes }) => passes?.(model)))).flatMap((each) => each?.names ?? []);
   for (const [field, value] of unknown) {
     const known = knownSpelling(field);
     if (known === undefined || taken.includes(field)) continue;
@@ -284,6 +285,7 @@ async function checkUnknown(
   const fields = Object.keys(passed);
   const [first] = fields;
   if (first === undefined) return [];
+  request.names = namesOf(passed);
   if (real.length === 0) return [`The preview does not show ${fields.join(", ")}.`];
   if (account !== localAccount && !hasPassthrough)
     throw refuseField(first, `${first} is no field of this service: its owner allows others with \`passthrough\``);
@@ -291,12 +293,14 @@ async function checkUnknown(
     .map(findAddressFault)
     .find((each) => each !== undefined);
   if (addressFault !== undefined) throw refuseField(first, addressFault);
-  for (const engine of real) {
-    const fault = await findPassedFault(engine, request);
-    if (fault?.isTemporary) throw refuse(429, "fields_unreadable", `${fault.text}; nothing was charged`, retryAfter);
-    if (fault) throw refuseField(fault.field, fault.text);
-  }
-  return [];
+  const suitable = real.filter(({ maxImages }) => images.length <= maxImages);
+  const faults = await Promise.all(suitable.map((engine) => findPassedFault(engine, request)));
+  const found = faults.flatMap((fault) => fault ?? []);
+  const [fault] = found;
+  if (!fault || found.length < faults.length) return [];
+  const later = found.find(({ isTemporary }) => isTemporary);
+  if (later) throw refuse(429, "fields_unreadable", `${later.text}; nothing was charged`, retryAfter);
+  throw refuseField(fault.field, found.map(({ text }) => text).join("; "));
 }
 
 /** The field of this service that a name spells in another way, such as "callbackUrl". */

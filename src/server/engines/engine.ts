@@ -110,10 +110,8 @@ export type RenderOutcome =
 
 /** What an engine takes of fields that vidgen does not know. */
 export type Passes = {
-  /** The names; "all" if the engine itself refuses a name that it does not have. */
+  /** The names, as `namesOf` has them; "all" if the engine itself refuses a name that it does not have. */
   names: "all" | readonly string[];
-  /** Whether a field is taken, if that does not depend on its name alone. */
-  takes?(field: string, value: unknown): boolean;
   /** What the names are, in a message that lists them. */
   title?: string;
   /** The fields that vidgen writes itself. */
@@ -141,10 +139,10 @@ export type Engine = Capabilities & {
   takesLastImage?: boolean;
   maxReferences?: number;
   /**
-   * Resolves with what the engine takes of fields that vidgen does not know; `undefined` while its list of fields cannot be read. Without this function,
-   * an engine takes none. Never rejects.
+   * Resolves with what the engine takes of fields that vidgen does not know, for one of its models; `undefined` while its list of fields cannot be read.
+   * Without this function, an engine takes none. Never rejects.
    */
-  passes?(request: RenderRequest): Promise<Passes | undefined>;
+  passes?(model: string): Promise<Passes | undefined>;
   /** How many generations it runs at the same time; the others wait in the queue. */
   concurrency: number;
   /** For how many milliseconds generations wait while the engine accepts none. */

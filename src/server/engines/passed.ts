@@ -20,40 +20,64 @@ export function splitExtras(extras: RenderRequest["extras"]): Record<"documented
 }
 
 /**
+ * Returns what an engine must take to get these fields, in alphabetical order: their names, without counts of 1. A name inside the value follows if it
+ * matters: "elements/n" is a field that contains an n, which only an owner's own workflow gets, and "provider/seed" is an option of OpenRouter's form.
+ */
+export function namesOf(passed: RenderRequest["extras"]): string[] {
+  const names = Object.entries(passed).flatMap(([field, value]) => {
+    if (isCountOfOne(field, value)) return [];
+    const unsafe = findUnsafe(value);
+    const inner = [...(unsafe === undefined ? [] : [unsafe]), ...(field === "provider" ? providerOptions(value) : [])];
+    return inner.length === 0 ? [field] : inner.map((name) => `${field}/${name}`);
+  });
+  return [...new Set(names)].sort();
+}
+
+/**
  * Why an engine does not take the fields of a request that vidgen does not know; `undefined` if it takes them all. `isTemporary` if it may take them
  * later, because its list of fields could not be read. A preview takes every field, and shows none.
  */
 export async function findPassedFault(
   { name, isSimulation, passes }: Pick<Engine, "name" | "isSimulation" | "passes">,
-  request: RenderRequest,
+  { model, extras }: Pick<RenderRequest, "model" | "extras">,
 ): Promise<{ field: string; text: string; isTemporary?: boolean } | undefined> {
-  const [first] = Object.keys(splitExtras(request.extras).passed);
+  const names = namesOf(splitExtras(extras).passed);
+  const [first] = names;
   if (first === undefined || isSimulation) return undefined;
-  const taken = passes ? await passes(request) : { names: [] };
+  const taken = passes ? await passes(model) : { names: [] };
   if (taken === undefined)
-    return { field: first, text: `the fields that ${name} takes cannot be read now`, isTemporary: true };
-  const { isOwn = false } = taken;
-  const { passed } = splitExtras(request.extras);
-  for (const [field, value] of Object.entries(isOwn ? passed : withoutCounts(passed))) {
-    const text = findFieldFault(field, value, taken);
-    if (text !== undefined) return { field, text: `${name} ${text}` };
-  }
-  return undefined;
+    return { field: fieldOf(first), text: `the fields that ${name} takes cannot be read now`, isTemporary: true };
+  const refused = names.find((each) => findNameFault(each, taken) !== undefined);
+  return refused === undefined
+    ? undefined
+    : { field: fieldOf(refused), text: `${name} ${findNameFault(refused, taken)}` };
 }
 
-function findFieldFault(
-  field: string,
-  value: unknown,
-  { names, takes, title = "it takes", written = [], isOwn = false, hint = "" }: Passes,
+/** Whether an engine takes all of these names (see `namesOf`). */
+export function takesNames(taken: Passes | undefined, names: readonly string[]): boolean {
+  return names.every((name) => taken && findNameFault(name, taken) === undefined);
+}
+
+/** Returns one of `namesOf` for a message. */
+export const nameText = (name: string) => name.replace("/", " with ");
+
+const fieldOf = (name: string) => name.replace(/\/.*/s, "");
+
+function findNameFault(
+  name: string,
+  { names, title = "it takes", written = [], isOwn = false, hint = "" }: Passes,
 ): string | undefined {
+  const field = fieldOf(name);
   if (written.includes(field)) return `gets ${field} from vidgen, which writes it for each video`;
-  const unsafe = isOwn ? undefined : findUnsafe(field, value);
+  const parts = [field, name.slice(field.length + 1)];
+  const unsafe = isOwn ? undefined : parts.find(isUnsafe);
   if (unsafe !== undefined)
     return `does not get ${unsafe}: vidgen passes on no count, callback, secret, form of the answer or path`;
-  if (names === "all" || (takes ? takes(field, value) : names.includes(field))) return undefined;
-  const guess = findSimilar(field, [...names, ...documentedExtras]);
-  const list = names.length === 0 ? "none" : names.join(", ");
-  return `takes no ${field}${guess === undefined ? "" : `; did you mean ${guess}?`} (${title}: ${list})${hint}`;
+  if (names === "all" || names.some((taken) => name === taken || name.startsWith(`${taken}/`))) return undefined;
+  const known = [...new Set(names.map((taken) => taken.split("/").at(-1) ?? taken))];
+  const guess = findSimilar(field, [...known, ...documentedExtras]);
+  const list = known.length === 0 ? "none" : known.join(", ");
+  return `takes no ${nameText(name)}${guess === undefined ? "" : `; did you mean ${guess}?`} (${title}: ${list})${hint}`;
 }
 
 /** By the words of the name, so that numImages is num_images. */
@@ -72,25 +96,42 @@ const unsafeNames = new RegExp(
   ].join("|"),
 );
 
-/** Finds a name that no provider gets, in objects too; a text of JSON counts as its object. */
-function findUnsafe(name: string, value: unknown): string | undefined {
-  if (unsafeNames.test(wordsOf(name))) return name;
-  const parsed = typeof value === "string" && /^\s*[{[]/.test(value) ? parseJson(value) : value;
-  if (typeof parsed !== "object" || parsed === null) return undefined;
-  for (const [inner, part] of Object.entries(parsed)) {
-    const found = isOne(inner, part) ? undefined : findUnsafe(Array.isArray(parsed) ? "" : inner, part);
+/** Whether no provider gets a field of this name. */
+const isUnsafe = (name: string) => unsafeNames.test(wordsOf(name));
+
+const readText = (value: unknown) => (typeof value === "string" && /^\s*[{[]/.test(value) ? parseJson(value) : value);
+
+/** Finds a name inside a value that no provider gets; a text of JSON counts as its object. */
+function findUnsafe(value: unknown): string | undefined {
+  const read = readText(value);
+  if (typeof read !== "object" || read === null) return undefined;
+  for (const [name, part] of Object.entries(read)) {
+    if (isCountOfOne(name, part)) continue;
+    const found = !Array.isArray(read) && isUnsafe(name) ? name : findUnsafe(part);
     if (found !== undefined) return found;
   }
   return undefined;
 }
 
-const isOne = (name: string, value: unknown) => counts.test(wordsOf(name)) && String(value) === "1";
+/** Returns the names in OpenRouter's form, `{"options": {"<provider>": {...}}}`, where some providers have "parameters"; none of another form. */
+function providerOptions(value: unknown): string[] {
+  const provider = readText(value);
+  if (!isRecord(provider) || !isRecord(provider.options) || Object.keys(provider).length > 1) return [];
+  return Object.values(provider.options).flatMap((options) =>
+    Object.entries(Object(options)).flatMap(([name, part]) =>
+      name === "parameters" && isRecord(part) ? Object.keys(part).map((inner) => `${name}/${inner}`) : [name],
+    ),
+  );
+}
+
+/** Whether a field says how many videos to make, and means the one that is made anyway. */
+export const isCountOfOne = (name: string, value: unknown) => counts.test(wordsOf(name)) && String(value) === "1";
 
 /** Leaves out counts of 1, which clients send without a need, and which some servers refuse. */
 export function withoutCounts<Value>(value: Value): Value {
   if (Array.isArray(value)) return value.map(withoutCounts) as Value;
   if (!isRecord(value)) return value;
-  const others = Object.entries(value).filter(([name, part]) => !isOne(name, part));
+  const others = Object.entries(value).filter(([name, part]) => !isCountOfOne(name, part));
   return Object.fromEntries(others.map(([name, part]) => [name, withoutCounts(part)])) as Value;
 }
 

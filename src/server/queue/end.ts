@@ -8,7 +8,7 @@ import { retryForever } from "../retry-forever.ts";
 import type { Delivery } from "../store/deliveries.ts";
 import type { GenerationEnd, StoredGeneration } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
-import { removeImages } from "./fetching.ts";
+import { removeImages } from "./image-fetch.ts";
 import { findGeneration, type MakeOptions, notSubmittedAgain, type RenderResult } from "./make.ts";
 
 /** How long the preview takes for a generation: only as long as rendering takes, or as long as a real model. */
@@ -59,7 +59,7 @@ export async function endGeneration(
   const delivery = newDelivery({ ...generation, ...end }, mediaUrl(), date);
   const isEnded = await retryForever(() => store.finish(id, end, delivery), options);
   const reason = result.kind === "made" ? undefined : (end.error_code ?? result.kind);
-  if (isEnded) await removeImages(generation.fetching, options);
+  if (isEnded) await removeImages(generation.imageFetch, options);
   if (isEnded) options.onEnd?.({ generation: { ...generation, ...end }, reason, isRefunded: end.isRefunded });
   return isEnded;
 }

@@ -4,8 +4,7 @@ import type { Claim } from "../store/claims.ts";
 import type { Store } from "../store/store.ts";
 import { type EndOptions, endGeneration } from "./end.ts";
 import { fetchAhead, loadTask, makeVideo, type RenderResult, removeFiles } from "./make.ts";
-import { canMake } from "./scheduler.ts";
-import type { EngineSlots, Slot } from "./slots.ts";
+import { canMake, type EngineSlots, type Slot } from "./slots.ts";
 
 /** What to do with a claimed generation. */
 export type Plan =
@@ -111,7 +110,7 @@ async function render(
   });
   if (result.kind !== "not submitted") onTaken();
   const isOnlyOneDenied = slot.onResult(result);
-  const isDeniedByAll = allSlots.every(({ engine, denied }) => denied.has(id) || !canMake(engine, claimed));
+  const isDeniedByAll = allSlots.every((each) => each.denied.has(id) || !canMake(each, claimed));
   if (result.kind !== "not submitted" || !isOnlyOneDenied || !isDeniedByAll) return result;
   return deniedEnd(slot.engine, result);
 }

@@ -28,17 +28,17 @@ import { retryForever } from "../retry-forever.ts";
 import type { Claim } from "../store/claims.ts";
 import {
   type Checkpoint,
-  type Fetching,
+  type ImageFetch,
   listImages,
   type Media,
   replaceImages,
   type StoredGeneration,
 } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
-import { fetchImages, nextTry, removeImages, saveImages } from "./fetching.ts";
+import { fetchImages, nextTry, removeImages, saveImages } from "./image-fetch.ts";
 
 export type MakeOptions = {
-  store: Pick<Store, "generation" | "images" | "keepFetching" | "keepCheckpoint">;
+  store: Pick<Store, "generation" | "images" | "keepImageFetch" | "keepCheckpoint">;
   /** Fetches the images of a request. */
   get: Get;
   videos: MediaStore;
@@ -71,7 +71,7 @@ export async function loadTask(
   { id, account, engine }: Pick<Claim, "id" | "account" | "engine">,
   options: MakeOptions,
 ): Promise<Task | Exclude<RenderResult, { kind: "made" }>> {
-  const { status, request, checkpoint, created_at, fetching } = await findGeneration(id, options);
+  const { status, request, checkpoint, created_at, imageFetch } = await findGeneration(id, options);
   // The generation was cancelled between the claim and this read.
   if (status !== "processing") return { kind: "not submitted", reason: "it has ended" };
   if (checkpoint?.state === "submitting") {
@@ -92,7 +92,7 @@ export async function loadTask(
     const saveOptions = { ...options, account, folder: imageFolder };
     const images =
       engine === null
-        ? replaceImages<ImageFile>(request, await saveImages(read, fetching, saveOptions))
+        ? replaceImages<ImageFile>(request, await saveImages(read, imageFetch, saveOptions))
         : { images: [] };
     return { id, checkpoint, created_at, request: renderRequest, ...images, ...files };
   } catch (error) {
@@ -117,10 +117,10 @@ export async function fetchAhead(
   options: MakeOptions,
 ): Promise<Exclude<RenderResult, { kind: "made" }>> {
   const { store, clock, signal } = options;
-  const { status, request, fetching } = await findGeneration(id, options);
+  const { status, request, imageFetch } = await findGeneration(id, options);
   if (status !== "processing") return { kind: "not submitted", reason: "it has ended" };
   const startedAt = clock.date();
-  const keep = (next: Fetching) => retryForever(() => store.keepFetching(id, next), options);
+  const keep = (next: ImageFetch) => retryForever(() => store.keepImageFetch(id, next), options);
   try {
     const fetched = await fetchImages(listImages(request), { ...options, account });
     await keep(fetched).catch(async (error) => {
@@ -130,7 +130,7 @@ export async function fetchAhead(
     return { kind: "not submitted", reason: "its images are fetched" };
   } catch (error) {
     signal.throwIfAborted();
-    const before = fetching && "since" in fetching ? new Date(fetching.since) : startedAt;
+    const before = imageFetch && "since" in imageFetch ? new Date(imageFetch.since) : startedAt;
     // The clock may have been set back.
     const since = before < startedAt ? before : startedAt;
     const now = clock.date();

@@ -6,17 +6,17 @@ import type { Engine } from "../engines/engine.ts";
 import { createLoop } from "../loop.ts";
 import { isUnavailable } from "../observe/problem.ts";
 import type { Change, Progress } from "../store/change.ts";
-import type { Claim, Waiting, Wanted } from "../store/claims.ts";
+import type { Claim, NamedNeeds, Waiting, Wanted } from "../store/claims.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import { needsOf } from "../store/needs.ts";
 import type { Store } from "../store/store.ts";
 import type { CreateOutcome, Outage } from "./breaker.ts";
 import type { EndOptions } from "./end.ts";
-import { limitFailing } from "./fetching.ts";
+import { limitFailing } from "./image-fetch.ts";
 import { type Plan, runJob } from "./job.ts";
 import { createRetired, type Retired, type RetiredOptions } from "./retired.ts";
-import { canMake, groupEngines, listAvoided, nextToFetch, nextToMake } from "./scheduler.ts";
-import { createSlots, type EngineSlots, engineStateOf, occupy, slotNameOf } from "./slots.ts";
+import { groupEngines, listAvoided, nextToFetch, nextToMake } from "./scheduler.ts";
+import { askTaken, canMake, createSlots, type EngineSlots, engineStateOf, occupy, slotNameOf } from "./slots.ts";
 import { createUnservableFinder } from "./unservable.ts";
 
 export type Queue = {
@@ -48,10 +48,13 @@ export type Queue = {
   close(): Promise<void>;
 };
 
-type WaitingGeneration = Pick<StoredGeneration, "status" | "request" | "checkpoint" | "fetching">;
+type WaitingGeneration = Pick<StoredGeneration, "status" | "request" | "checkpoint" | "imageFetch">;
 
 export type QueueOptions = Omit<EndOptions, "signal" | "confirm" | "loading"> & {
-  store: Pick<Store, "begun" | "claim" | "slots" | "release" | "freeSlot" | "waiting" | "isShared" | "publish">;
+  store: Pick<
+    Store,
+    "begun" | "claim" | "slots" | "release" | "freeSlot" | "named" | "waiting" | "isShared" | "publish"
+  >;
   clock: Pick<Clock, "limit">;
   /** The list may change: see `updateEngines`. */
   engines: readonly Engine[];
@@ -96,8 +99,8 @@ type QueueState = {
   options: QueueOptions;
   /** Draining engines come last. */
   allSlots: EngineSlots[];
-  /** Engines that can make the same generations. */
-  groups: readonly EngineSlots[][];
+  /** The lists of names of the waiting generations, as of the last poll. */
+  named: readonly NamedNeeds[];
   retired: ReturnType<typeof createRetired>;
   jobs: Map<string, Job>;
   /** The generations whose images this process could not fetch, until it may try again. */
@@ -105,7 +108,7 @@ type QueueState = {
   /** The ids of the only generations to process; `undefined` for all. */
   wantedIds: Set<string> | undefined;
   loading: Capacity;
-  findUnservable: ReturnType<typeof createUnservableFinder>;
+  unservable: ReturnType<typeof createUnservableFinder>;
   /** When this process last checked for generations that no engine makes. */
   checkedAt: number;
   stop: AbortController;
@@ -137,7 +140,7 @@ export function createQueue(given: QueueOptions): Queue {
   const state: QueueState = {
     options,
     allSlots,
-    groups: groupSlots(allSlots),
+    named: [],
     retired: createRetired({
       ...options,
       isMaking: () => usedEngines(options).length > 0,
@@ -152,7 +155,7 @@ export function createQueue(given: QueueOptions): Queue {
     givenBack: new Set(),
     wantedIds: undefined,
     loading: createCapacity(maxLoading),
-    findUnservable: createUnservableFinder({ allSlots, store, isCommand, clock, reportProblem }),
+    unservable: createUnservableFinder({ allSlots, store, isCommand, clock, reportProblem }),
     checkedAt: Number.NEGATIVE_INFINITY,
     stop,
     wake: () => void (isStarted && loop.wake()),
@@ -176,6 +179,8 @@ export function createQueue(given: QueueOptions): Queue {
       if (change.kind === "cancelled")
         state.jobs.get(change.id)?.cancelled.abort(new Error("the generation was cancelled"));
       if (change.kind === "progress") progresses.set(change.id, change);
+      if (change.kind === "servable") state.unservable.noteServable(change.needs);
+      if (change.kind === "missed") state.unservable.noteServable();
       if (change.kind !== "generation") return;
       progresses.delete(change.id);
       state.wantedIds?.add(change.id);
@@ -199,7 +204,7 @@ export function createQueue(given: QueueOptions): Queue {
           candidates.find((slots) => !slotNames.includes(slots.name));
         if (!match) return addSlots(engine);
         unmatched.splice(unmatched.indexOf(match), 1);
-        return Object.assign(match, { engine, name });
+        return Object.assign(match, { engine, name, taken: new Map(), askedAt: new Map() });
       });
       // Another engine with the same address follows what was submitted to this one.
       const isDropped = ({ engine }: EngineSlots) =>
@@ -207,7 +212,6 @@ export function createQueue(given: QueueOptions): Queue {
       const draining = unmatched.filter(isDropped);
       for (const slots of draining) slots.engine = toDraining(slots.engine);
       allSlots.splice(0, allSlots.length, ...usedSlots, ...draining);
-      state.groups = groupSlots(usedSlots);
       state.checkedAt = Number.NEGATIVE_INFINITY;
       state.wake();
     },
@@ -228,7 +232,7 @@ export function createQueue(given: QueueOptions): Queue {
 
 /** Begins the jobs for which there is room. Resolves with the milliseconds until the next poll. */
 async function poll(state: QueueState): Promise<number> {
-  const { options, allSlots, groups } = state;
+  const { options, allSlots } = state;
   const { store, reportProblem } = options;
   let nextMs: number;
   try {
@@ -239,7 +243,9 @@ async function poll(state: QueueState): Promise<number> {
     }
     await resumeSubmitted(state);
     await readSlots(state);
-    for (const group of groups) await claimNew(state, group);
+    await readNamed(state);
+    const states = allSlots.map((slots) => engineStateOf(slots, state.named));
+    for (const group of groupEngines(states)) await claimNew(state, new Set(group.map(({ slots }) => slots)));
     await fetchImages(state);
     nextMs = await failWaiting(state);
   } catch (error) {
@@ -273,12 +279,22 @@ async function readSlots({ allSlots, options }: QueueState): Promise<void> {
   if (takenSlots) for (const slots of sharedSlots) slots.jobs = takenSlots.get(slots.name) ?? 0;
 }
 
+/** Reads which fields the waiting generations name, and asks the engines which they take. */
+async function readNamed(state: QueueState): Promise<void> {
+  const { allSlots, options, wake } = state;
+  if (allSlots.every(({ engine }) => engine.isSimulation)) return;
+  state.named = await options.store.named();
+  const models = [...new Set(state.named.map(({ model }) => model))];
+  for (const slots of allSlots) askTaken(slots, models, { clock: options.clock, onChange: wake });
+}
+
 /** Claims generations until the engines of a group have no room. */
-async function claimNew(state: QueueState, group: readonly EngineSlots[]): Promise<void> {
-  for (const avoided of listAvoided(group.map(engineStateOf))) {
+async function claimNew(state: QueueState, group: ReadonlySet<EngineSlots>): Promise<void> {
+  const statesOf = (slots: Iterable<EngineSlots>) => Array.from(slots, (each) => engineStateOf(each, state.named));
+  for (const avoided of listAvoided(statesOf(group))) {
     const remaining = new Set(group);
     for (;;) {
-      const next = nextToMake([...remaining].map(engineStateOf));
+      const next = nextToMake(statesOf(remaining));
       if (!next) break;
       const { engine, wanted, limit, denied } = next;
       const found = await claim(state, wanted, { limit, avoided: [...avoided, ...denied] });
@@ -293,7 +309,7 @@ async function claimNew(state: QueueState, group: readonly EngineSlots[]): Promi
 
 /** Fetches images before an engine has room, so that a slow image server delays no other generation. */
 async function fetchImages(state: QueueState): Promise<void> {
-  const engines = state.allSlots.map(engineStateOf);
+  const engines = state.allSlots.map(({ engine }) => engine);
   for (;;) {
     const accounts = [...state.jobs.values()].flatMap(({ kind, account }) => (kind === "fetch" ? [account] : []));
     const wanted = nextToFetch(engines, { accounts, at: state.options.clock.date().toISOString() });
@@ -305,7 +321,7 @@ async function fetchImages(state: QueueState): Promise<void> {
 
 /** Ends generations that no engine can make. Resolves with the milliseconds until the next check. */
 async function failWaiting(state: QueueState): Promise<number> {
-  const { options, findUnservable } = state;
+  const { options, unservable } = state;
   const { clock, store } = options;
   const checkMs = options.isCommand ? commandCheckMs : defaultCheckMs;
   const leftMs = state.checkedAt + checkMs - clock.now();
@@ -314,13 +330,13 @@ async function failWaiting(state: QueueState): Promise<number> {
   if (!options.isCommand) await endDraining(state);
   const all = await store.waiting(claimFilter(state));
   for (const waiting of all) {
-    const unservable = findUnservable(waiting);
-    if (!unservable) continue;
-    const { needs, startedBefore, error, error_code } = unservable;
-    const found = await claim(state, { ...needs, kind: "same", startedBefore }, { limit: maxLoading });
-    for (const claimed of found) begin(state, claimed, { kind: "failed", error, error_code, isNotSubmitted: true });
+    const found = unservable.find(waiting);
+    if (!found) continue;
+    const { needs, startedBefore, error, error_code } = found;
+    const failing = await claim(state, { ...needs, kind: "same", startedBefore }, { limit: maxLoading });
+    for (const claimed of failing) begin(state, claimed, { kind: "failed", error, error_code, isNotSubmitted: true });
     // Only a few are loaded at once; the next poll ends the others.
-    if (found.length > 0) state.checkedAt = Number.NEGATIVE_INFINITY;
+    if (failing.length > 0) state.checkedAt = Number.NEGATIVE_INFINITY;
   }
   return all.length > 0 || state.allSlots.some(({ engine }) => isDraining(engine)) ? checkMs : Number.POSITIVE_INFINITY;
 }
@@ -338,10 +354,6 @@ async function endDraining({ retired, allSlots, options }: QueueState): Promise<
 
 function usedEngines({ engines }: Pick<QueueOptions, "engines">): Engine[] {
   return engines.filter(({ concurrency }) => concurrency > 0);
-}
-
-function groupSlots(slots: readonly EngineSlots[]): EngineSlots[][] {
-  return groupEngines(slots.map(engineStateOf)).map((group) => group.map(({ slots }) => slots));
 }
 
 /** Returns an engine that finishes what was submitted to it, and makes nothing else. */
@@ -405,11 +417,12 @@ function claim(
 }
 
 function findWaitReason(generation: WaitingGeneration, allSlots: readonly EngineSlots[]): string | undefined {
-  const { status, checkpoint, fetching } = generation;
+  const { status, checkpoint, imageFetch } = generation;
   if (status !== "processing" || checkpoint !== null) return undefined;
-  if (fetching && "problem" in fetching) return `${fetching.problem}; it is asked for again at ${fetching.nextAt}`;
+  if (imageFetch && "problem" in imageFetch)
+    return `${imageFetch.problem}; it is asked for again at ${imageFetch.nextAt}`;
   const needs = needsOf(generation);
-  const suitableSlots = allSlots.filter(({ engine }) => canMake(engine, needs));
+  const suitableSlots = allSlots.filter((slots) => canMake(slots, needs));
   if (suitableSlots.length === 0 || suitableSlots.some(({ engine }) => engine.isSimulation)) return undefined;
   const outages = suitableSlots.flatMap(({ engine: { name }, breaker }) => {
     const reason = breaker.outage()?.reason.replace(/\.$/, "");

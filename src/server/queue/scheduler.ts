@@ -1,4 +1,4 @@
-import type { Capabilities, Needs, SlotLimit, WantedNew } from "../store/claims.ts";
+import type { Capabilities, NamedNeeds, SlotLimit, WantedNew } from "../store/claims.ts";
 
 // Decides which generation is made next, by which engine, and for which account. All functions are pure.
 
@@ -14,6 +14,8 @@ export type EngineState = Capabilities & {
   /** The generations that the engine last answered with 401 or 403, oldest first, and whether it is paused because of them. */
   denied: readonly string[];
   isDenying: boolean;
+  /** The lists of names that it takes, of those that wait; `undefined` for a preview, which takes all. */
+  named: readonly NamedNeeds[] | undefined;
 };
 
 /** The maximum number of generations whose images are fetched at once. */
@@ -28,14 +30,10 @@ export function roomOf({ isSimulation, concurrency, jobs, creates }: EngineState
   return isSimulation ? free : Math.min(free, Math.max(0, creates));
 }
 
-/** Whether an engine could make a generation that was not submitted. */
-export function canMake({ models, maxImages, isSimulation }: Capabilities, needs: Needs): boolean {
-  return models.includes(needs.model) && needs.images <= maxImages && !(needs.isReal && isSimulation);
-}
-
 /** Groups engines that can make the same generations, so that any engine of a group may get what is claimed for one. */
-export function groupEngines<Engine extends Capabilities>(engines: readonly Engine[]): Engine[][] {
-  const keyOf = ({ models, maxImages, isSimulation }: Engine) => JSON.stringify([models, maxImages, isSimulation]);
+export function groupEngines<Engine extends EngineState>(engines: readonly Engine[]): Engine[][] {
+  const keyOf = ({ models, maxImages, isSimulation, named }: Engine) =>
+    JSON.stringify([models, maxImages, isSimulation, named]);
   const keys = [...new Set(engines.map(keyOf))];
   return keys.map((key) => engines.filter((engine) => keyOf(engine) === key));
 }
@@ -62,11 +60,11 @@ export function nextToMake<Engine extends EngineState>(group: readonly Engine[])
   const load = ({ jobs, concurrency }: EngineState) => jobs / concurrency;
   const [engine, ...others] = group.filter((each) => roomOf(each) > 0).sort((a, b) => load(a) - load(b));
   if (!engine) return undefined;
-  const { slotName, concurrency, isSimulation } = engine;
+  const { slotName, concurrency, models, maxImages, isSimulation, named } = engine;
   const slot: SlotLimit | undefined = isSimulation ? undefined : { engine: slotName, max: concurrency };
   return {
     engine,
-    wanted: { ...capabilitiesOf(engine), kind: "new", slot },
+    wanted: { kind: "new", models, maxImages, isSimulation, named, slot },
     // If there are other engines, only one generation is claimed, because another engine may then have the lowest load.
     limit: others.length > 0 ? 1 : roomOf(engine),
     denied: engine.denied.filter((id) => others.some(({ denied }) => !denied.includes(id))),
@@ -88,8 +86,4 @@ export function nextToFetch(
   const maxImages = Math.max(0, ...engines.map((engine) => engine.maxImages));
   const isSimulation = engines.every((engine) => engine.isSimulation);
   return { kind: "fetch", models, maxImages, isSimulation, at, exceptAccounts };
-}
-
-function capabilitiesOf({ models, maxImages, isSimulation }: Capabilities): Capabilities {
-  return { models, maxImages, isSimulation };
 }

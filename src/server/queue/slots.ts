@@ -1,5 +1,7 @@
-import type { Engine } from "../engines/engine.ts";
-import type { Claim } from "../store/claims.ts";
+import type { Clock } from "../../io.ts";
+import type { Engine, Passes } from "../engines/engine.ts";
+import { takesNames } from "../engines/passed.ts";
+import type { Claim, NamedNeeds, Needs } from "../store/claims.ts";
 import { type Breaker, type BreakerOptions, createBreaker } from "./breaker.ts";
 import type { RenderResult } from "./make.ts";
 import type { EngineState } from "./scheduler.ts";
@@ -19,6 +21,9 @@ export type EngineSlots = {
   denied: Map<string, number>;
   /** Whether the engine has, or may have, jobs of this service. */
   hasJobs: boolean;
+  /** What the engine takes of fields that vidgen does not know, by model, once it has answered; and when it was last asked. */
+  taken: Map<string, Passes | undefined>;
+  askedAt: Map<string, number>;
 };
 
 export function createSlots(engine: Engine, options: BreakerOptions): EngineSlots {
@@ -31,6 +36,8 @@ export function createSlots(engine: Engine, options: BreakerOptions): EngineSlot
     takenCount: 0,
     denied: new Map(),
     hasJobs: false,
+    taken: new Map(),
+    askedAt: new Map(),
   };
 }
 
@@ -39,9 +46,47 @@ export function slotNameOf({ name, upstreamModel = "", models: [model = ""] }: E
   return [name, upstreamModel, model].join(" ");
 }
 
-/** Returns the current state of an engine for a decision. */
-export function engineStateOf(slots: EngineSlots): EngineState & { slots: EngineSlots } {
-  const { engine, name, breaker, jobs, openCreates, denied } = slots;
+const askAgainMs = 10_000;
+
+/** Asks an engine what it takes for these models, in the background. Calls `onChange` when that is not what it took before. */
+export function askTaken(
+  { engine, taken, askedAt }: EngineSlots,
+  models: readonly string[],
+  { clock, onChange }: { clock: Pick<Clock, "now">; onChange(): void },
+): void {
+  for (const model of models.filter((each) => engine.models.includes(each))) {
+    if (clock.now() - (askedAt.get(model) ?? Number.NEGATIVE_INFINITY) < askAgainMs) continue;
+    askedAt.set(model, clock.now());
+    void engine.passes?.(model).then((answer) => {
+      const isSame = taken.has(model) && JSON.stringify(answer) === JSON.stringify(taken.get(model));
+      taken.set(model, answer);
+      if (!isSame) onChange();
+    });
+  }
+}
+
+/** Whether an engine could make a generation that was not submitted. */
+export function canMake({ engine, taken }: Pick<EngineSlots, "engine" | "taken">, needs: Needs): boolean {
+  const { models, maxImages, isSimulation } = engine;
+  if (!models.includes(needs.model) || needs.images > maxImages) return false;
+  return isSimulation ? !needs.isReal : takesNames(taken.get(needs.model), needs.names);
+}
+
+/** Whether it is not known yet if an engine takes the fields of a generation that it could make otherwise. */
+export function isAsked(slots: Pick<EngineSlots, "engine" | "taken">, needs: Needs): boolean {
+  const { engine, taken } = slots;
+  return (
+    needs.names.length > 0 &&
+    !taken.has(needs.model) &&
+    !engine.isSimulation &&
+    engine.passes !== undefined &&
+    canMake(slots, { ...needs, names: [] })
+  );
+}
+
+/** Returns the current state of an engine for a decision; `named` are the lists of names that wait. */
+export function engineStateOf(slots: EngineSlots, named: readonly NamedNeeds[]): EngineState & { slots: EngineSlots } {
+  const { engine, name, breaker, jobs, openCreates, denied, taken } = slots;
   const { models, maxImages, isSimulation, concurrency } = engine;
   return {
     slots,
@@ -54,6 +99,7 @@ export function engineStateOf(slots: EngineSlots): EngineState & { slots: Engine
     creates: breaker.room(openCreates),
     denied: [...denied.keys()],
     isDenying: breaker.outage()?.cause === "auth",
+    named: isSimulation ? undefined : named.filter(({ model, names }) => takesNames(taken.get(model), names)),
   };
 }
 

@@ -1,18 +1,19 @@
+import { hash } from "node:crypto";
 import type { Clock } from "../../io.ts";
+import { nameText } from "../engines/passed.ts";
 import { minutes } from "../engines/upstream/upstream.ts";
 import type { ReportProblem } from "../observe/problem.ts";
 import type { Needs, Waiting } from "../store/claims.ts";
 import type { Store } from "../store/store.ts";
 import type { Outage } from "./breaker.ts";
-import { canMake } from "./scheduler.ts";
-import type { EngineSlots } from "./slots.ts";
+import { canMake, type EngineSlots, isAsked } from "./slots.ts";
 
 /** Time for the owner to see that an engine is missing, and to start the service with it. */
 const maxWaitMs = 30 * 60_000;
 
 export type UnservableOptions = {
   allSlots: readonly EngineSlots[];
-  store: Pick<Store, "isShared">;
+  store: Pick<Store, "isShared" | "publish">;
   /** Whether the service runs inside a command, because the next command may have the engine. */
   isCommand?: boolean | undefined;
   clock: Pick<Clock, "now" | "date">;
@@ -34,8 +35,13 @@ export type Unservable = {
   error_code?: "not_submitted" | "auth" | undefined;
 };
 
+/** Identifies generations that wait for the same engine, in few characters. */
+const missingOf = ({ engine, model, names }: Needs) =>
+  engine ?? (names.length === 0 ? model : `${model} ${hash("sha256", JSON.stringify(names))}`);
+
 /**
- * Returns a function that finds, among the waiting generations, those that must fail because no engine makes them. A missing engine is reported once.
+ * Returns a function that finds, among the waiting generations, those that must fail because no engine makes them. A missing engine is reported once. If
+ * processes share the store, they tell each other which fields their engines take, and only generations with fields that none takes fail.
  */
 export function createUnservableFinder({
   allSlots,
@@ -48,23 +54,29 @@ export function createUnservableFinder({
   const missingAt = new Map<string, number>();
   const dateBefore = (ms: number) => new Date(clock.date().getTime() - ms).toISOString();
 
-  return ({ count, oldest_at: _, held, ...needs }: Waiting): Unservable | undefined => {
+  const find = ({ count, oldest_at: _, held, ...needs }: Waiting): Unservable | undefined => {
     // A generation with an engine was submitted, and may be paid for. In a service, `retired.ts` handles such generations.
     if (needs.engine !== null && !isCommand) return undefined;
+    if (allSlots.some((each) => isAsked(each, needs))) return undefined;
     const missingReason = findMissingReason(needs, allSlots);
-    const missing = needs.engine ?? needs.model;
-    if (missingReason === undefined) missingAt.delete(missing);
-    else {
+    const missing = missingOf(needs);
+    const isNamed = needs.names.length > 0;
+    if (missingReason === undefined) {
+      missingAt.delete(missing);
+      if (isNamed && store.isShared) store.publish({ kind: "servable", needs: missing, account: null });
+    } else {
       const since = missingAt.get(missing) ?? clock.now();
       const what = store.isShared ? "Generations are left to other processes" : "Generations wait for an engine";
       const hint = isCommand ? "; name it with --engine" : "";
       if (!missingAt.has(missing)) reportProblem(what, new Error(`${missingReason}${hint}`));
       missingAt.set(missing, since);
       // Another process may have the engine, or be about to start.
-      if (store.isShared || isCommand || clock.now() - since < maxWaitMs) return undefined;
-      return { needs, startedBefore: dateBefore(0), error: missingReason, error_code: "not_submitted" };
+      if ((store.isShared && !isNamed) || isCommand || clock.now() - since < maxWaitMs) return undefined;
+      // Others may have been started since, at a process that has such an engine.
+      const startedBefore = dateBefore(isNamed ? maxWaitMs : 0);
+      return { needs, startedBefore, error: missingReason, error_code: "not_submitted" };
     }
-    const suitableSlots = allSlots.filter(({ engine }) => needs.engine === null && canMake(engine, needs));
+    const suitableSlots = allSlots.filter((each) => needs.engine === null && canMake(each, needs));
     const [first] = suitableSlots;
     // While a process makes videos of this model, the waiting generations will get their turn.
     if (!first || held > 0) return undefined;
@@ -74,6 +86,12 @@ export function createUnservableFinder({
     const { name, timeoutMs } = first.engine;
     const error = `${name} accepted no request for ${minutes(timeoutMs)}: ${first.breaker.outage()?.reason}; nothing was submitted`;
     return { needs, startedBefore: dateBefore(timeoutMs), error, error_code: "not_submitted" };
+  };
+
+  /** Notes that a process has an engine for what is missing here; without `needs`, that such news may have been missed. */
+  const noteServable = (needs?: string) => {
+    for (const missing of missingAt.keys())
+      if (needs === undefined || missing === needs) missingAt.set(missing, clock.now());
   };
 
   /** Finds generations of a command whose engines do not answer, or refuse their keys. They end soon, because a person waits for the result. */
@@ -94,6 +112,7 @@ export function createUnservableFinder({
     const lastAttemptAt = Math.min(...refusals.map(({ lastAt }) => lastAt.getTime()));
     return { needs, startedBefore: new Date(lastAttemptAt + 1).toISOString(), error, error_code: "auth" };
   }
+  return { find, noteServable };
 }
 
 /** Returns the outage of an engine that refuses its key. If the refusal may be about the request, a second create decides. */
@@ -109,6 +128,9 @@ function findMissingReason(needs: Needs, allSlots: readonly EngineSlots[]): stri
     return allSlots.some(({ engine }) => engine.name === needs.engine)
       ? undefined
       : `the local service no longer uses ${needs.engine}, which makes this video`;
-  if (allSlots.some(({ engine }) => canMake(engine, needs))) return undefined;
-  return `no engine of the local service serves ${needs.model}`;
+  if (allSlots.some((each) => canMake(each, needs))) return undefined;
+  const { model, names } = needs;
+  if (names.length > 0 && allSlots.some((each) => canMake(each, { ...needs, names: [] })))
+    return `no engine that makes ${model} takes ${names.map(nameText).join(", ")}`;
+  return `no engine of the local service serves ${model}`;
 }

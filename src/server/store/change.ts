@@ -9,6 +9,8 @@ export type Change = Whose &
     /** An attempt to deliver a callback was made. */
     | { kind: "attempt"; id: string }
     | { kind: "credits" }
+    /** A process has an engine for waiting generations, which another process may not have. */
+    | { kind: "servable"; needs: string }
     /** The account was disabled or deleted, and its event streams end. */
     | { kind: "refused" }
     /** Changes may have been missed, because the connection to the database was lost for some time. */

@@ -16,9 +16,14 @@ export type Needs = {
   /** How many images the generation starts from. */
   images: number;
   isReal: boolean;
+  /** The fields that vidgen does not know, each of which an engine must take (see `namesOf`); none for nearly all generations. */
+  names: readonly string[];
   /** The engine that the generation was submitted to; `null` before that. */
   engine: string | null;
 };
+
+/** The names of a generation's fields, with its model, because an engine may take others for another model. */
+export type NamedNeeds = Pick<Needs, "model" | "names">;
 
 /** A generation that this process may make until it ends or is released. */
 export type Claim = Needs & {
@@ -37,7 +42,7 @@ export type Claim = Needs & {
 /**
  * Which generations a process claims, of those that no process has claimed. "begun": generations that were submitted to these engines, and those
  * whose submission is unclear. "fetch": generations whose images must be fetched, and may be fetched at the time `at` (ISO 8601). "new": generations
- * that an engine can begin. "same": generations with these needs that were started before a time (ISO 8601). For "fetch" and for "new", accounts take
+ * that an engine can begin; with `named`, those without names and those with one of these lists. "same": generations with these needs that were started before a time (ISO 8601). For "fetch" and for "new", accounts take
  * turns, except `exceptAccounts`, each with its oldest generation; the store keeps the last turn of each account, and separately its last turn at
  * fetching images.
  */
@@ -48,6 +53,7 @@ export type Wanted =
       slot?: SlotLimit | undefined;
       at?: string;
       exceptAccounts?: readonly string[];
+      named?: readonly NamedNeeds[] | undefined;
     } & Capabilities)
   | ({ kind: "same"; startedBefore: string } & Needs);
 
@@ -61,7 +67,7 @@ export type ClaimFilter = { except: readonly string[]; ids?: readonly string[] |
 
 /**
  * Generations with the same needs that wait: `count` is their number, and `oldest_at` is when the oldest one was started (ISO 8601). `held` is how
- * many generations of the same model processes have claimed.
+ * many generations of the same model, and with the same names if they have any, processes have claimed.
  */
 export type Waiting = Needs & { count: number; held: number; oldest_at: string };
 
@@ -83,6 +89,8 @@ export type Claims = {
   slots?(): Promise<Map<string, number>>;
   /** The unfinished generations that were certainly submitted, by engine. */
   begun(): Promise<SubmittedWork[]>;
+  /** The different lists of names of the waiting generations, with their models. */
+  named(): Promise<NamedNeeds[]>;
   /** The waiting generations that no process has claimed, by their needs. */
   waiting(filter: ClaimFilter): Promise<Waiting[]>;
 };

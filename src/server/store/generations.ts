@@ -19,6 +19,8 @@ export type RenderRequest = Traced & {
    * a `size` in pixels, such as "640x360", which takes precedence if aspectRatio and resolution only approximate it.
    */
   extras: Record<string, ExtraValue>;
+  /** What an engine must take of the fields that vidgen does not know (see `namesOf`), if there are any. */
+  names?: readonly string[];
 };
 
 /** A JSON value, except null. */
@@ -68,11 +70,11 @@ export type StoredRequest = RenderRequest &
  * How far the images at other machines are fetched: their names in the media store, by place (`null` for a `data:` image); or since when they are asked
  * for, when they are asked for again (both ISO 8601), and why they are not there yet.
  */
-export type Fetching = { files: (string | null)[] } | { since: string; nextAt: string; problem: string };
+export type ImageFetch = { files: (string | null)[] } | { since: string; nextAt: string; problem: string };
 
 /** Returns the names in the media store of a generation's fetched images. */
-export function fetchedFiles(fetching: Fetching | undefined): string[] {
-  return fetching && "files" in fetching ? fetching.files.filter((file) => file !== null) : [];
+export function fetchedFiles(imageFetch: ImageFetch | undefined): string[] {
+  return imageFetch && "files" in imageFetch ? imageFetch.files.filter((file) => file !== null) : [];
 }
 
 /** The name of a group of generations, and how many generations the group will have, if known. */
@@ -140,7 +142,7 @@ export type StoredGeneration = {
   /** Whether somebody has marked it on the page as one of the best. */
   isStarred?: boolean;
   /** How far its images are fetched, if it has images at other machines and their fetching has begun. */
-  fetching?: Fetching;
+  imageFetch?: ImageFetch;
 };
 
 /** The stored result of a generation. */
@@ -229,7 +231,7 @@ export type Generations = {
   /** The complete URLs of a generation's images. */
   images(id: string): Promise<Images<string>>;
   /** Stores how far the images of a generation are fetched. Rejects as `keepCheckpoint` does. */
-  keepFetching(id: string, fetching: Fetching): Promise<void>;
+  keepImageFetch(id: string, imageFetch: ImageFetch): Promise<void>;
   /** The names of the fetched images of all unfinished generations. */
   fetchedImages(): Promise<string[]>;
   /** Newest first. */

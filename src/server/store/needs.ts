@@ -1,13 +1,13 @@
 import { isDataUrl } from "../../protocol/url.ts";
-import type { Claim, Needs, SubmittedWork } from "./claims.ts";
+import type { Claim, NamedNeeds, Needs, SubmittedWork } from "./claims.ts";
 import { listImages, type StoredCheckpoint, type StoredGeneration } from "./generations.ts";
-import { readJson } from "./values.ts";
+import { readJson, toJson } from "./values.ts";
 
 /** Returns the columns that are stored beside a request, so that a claim does not read the request. */
 export function needsOf({ request, checkpoint }: Pick<StoredGeneration, "request" | "checkpoint">) {
-  const { model, images, isReal } = request;
+  const { model, images, isReal, names = [] } = request;
   const isFetched = listImages(request).some((source) => !isDataUrl(source));
-  return { model, images: images.length, isReal, isFetched, ...submissionOf(checkpoint) };
+  return { model, images: images.length, isReal, names, isFetched, ...submissionOf(checkpoint) };
 }
 
 /**
@@ -19,9 +19,23 @@ export function submissionOf(checkpoint: StoredCheckpoint | null): Pick<Claim, "
   return { engine, isSubmitting: checkpoint?.state === "submitting" };
 }
 
-export function readNeeds({ model, images, is_real, engine }: Record<string, unknown>): Needs {
+/** Returns the value of the column `names`. */
+export function toNames(names: readonly string[]): string | null {
+  return names.length === 0 ? null : toJson(names);
+}
+
+/** Returns lists of names as texts that are equal to `model || names` of their rows. */
+export function toNamed(named: readonly NamedNeeds[] | undefined): string[] | undefined {
+  return named?.map(({ model, names }) => `${model}${toNames(names)}`);
+}
+
+export function readNamed({ model, names }: Record<string, unknown>): NamedNeeds {
+  return { model: String(model), names: names === null ? [] : readJson(names) };
+}
+
+export function readNeeds({ model, names, images, is_real, engine }: Record<string, unknown>): Needs {
   return {
-    model: String(model),
+    ...readNamed({ model, names }),
     images: Number(images),
     isReal: Boolean(is_real),
     engine: engine === null ? null : String(engine),

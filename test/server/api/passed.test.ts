@@ -251,6 +251,77 @@ test.each([
   }
 });
 
+/** A service with two engines of a model, and how often each got a create. */
+async function createTwo(first: (typeof kindIds)[number], second: (typeof kindIds)[number]) {
+  const scenes: Scene[] = [];
+  const service = await createTestService({
+    engines(clock) {
+      scenes.push(...[first, second].map((id) => createVideos(id)(clock)));
+      const [one, two] = scenes.map(({ engine }, index) => ({ ...engine, name: `gpu-${index}`, concurrency: 9 }));
+      return [one, two].flatMap((engine) => engine ?? []);
+    },
+  });
+  return { service, creates: () => scenes.map(({ arrived }) => arrived().length) };
+}
+
+test.each([
+  ["sglang", "tensorrt-llm"],
+  ["tensorrt-llm", "sglang"],
+] as const)(
+  "of %s and %s, only the engine that takes a field gets its generations, and both get the others",
+  async (first, second) => {
+    const { service, creates } = await createTwo(first, second);
+    for (let count = 0; count < 4; count++) expect((await service.start({ multi_prompt })).status).toBe(200);
+    await service.clock.sleep(5_000);
+    const named = first === "sglang" ? [0, 4] : [4, 0];
+    expect(creates()).toEqual(named);
+    for (let count = 0; count < 4; count++) expect((await service.start()).status).toBe(200);
+    await service.clock.sleep(5_000);
+    const others = creates().map((count, index) => count - (named[index] ?? 0));
+    expect(others.toSorted()).toEqual([2, 2]);
+  },
+);
+
+test("fields that two engines take only together are refused with both reasons", async () => {
+  const { service, creates } = await createTwo("sglang", "tensorrt-llm");
+  const response = await service.start({ multi_prompt, format: "avi" });
+  expect(await readError(response)).toEqual({
+    code: "invalid_format",
+    message:
+      "gpu-0 takes no format (it takes: none); gpu-1 gets format from vidgen, which writes it for each video; nothing was charged",
+  });
+  expect([creates(), await service.store.balance("local")]).toEqual([[0, 0], 1_000]);
+});
+
+test("half an hour after the only engine that takes a field has gone, its generation is not submitted, and refunded", async () => {
+  const engines: Engine[] = [];
+  let arrived: Scene["arrived"] = () => [];
+  const service = await createTestService({
+    engines(clock) {
+      const scene = createVideos("sglang")(clock);
+      const busy: Engine = { ...createVideos("tensorrt-llm")(clock).engine, name: "busy", concurrency: 0 };
+      engines.push(scene.engine, busy);
+      ({ arrived } = scene);
+      return engines;
+    },
+  });
+  const id = await service.startId({ multi_prompt });
+  engines.pop();
+  service.queue.updateEngines();
+  await service.clock.sleep(29 * 60_000);
+  expect(await service.store.generation(id)).toMatchObject({ status: "processing" });
+  await service.clock.sleep(3 * 60_000);
+  expect(await service.store.generation(id)).toMatchObject({
+    status: "failed",
+    error_code: "not_submitted",
+    error: "no engine that makes sora-2 takes multi_prompt",
+  });
+  expect([arrived(), await service.store.balance("local")]).toEqual([[], 1_000]);
+  expect(service.troubles).toEqual([
+    "Generations wait for an engine: Error: no engine that makes sora-2 takes multi_prompt",
+  ]);
+});
+
 test("another account than the owner's may send such a field to a preview, and to a real model only with passthrough", async () => {
   for (const [engine, hasPassthrough, status] of [
     ["preview", false, 200],

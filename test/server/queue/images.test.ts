@@ -8,7 +8,7 @@ import { createCapacity } from "../../../src/server/capacity.ts";
 import { openFolder } from "../../../src/server/media/folder.ts";
 import { readPictureHeader } from "../../../src/server/media/picture.ts";
 import type { Get } from "../../../src/server/outbound/outbound.ts";
-import { fetchImages, saveImages } from "../../../src/server/queue/fetching.ts";
+import { fetchImages, saveImages } from "../../../src/server/queue/image-fetch.ts";
 import { imageName } from "../../../src/server/queue/images.ts";
 import { aPng, extendedWebp, halfWebp, oriented, pngOf, squaresJpeg, squaresWebp } from "./pictures.ts";
 

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
 import {
-  canMake,
   type EngineState,
   groupEngines,
   listAvoided,
@@ -8,7 +7,9 @@ import {
   nextToMake,
   roomOf,
 } from "../../../src/server/queue/scheduler.ts";
+import { canMake } from "../../../src/server/queue/slots.ts";
 import type { Needs } from "../../../src/server/store/claims.ts";
+import { fakeEngine } from "../service.ts";
 
 /** An engine of real models that has room for two more. */
 const engine = (changes: Partial<EngineState> = {}): EngineState => ({
@@ -21,15 +22,18 @@ const engine = (changes: Partial<EngineState> = {}): EngineState => ({
   creates: Number.POSITIVE_INFINITY,
   denied: [],
   isDenying: false,
+  named: [],
   ...changes,
 });
 
 const capabilities = { models: ["ray-3"], maxImages: 1, isSimulation: false };
+const taken = new Map([["ray-3", { names: ["elements", "lora"] }]]);
 
 const needs = (changes: Partial<Needs> = {}): Needs => ({
   model: "ray-3",
   images: 1,
   isReal: true,
+  names: [],
   engine: null,
   ...changes,
 });
@@ -48,18 +52,27 @@ test.each<[string, Partial<Needs>, boolean]>([
   ["its model", {}, true],
   ["another model", { model: "veo-3.1" }, false],
   ["more images than it takes", { images: 2 }, false],
+  ["fields that it takes", { names: ["elements", "lora/scale"] }, true],
+  ["a field that it does not take", { names: ["elements", "style"] }, false],
 ])("an engine can make a generation of %s: %o %s", (_, changes, isAble) =>
-  expect(canMake(engine(), needs(changes))).toBe(isAble),
+  expect(canMake({ engine: fakeEngine({ ...capabilities }), taken }, needs(changes))).toBe(isAble),
 );
 
-test("the preview engine does not replace a real model", () => {
-  expect(canMake(engine({ isSimulation: true }), needs())).toBe(false);
-  expect(canMake(engine({ isSimulation: true }), needs({ isReal: false }))).toBe(true);
+test("what an engine has not said that it takes, it gets no generation for", () => {
+  const named = needs({ names: ["elements"] });
+  expect(canMake({ engine: fakeEngine({ ...capabilities }), taken: new Map() }, named)).toBe(false);
 });
 
-test("engines of the same models are one group", () => {
+test("the preview engine does not replace a real model, and takes all fields", () => {
+  const preview = { engine: fakeEngine({ ...capabilities, isSimulation: true }), taken: new Map() };
+  expect(canMake(preview, needs())).toBe(false);
+  expect(canMake(preview, needs({ isReal: false, names: ["style"] }))).toBe(true);
+});
+
+test("engines of the same models and fields are one group", () => {
   const [a, b, other] = [engine(), engine({ jobs: 0 }), engine({ maxImages: 4 })];
-  expect(groupEngines([a, other, b])).toEqual([[a, b], [other]]);
+  const taking = engine({ named: [{ model: "ray-3", names: ["elements"] }] });
+  expect(groupEngines([a, other, b, taking])).toEqual([[a, b], [other], [taking]]);
 });
 
 test.each<[string, EngineState[], { index: number; limit: number; denied?: string[] } | undefined]>([
@@ -93,6 +106,7 @@ test.each<[string, EngineState[], { index: number; limit: number; denied?: strin
     wanted: {
       ...capabilities,
       kind: "new",
+      named: [],
       slot: { engine: "http://gpu-1", max: group[index]?.concurrency },
     },
   });

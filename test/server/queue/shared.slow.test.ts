@@ -103,6 +103,20 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
     await expect.poll(() => first.begun.length).toBe(5);
   });
 
+  test("makes a generation with a field that its engine takes, beside a process with another engine of the model", async () => {
+    const database = await server().createDatabase();
+    const [plain, taking] = [1, 2].map(() => anEngine("ray-3", 9, { isSimulation: false })) as [Maker, Maker];
+    await openService([{ ...plain.engine, name: "plain", passes: async () => ({ names: [] }) }], database);
+    const passes = async () => ({ names: ["elements"] });
+    const start = await openService([{ ...taking.engine, name: "taking", passes }], database);
+    for (let count = 0; count < 4; count++) expect((await start("ray-3", { elements: [1] })).status).toBe(200);
+    await expect.poll(() => taking.begun.length).toBe(4);
+    for (let count = 0; count < 8; count++) await start("ray-3");
+    await expect.poll(() => plain.begun.length + taking.begun.length).toBe(12);
+    const made = "SELECT names, checkpoint ->> 'engine' AS engine FROM vidgen.generations WHERE names IS NOT NULL";
+    expect(await query(database, made)).toEqual(Array(4).fill({ names: '["elements"]', engine: "taking" }));
+  });
+
   test("makes a generation whose images another process has fetched", async () => {
     const database = await server().createDatabase();
     const [busy, idle] = [1, 2].map(() => anEngine("ray-3", 2, { isSimulation: false })) as [Maker, Maker];
@@ -111,7 +125,7 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
     await expect.poll(() => busy.begun.length).toBe(2);
     await start("ray-3", { imageUrl: "https://images.example/a.png" });
     const fetched =
-      "SELECT FROM vidgen.generations WHERE fetching IS NOT NULL AND NOT is_fetched AND held_until IS NULL";
+      "SELECT FROM vidgen.generations WHERE image_fetch IS NOT NULL AND NOT is_fetched AND held_until IS NULL";
     await expect.poll(() => query(database, fetched)).toHaveLength(1);
     await openService([{ ...idle.engine, name: "another" }], database);
     await expect.poll(() => idle.begun.length).toBe(1);

@@ -1172,9 +1172,9 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(idsOf(await store.claim(toFetch, { limit: 2, except: [] }))).toEqual([b1, b2]);
     expect(idsOf(await store.claim(wanted, { limit: 1, except: [b1, b2] }))).toEqual([a1]);
     expect(await store.fetchedImages()).toEqual([]);
-    await store.keepFetching(b1, { files: ["images/1"] });
+    await store.keepImageFetch(b1, { files: ["images/1"] });
     await store.release(b1);
-    expect((await store.generation(b1))?.fetching).toEqual({ files: ["images/1"] });
+    expect((await store.generation(b1))?.imageFetch).toEqual({ files: ["images/1"] });
     expect(idsOf(await store.claim(toFetch, { limit: 9, except: [b2] }))).toEqual([]);
     expect(idsOf(await store.claim(wanted, { limit: 1, except: [a1] }))).toEqual([b1]);
     expect(idsOf(await store.claim(wanted, { limit: 1, except: [a1, b1] }))).toEqual([a2]);
@@ -1182,18 +1182,18 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     await store.release(b2);
     expect(idsOf(await store.claim(toFetch, { limit: 9, except: [] }))).toEqual([b2]);
     const failing = { since: "2026-01-01T00:00:00.000Z", nextAt: "2026-01-01T00:00:05.000Z", problem: "HTTP 503" };
-    await store.keepFetching(b2, failing);
+    await store.keepImageFetch(b2, failing);
     await store.release(b2);
-    expect((await store.generation(b2))?.fetching).toEqual(failing);
+    expect((await store.generation(b2))?.imageFetch).toEqual(failing);
     const fetchAt = async (at: string) => idsOf(await store.claim({ ...toFetch, at }, { limit: 9, except: [] }));
     expect(await fetchAt("2026-01-01T00:00:04.999Z")).toEqual([]);
     expect(await fetchAt(failing.nextAt)).toEqual([b2]);
     expect(idsOf(await store.claim(wanted, { limit: 9, except: [a1, a2, b1] }))).toEqual([]);
-    await store.keepFetching(b2, { files: [null, "images/2"] });
+    await store.keepImageFetch(b2, { files: [null, "images/2"] });
     expect((await store.fetchedImages()).sort()).toEqual(["images/1", "images/2"]);
     await store.finish(b1, completed);
     expect(await store.fetchedImages()).toEqual(["images/2"]);
-    await expect(store.keepFetching(b1, { files: [] })).rejects.toThrow(`no generation ${b1}`);
+    await expect(store.keepImageFetch(b1, { files: [] })).rejects.toThrow(`no generation ${b1}`);
   });
 
   it("ten thousand generations of one account do not delay another account", async () => {
@@ -1318,7 +1318,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     for (const each of [old, late, gone]) await store.start(each, cost, undefined);
     const kept = { engine: "http://gpu-1", at: "2026-01-01T00:00:30.000Z" };
     await store.keepCheckpoint(gone.id, { state: "submitted", job: "1", ...kept });
-    const needs = { model: "sora-2", images: 0, isReal: false, engine: null };
+    const needs = { model: "sora-2", images: 0, isReal: false, names: [], engine: null };
     const submitted = { ...needs, model: "ray-3", engine: "http://gpu-1" };
     const waiting = await store.waiting({ except: [] });
     expect(waiting.sort((a, b) => b.count - a.count)).toEqual([
@@ -1330,6 +1330,44 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     const same = { kind: "same", startedBefore: "2026-01-01T00:05:00.000Z" } as const;
     expect(idsOf(await store.claim({ ...needs, ...same }, among))).toEqual([old.id]);
     expect(idsOf(await store.claim({ ...submitted, ...same }, among))).toEqual([gone.id]);
+  });
+
+  it("a generation that names fields is claimed only with its list of names, and is waited for and ended by that list", async () => {
+    const store = await openWith(1_000);
+    const plain = await startOf(store, "local");
+    const named = await startOf(store, "local", { names: ['a "b"', "elements"] });
+    const same = await startOf(store, "local", { names: ['a "b"', "elements"] });
+    const other = await startOf(store, "local", { model: "ray-3", names: ["elements"] });
+    const lists = [
+      { model: "ray-3", names: ["elements"] },
+      { model: "sora-2", names: ['a "b"', "elements"] },
+    ];
+    const byModel = (found: readonly { model: string }[]) => [...found].sort((a, b) => (a.model < b.model ? -1 : 1));
+    expect(byModel(await store.named())).toEqual(lists);
+    const [ray, sora] = lists;
+    const models = { models: ["sora-2", "ray-3"] };
+    const claim = async (named: typeof lists | undefined) => {
+      const claimed = idsOf(await store.claim({ ...wanted, ...models, named }, among));
+      for (const id of claimed) await store.release(id);
+      return claimed;
+    };
+    expect(await claim([])).toEqual([plain]);
+    expect(await claim([{ model: "sora-2", names: ["elements"] }])).toEqual([plain]);
+    expect(await claim(ray && [ray])).toEqual([plain, other]);
+    expect(await claim(sora && [sora])).toEqual([plain, named, same]);
+    // A preview takes all fields.
+    expect(await claim(undefined)).toEqual([plain, named, same, other]);
+    const needs = { images: 0, isReal: false, engine: null };
+    const waiting = (await store.waiting({ except: [plain, other] })).map(({ names, count }) => ({ names, count }));
+    expect(waiting).toEqual([{ names: ['a "b"', "elements"], count: 2 }]);
+    const end = { ...needs, kind: "same", startedBefore: "2027-01-01T00:00:00.000Z" } as const;
+    expect(idsOf(await store.claim({ ...end, model: "sora-2", names: [] }, among))).toEqual([plain]);
+    expect(idsOf(await store.claim({ ...end, model: "ray-3", names: ["elements"] }, among))).toEqual([other]);
+    await store.finish(other, failed);
+    await store.keepCheckpoint(named, { state: "submitted", job: "1", engine: "e", at: "2026-01-01T00:00:30.000Z" });
+    expect(await store.named()).toEqual([sora]);
+    await store.finish(same, failed);
+    expect(await store.named()).toEqual([]);
   });
 
   it("due callbacks are claimed up to a number for each receiver, the longest waiting first", async () => {

@@ -216,10 +216,10 @@ export function createDatabaseServer(store: Watched, options: ServerOptions) {
               ).length;
             return (await own.begun()).map((each) => ({ ...each, held: count(each.engine) }));
           }),
-        keepFetching: (id, fetching) =>
+        keepImageFetch: (id, imageFetch) =>
           ask("store", async () => {
             if (!mayWrite(id, process)) throw new Error(`no generation ${id} that this process makes`);
-            await own.keepFetching(id, fetching);
+            await own.keepImageFetch(id, imageFetch);
           }),
         keepCheckpoint: (id, checkpoint) =>
           ask(checkpointKind(checkpoint), async () => {

@@ -1,6 +1,7 @@
 import { randomInt } from "node:crypto";
 import type { Passes, RenderTask } from "../engine.ts";
 import { frameSize } from "../frame-size.ts";
+import { isCountOfOne } from "../passed.ts";
 import { imagePlaceholder, shortId, shortIdPlaceholder, type Workflow } from "./workflow.ts";
 
 /** The placeholders that vidgen gives values of other fields, or its own. */
@@ -31,7 +32,7 @@ export function valuesOf(
   const requestsSize = !unset.includes("aspectRatio") || !unset.includes("resolution");
   const requestsDuration = !unset.includes("duration");
   const requested = new Map<string, unknown>([
-    ...Object.entries(otherExtras),
+    ...Object.entries(otherExtras).filter(([name, value]) => placeholders.has(name) || !isCountOfOne(name, value)),
     ["prompt", prompt],
     ...images.map(({ name }, index): [string, unknown] => [imagePlaceholder(index), name]),
   ]);

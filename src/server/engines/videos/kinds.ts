@@ -68,8 +68,8 @@ type Dialect = {
 };
 
 export type Kind = Dialect & {
-  /** Returns the names of the fields that a create of this request has, whatever its other fields are. */
-  writtenFields(request: RenderRequest): string[];
+  /** The names of the fields that vidgen writes itself in a create. */
+  writtenFields: readonly string[];
   /**
    * Returns the body of a create, without the fields in `droppedFields`. Without an upstream model the server chooses one; LiteLLM gets the request's own
    * model, and a provider its own name for that. `servedModel` is the only model of a server that needs no model name. Throws an Error for people when the
@@ -265,11 +265,16 @@ const dialects: readonly Dialect[] = [
   },
 ];
 
+const anyRequest: RenderRequest = {
+  ...{ prompt: "", model: "", aspectRatio: "16:9", duration: 5, resolution: "480p" },
+  extras: {},
+};
+
 /** The known servers of `/v1/videos`. A provider comes last, so that its page is requested only from a server of no other kind. */
 export const kinds: readonly Kind[] = dialects.map((dialect) => ({
   ...dialect,
-  writtenFields: (request) => [
-    ...["prompt", "model", ...Object.keys(dialect.fields(request))],
+  writtenFields: [
+    ...["prompt", "model", ...Object.keys(dialect.fields(anyRequest))],
     ...dialect.imageFields.map(({ name }) => name),
   ],
   createBody({ request, images, lastImage, references }, configuredModel, { droppedFields = [], servedModel } = {}) {

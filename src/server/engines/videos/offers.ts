@@ -1,6 +1,5 @@
 import * as z from "zod";
 import type { Io } from "../../../io.ts";
-import { isRecord } from "../../../protocol/json.ts";
 import type { Images, RenderRequest } from "../../store/generations.ts";
 import type { Passes } from "../engine.ts";
 import { describeReply, optional, readReply } from "../upstream/reply.ts";
@@ -116,21 +115,10 @@ export function findFault(
  */
 export function passesOf({ id, passedNames: names = [] }: Offer): Passes {
   return {
-    names,
-    takes: (field, value) => field === "provider" && isAllowed(value, names),
+    names: names.flatMap((name) => [`provider/${name}`, `provider/parameters/${name}`]),
     title: `OpenRouter's list for ${id} has`,
     hint: '; they are sent as provider={"options": {"<provider>": {"<field>": <value>}}}',
   };
-}
-
-function isAllowed(provider: unknown, names: readonly string[]): boolean {
-  if (!isRecord(provider) || !isRecord(provider.options) || Object.keys(provider).length > 1) return false;
-  const objects = Object.values(provider.options).flatMap((options) => {
-    if (!isRecord(options)) return [undefined];
-    const { parameters, ...others } = options;
-    return isRecord(parameters) && !names.includes("parameters") ? [others, parameters] : [options];
-  });
-  return objects.length > 0 && objects.every((each) => each && Object.keys(each).every((name) => names.includes(name)));
 }
 
 function oneOf(values: readonly unknown[]): string {

@@ -55,12 +55,12 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
         return offer && findFault(offer, request);
       },
     }),
-    async passes(request) {
+    async passes(model) {
       const known = await server.findKind(new AbortController().signal).catch(() => undefined);
-      if (!known?.provider) return known && { names: known.passes ?? [], written: known.writtenFields(request) };
-      const id = upstreamModel ?? known.provider.models[request.model];
+      if (!known?.provider) return known && { names: known.passes ?? [], written: known.writtenFields };
+      const id = upstreamModel ?? known.provider.models[model];
       const offer = (await findOffers())?.find((each) => each.id === id);
-      return offer && { ...passesOf(offer), written: known.writtenFields(request) };
+      return offer && { ...passesOf(offer), written: known.writtenFields };
     },
     async check(signal) {
       const detected = await detectKind(server, io, signal).catch((error) => {

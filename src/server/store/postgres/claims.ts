@@ -1,7 +1,7 @@
 import type { Clock } from "../../../io.ts";
 import type { ReportProblem } from "../../observe/problem.ts";
 import type { ClaimFilter, Claims, SlotLimit, Wanted, WantedNew } from "../claims.ts";
-import { readClaim, readNeeds, readSubmittedWork } from "../needs.ts";
+import { readClaim, readNamed, readNeeds, readSubmittedWork, toNamed, toNames } from "../needs.ts";
 import type { Condition } from "../reads/reader.ts";
 import type { Database, PgRow, PgValue, Query } from "./database.ts";
 import { where } from "./reader.ts";
@@ -100,7 +100,7 @@ export function createClaims(
            SELECT number AS taken_number, account AS taken_account
            FROM unnest($3::bigint[]) WITH ORDINALITY AS candidate (number, place)
            JOIN vidgen.generations USING (number)
-           WHERE is_fetched = $4 AND ${isQueued} AND ${isExpired} AND (fetch_at IS NULL OR $6::text IS NULL OR fetch_at <= $6)
+           WHERE is_fetched = $4 AND ${isQueued} AND ${isExpired} AND (image_fetch_at IS NULL OR $6::text IS NULL OR image_fetch_at <= $6)
            ORDER BY place LIMIT ${limit} FOR UPDATE OF generations SKIP LOCKED
          ),
          turns AS (
@@ -195,16 +195,21 @@ export function createClaims(
       );
       return rows.map((row) => ({ ...readSubmittedWork(row), held: Number(row.held) }));
     },
+    async named() {
+      const select = `SELECT DISTINCT model, names FROM vidgen.generations WHERE names IS NOT NULL AND ${isQueued}`;
+      return (await query(select)).map(readNamed);
+    },
     async waiting(filter) {
       const { condition, values } = where(filterConditions(filter));
       const rows = await query(
         `WITH open AS (
-           SELECT model, images, is_real, engine, created_at, coalesce(held_until > now(), false) AS is_held
+           SELECT model, names, images, is_real, engine, created_at, coalesce(held_until > now(), false) AS is_held
            FROM vidgen.generations ${condition} AND status = 'processing' AND NOT is_submitting
          )
-         SELECT model, images, is_real, engine, count(*) AS count, min(created_at) AS oldest_at,
-           (SELECT count(*) FROM open AS other WHERE other.model = open.model AND other.is_held) AS held
-         FROM open WHERE NOT is_held GROUP BY model, images, is_real, engine`,
+         SELECT model, names, images, is_real, engine, count(*) AS count, min(created_at) AS oldest_at,
+           (SELECT count(*) FROM open AS other WHERE other.model = open.model AND other.is_held
+              AND (open.names IS NULL OR other.names = open.names)) AS held
+         FROM open WHERE NOT is_held GROUP BY model, names, images, is_real, engine`,
         ...values,
       );
       return rows.map((row) => ({
@@ -228,7 +233,7 @@ type Time = { ms: number; dateMs: number };
 type Selection = { select: string; values: PgValue[] };
 
 const heldUntil = `now() + make_interval(secs => ${heldSeconds})`;
-const claimColumns = "number, id, account, model, images, is_real, engine, is_submitting";
+const claimColumns = "number, id, account, model, names, images, is_real, engine, is_submitting";
 const isExpired = "(held_until IS NULL OR $1 AND held_until < now())";
 const isFree = `status = 'processing' AND ${isExpired}`;
 const isQueued = "status = 'processing' AND engine IS NULL AND NOT is_submitting";
@@ -252,7 +257,8 @@ function selectCandidates(wanted: WantedNew, filter: ClaimFilter, depth: number)
     ["images <= ?", wanted.maxImages],
     ["is_real <= ?", !wanted.isSimulation],
     ["account <> ALL(?)", wanted.exceptAccounts],
-    ["(fetch_at IS NULL OR fetch_at <= ?)", wanted.at],
+    ["(image_fetch_at IS NULL OR image_fetch_at <= ?)", wanted.at],
+    ["(names IS NULL OR model || names = ANY(?))", toNamed(wanted.named)],
     ...filterConditions(filter),
   ];
   const { condition, values } = where(conditions, 1 + given.length);
@@ -288,6 +294,7 @@ function conditionsOf(wanted: Exclude<Wanted, WantedNew>): Condition<PgValue>[] 
     ["model = ?", wanted.model],
     ["images = ?", wanted.images],
     ["is_real = ?", wanted.isReal],
+    ["names IS NOT DISTINCT FROM ?", toNames(wanted.names)],
     ["engine IS NOT DISTINCT FROM ?", wanted.engine],
     ["NOT is_submitting AND created_at < ?", wanted.startedBefore],
   ];

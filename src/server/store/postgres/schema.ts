@@ -200,8 +200,18 @@ const fetchedImages = `
   ALTER TABLE vidgen.generations ADD COLUMN fetching jsonb, ADD COLUMN fetch_at text, DROP COLUMN is_ready;
 `;
 
+/**
+ * Version 3: an engine takes all of `names`, a JSON array, or may not make the generation; NULL for nearly all. `image_fetch` replaces `fetching`, which
+ * stays for processes of the version before. Without `fetch_at`, they can only finish what was begun, and claim nothing else.
+ */
+const namedFields = `
+  ALTER TABLE vidgen.generations ADD COLUMN names text, ADD COLUMN image_fetch jsonb;
+  ALTER TABLE vidgen.generations RENAME COLUMN fetch_at TO image_fetch_at;
+  UPDATE vidgen.generations SET image_fetch = fetching WHERE status = 'processing' AND fetching IS NOT NULL;
+`;
+
 /** The script at index n brings a database from version n to version n + 1. A released script is never changed. */
-export const steps: readonly string[] = [schema, fetchedImages];
+export const steps: readonly string[] = [schema, fetchedImages, namedFields];
 
 /** The indexes by name. They are built after the script; see `Versions`. */
 export const indexes: Readonly<Record<string, string>> = {
@@ -213,6 +223,8 @@ export const indexes: Readonly<Record<string, string>> = {
   unfinished_by_account: "vidgen.generations (account) WHERE status = 'processing'",
   waiting:
     "vidgen.generations (model, is_fetched, account, number) WHERE status = 'processing' AND engine IS NULL AND NOT is_submitting",
+  named:
+    "vidgen.generations (model) WHERE names IS NOT NULL AND status = 'processing' AND engine IS NULL AND NOT is_submitting",
   begun: "vidgen.generations (number) WHERE status = 'processing' AND (engine IS NOT NULL OR is_submitting)",
   slots: "vidgen.generations (slot) WHERE status = 'processing' AND slot IS NOT NULL",
   kept: "vidgen.generations (completed_at) WHERE status = 'completed' AND removed_at IS NULL",

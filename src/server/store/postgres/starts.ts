@@ -3,7 +3,7 @@ import { type StartOutcome, stateOf } from "../generations.ts";
 import { createGroupCommit, type GroupCommit } from "../group-commit.ts";
 import { cutImages } from "../images.ts";
 import type { AccountUsage } from "../limits.ts";
-import { needsOf } from "../needs.ts";
+import { needsOf, toNames } from "../needs.ts";
 import { type AccountRow, accountColumns, readAccount } from "../rules/account.ts";
 import { findUse } from "../rules/account-limits.ts";
 import {
@@ -172,6 +172,7 @@ const generationTypes = {
   search: "text",
   images: "integer",
   is_real: "boolean",
+  names: "text",
   is_fetched: "boolean",
   engine: "text",
   is_submitting: "boolean",
@@ -192,7 +193,7 @@ type NewRow = { values: Record<Column, PgValue>; sources: { place: number; sourc
 function toRow({ generation, cost, idempotency }: PendingStart, remaining_credits: number): NewRow {
   const { account, id, status, created_at, completed_at, request, callback_url } = generation;
   const { checkpoint, error, media, cost: usd } = generation;
-  const { model, images, isReal, isFetched, engine, isSubmitting } = needsOf(generation);
+  const { model, images, isReal, names, isFetched, engine, isSubmitting } = needsOf(generation);
   const cut = cutImages(request);
   const label = request.label?.name ?? null;
   const values = {
@@ -208,6 +209,7 @@ function toRow({ generation, cost, idempotency }: PendingStart, remaining_credit
     search: searchText(request.prompt, id, model, label),
     images,
     is_real: isReal,
+    names: toNames(names),
     is_fetched: isFetched,
     engine,
     is_submitting: isSubmitting,

@@ -1,8 +1,8 @@
 import {
   beginningOf,
   type Completed,
-  type Fetching,
   type Generations,
+  type ImageFetch,
   type StoredCheckpoint,
   type StoredGeneration,
   type StoredResult,
@@ -15,7 +15,7 @@ import { countRows, countSums, labelTotals, maxFound, readCounts, readLabels, su
 
 /** What `readGeneration` needs. */
 export const columns =
-  "id, account, status, created_at, completed_at, removed_at, starred, asked, checkpoint, result, fetching";
+  "id, account, status, created_at, completed_at, removed_at, starred, asked, checkpoint, result, image_fetch";
 
 /** The maximum count of generations before or after another one. */
 const maxCounted = 1_000;
@@ -191,7 +191,7 @@ export function readGeneration({
   asked,
   checkpoint,
   result,
-  fetching,
+  image_fetch,
   removed_at,
   starred,
   ...row
@@ -202,7 +202,7 @@ export function readGeneration({
     ...readJson<Pick<StoredGeneration, "request" | "callback_url">>(asked),
     ...readJson<StoredResult>(result),
     ...marksOf({ removed_at, starred }),
-    ...(fetching !== null && { fetching: readJson<Fetching>(fetching) }),
+    ...(image_fetch !== null && { imageFetch: readJson<ImageFetch>(image_fetch) }),
     checkpoint: readJson<StoredCheckpoint | null>(checkpoint),
   };
 }

@@ -1,6 +1,6 @@
 import {
-  type Fetching,
   fetchedFiles,
+  type ImageFetch,
   type Images,
   type StoredCheckpoint,
   type StoredGeneration,
@@ -30,20 +30,22 @@ export function* findImages(id: string): Rule<Images<string>> {
 }
 
 /** The state does not change, so this locks no account. */
-export function* keepFetching(id: string, fetching: Fetching, process: string): Rule<void> {
-  const nextAt = "files" in fetching ? null : fetching.nextAt;
+export function* keepImageFetch(id: string, imageFetch: ImageFetch, process: string): Rule<void> {
+  const nextAt = "files" in imageFetch ? null : imageFetch.nextAt;
   const [kept] = yield* sql(
-    `UPDATE generations SET fetching = ?, is_fetched = ?, fetch_at = ?
+    `UPDATE generations SET image_fetch = ?, is_fetched = ?, image_fetch_at = ?
      WHERE id = ? AND status = 'processing' AND ${isHeldHere} RETURNING account`,
-    ...[toJson(fetching), nextAt !== null, nextAt, id, process],
+    ...[toJson(imageFetch), nextAt !== null, nextAt, id, process],
   );
   if (!kept) throw new Error(`no generation ${id} that this process makes`);
   yield* publish({ kind: "generation", id, account: String(kept.account) });
 }
 
 export function* findFetchedImages(): Rule<string[]> {
-  const rows = yield* sql("SELECT fetching FROM generations WHERE status = 'processing' AND fetching IS NOT NULL");
-  return rows.flatMap(({ fetching }) => fetchedFiles(readJson<Fetching>(fetching)));
+  const rows = yield* sql(
+    "SELECT image_fetch FROM generations WHERE status = 'processing' AND image_fetch IS NOT NULL",
+  );
+  return rows.flatMap(({ image_fetch }) => fetchedFiles(readJson<ImageFetch>(image_fetch)));
 }
 
 /**

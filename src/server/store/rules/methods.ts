@@ -11,7 +11,7 @@ import {
   findGeneration,
   findImages,
   keepCheckpoint,
-  keepFetching,
+  keepImageFetch,
   remove,
   star,
 } from "./generation.ts";
@@ -60,7 +60,7 @@ export function createMethods({ read, change }: Runner, context: Context) {
     endToken: (token, at) => change(endToken(token, at)),
     addCredits: (added) => change(addCredits(added, now())),
     setLimits: (account, limits) => change(setLimits(account, limits)),
-    keepFetching: (id, fetching) => change(keepFetching(id, fetching, process)),
+    keepImageFetch: (id, imageFetch) => change(keepImageFetch(id, imageFetch, process)),
     keepCheckpoint: (id, checkpoint) => change(keepCheckpoint(id, checkpoint, process)),
     finish: (id, end, delivery) => change(finish(id, { end, delivery }, context)),
     cancel: (id, cancellation) => change(cancel(id, cancellation, context)),

@@ -1,6 +1,6 @@
 import type { Lease } from "../../../lease.ts";
-import type { Claim, ClaimFilter, SubmittedWork, Waiting, Wanted, WantedNew } from "../claims.ts";
-import { readClaim, readNeeds, readSubmittedWork } from "../needs.ts";
+import type { Claim, ClaimFilter, NamedNeeds, SubmittedWork, Waiting, Wanted, WantedNew } from "../claims.ts";
+import { readClaim, readNamed, readNeeds, readSubmittedWork, toNamed, toNames } from "../needs.ts";
 import { type Condition, where } from "../reads/reader.ts";
 import type { Database, SqliteRow } from "./database.ts";
 
@@ -31,7 +31,7 @@ export function createClaims(database: Database, { assertFresh: confirm }: Pick<
       }
       const { condition, values } = where([...conditionsOf(wanted), ...filterConditions(filter)]);
       const rows = database.all(
-        `SELECT number, id, account, model, images, is_real, engine, is_submitting
+        `SELECT number, id, account, model, names, images, is_real, engine, is_submitting
          FROM generations INDEXED BY ${wanted.kind === "begun" ? "begun" : "unfinished"}
          ${condition} AND status = 'processing' ORDER BY number LIMIT ?`,
         ...[...values, limit],
@@ -46,13 +46,17 @@ export function createClaims(database: Database, { assertFresh: confirm }: Pick<
       );
       return rows.map((row) => ({ ...readSubmittedWork(row), held: 0 }));
     },
+    named(): NamedNeeds[] {
+      const select = `SELECT DISTINCT model, names FROM generations INDEXED BY named WHERE names IS NOT NULL AND ${isQueued}`;
+      return database.all(select).map(readNamed);
+    },
     waiting(filter: ClaimFilter): Waiting[] {
       // The index contains all columns of this query.
       const { condition, values } = where(filterConditions(filter));
       const rows = database.all(
-        `SELECT model, images, is_real, engine, count(*) AS count, min(created_at) AS oldest_at
+        `SELECT model, names, images, is_real, engine, count(*) AS count, min(created_at) AS oldest_at
          FROM generations INDEXED BY unfinished
-         ${condition} AND status = 'processing' AND NOT is_submitting GROUP BY model, images, is_real, engine`,
+         ${condition} AND status = 'processing' AND NOT is_submitting GROUP BY model, names, images, is_real, engine`,
         ...values,
       );
       return rows.map((row) => ({
@@ -80,7 +84,11 @@ function findNew(
     ["images <= ?", wanted.maxImages],
     ["is_real <= ?", Number(!wanted.isSimulation)],
     ["account NOT IN (SELECT value FROM json_each(?))", wanted.exceptAccounts && JSON.stringify(wanted.exceptAccounts)],
-    ["(fetch_at IS NULL OR fetch_at <= ?)", wanted.at],
+    ["(image_fetch_at IS NULL OR image_fetch_at <= ?)", wanted.at],
+    [
+      "(names IS NULL OR model || names IN (SELECT value FROM json_each(?)))",
+      wanted.named && JSON.stringify(toNamed(wanted.named)),
+    ],
     ...filterConditions(filter),
   ]);
   const isFetched = Number(wanted.kind === "fetch");
@@ -104,7 +112,7 @@ function findNew(
          SELECT number, row_number() OVER (PARTITION BY account ORDER BY number) AS nth, coalesce(at, 0) AS turn
          FROM heads LEFT JOIN (SELECT account, at FROM turns WHERE is_fetched = ?) USING (account)
        )
-     SELECT number, id, account, model, images, is_real, engine, is_submitting
+     SELECT number, id, account, model, names, images, is_real, engine, is_submitting
      FROM places CROSS JOIN generations USING (number) ORDER BY nth, turn, number LIMIT ?`,
     ...[isFetched, models, isFetched],
     ...[...values, isFetched, limit],
@@ -124,6 +132,7 @@ function conditionsOf(wanted: Exclude<Wanted, WantedNew>): Condition[] {
     ["model = ?", wanted.model],
     ["images = ?", wanted.images],
     ["is_real = ?", Number(wanted.isReal)],
+    ["names IS ?", toNames(wanted.names)],
     ["engine IS ?", wanted.engine],
     ["NOT is_submitting AND created_at < ?", wanted.startedBefore],
   ];

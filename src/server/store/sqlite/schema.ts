@@ -197,5 +197,21 @@ const fetchedImages = `
   ALTER TABLE generations ADD COLUMN fetch_at TEXT;
 `;
 
+/**
+ * Version 3: an engine takes all of `names`, a JSON array, or may not make the generation; NULL for nearly all. `image_fetch` was called as a field of the
+ * status that means something else.
+ */
+const namedFields = `
+  ALTER TABLE generations ADD COLUMN names TEXT;
+  ALTER TABLE generations RENAME COLUMN fetching TO image_fetch;
+  ALTER TABLE generations RENAME COLUMN fetch_at TO image_fetch_at;
+  DROP INDEX unfinished;
+  CREATE INDEX unfinished
+    ON generations (number, model, images, is_real, is_fetched, names, engine, is_submitting, created_at, id)
+    WHERE status = 'processing';
+  CREATE INDEX named ON generations (model, names)
+    WHERE names IS NOT NULL AND status = 'processing' AND engine IS NULL AND NOT is_submitting;
+`;
+
 /** The script at index n brings a database from version n to version n + 1. A released script is never changed. */
-export const steps: readonly string[] = [schema, fetchedImages];
+export const steps: readonly string[] = [schema, fetchedImages, namedFields];

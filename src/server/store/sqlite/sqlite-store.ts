@@ -100,6 +100,7 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
     freeSlot: async () => {},
     release: async () => {},
     begun: async () => claims.begun(),
+    named: async () => claims.named(),
     waiting: async (filter) => claims.waiting(filter),
     due: async (query) => findDue(database, query),
     isShared: false,

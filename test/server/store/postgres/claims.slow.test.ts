@@ -286,12 +286,12 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     const claims = await Promise.all([a, b].map((each) => each?.claim({ ...wanted, kind: "fetch" }, fetchFirst)));
     expect(claims.flatMap((found) => found?.map(({ id }) => id) ?? [])).toEqual([waiting.id]);
     const [holder, other] = claims[0]?.length ? [a, b] : [b, a];
-    await expect(other?.keepFetching(waiting.id, { files: ["images/1"] })).rejects.toThrow(waiting.id);
-    await holder?.keepFetching(waiting.id, { files: ["images/1"] });
+    await expect(other?.keepImageFetch(waiting.id, { files: ["images/1"] })).rejects.toThrow(waiting.id);
+    await holder?.keepImageFetch(waiting.id, { files: ["images/1"] });
     expect(await other?.claim(ofSlot, fetchFirst)).toEqual([]);
     await holder?.release(waiting.id);
     expect(await other?.claim(ofSlot, fetchFirst)).toMatchObject([{ id: waiting.id }]);
-    expect((await other?.generation(waiting.id))?.fetching).toEqual({ files: ["images/1"] });
+    expect((await other?.generation(waiting.id))?.imageFetch).toEqual({ files: ["images/1"] });
     await expect(holder?.keepCheckpoint(waiting.id, submitted)).rejects.toThrow(waiting.id);
   });
 

@@ -27,6 +27,8 @@ const later: Versions = {
     generations_by_account_and_length: "vidgen.generations (account, length)",
   },
 };
+/** Those of version 2. */
+const { named: _, ...indexesBefore } = currentIndexes;
 const indexes = "SELECT indexdef FROM pg_indexes WHERE schemaname = 'vidgen' ORDER BY indexdef";
 const invalid = "SELECT indexrelid::regclass::text AS name FROM pg_index WHERE NOT indisvalid";
 /** The sessions that build an index and wait for somebody else's transaction. */
@@ -71,7 +73,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     onTestFinished(() => database.close());
     await requireCurrent(database.query);
     await expect(requireCurrent(database.query, later)).rejects.toThrow("This database is of an earlier version");
-    expect(await query(url, versions)).toEqual([{ version: 2 }]);
+    expect(await query(url, versions)).toEqual([{ version: steps.length }]);
   });
 
   test("adds the tables and indexes of a new database to an old one, and fills them", async () => {
@@ -84,7 +86,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     const lengths = await query(old, "SELECT length FROM vidgen.generations ORDER BY number");
     expect(lengths).toEqual([{ length: 1 }, { length: 2 }, { length: 3 }]);
     // Nobody waits for a new one.
-    expect(notes).toEqual([expect.stringMatching(/^Upgrading the database from version 2 to 4\./)]);
+    expect(notes).toEqual([expect.stringMatching(/^Upgrading the database from version 3 to 5\./)]);
     await upgrade(old, { onNote: (text) => void notes.push(text) });
     expect(notes).toHaveLength(1);
   });
@@ -92,7 +94,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
   test("from version 1: what waited for images waits for their fetching, the version before is refused, and one that still runs claims nothing", async () => {
     const [old, fresh] = [await server().createDatabase(), await createOld()];
     const slots = "vidgen.generations (slot) WHERE status = 'processing' AND (slot IS NOT NULL OR is_ready)";
-    const versions = { steps: steps.slice(0, 1), indexes: { ...currentIndexes, slots } };
+    const versions = { steps: steps.slice(0, 1), indexes: { ...indexesBefore, slots } };
     await upgrade(old, { versions });
     await query(
       old,
@@ -103,23 +105,46 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     );
     const { store } = await open(old);
     expect(await query(old, indexes)).toEqual(await query(fresh, indexes));
-    expect(await store.generation("fox")).not.toHaveProperty("fetching");
+    expect(await store.generation("fox")).not.toHaveProperty("imageFetch");
     const wanted = { kind: "fetch", models: ["sora-2"], maxImages: 1, isSimulation: true } as const;
     expect(await store.claim({ ...wanted, at: "2026-01-01T00:00:00.000Z" }, { limit: 1, except: [] })).toMatchObject([
       { id: "fox" },
     ]);
-    await store.keepFetching("fox", { files: ["images/1"] });
-    expect((await store.generation("fox"))?.fetching).toEqual({ files: ["images/1"] });
-    await expect(upgrade(old, { versions })).rejects.toThrow("it has version 2, but this vidgen supports only up to 1");
+    await store.keepImageFetch("fox", { files: ["images/1"] });
+    expect((await store.generation("fox"))?.imageFetch).toEqual({ files: ["images/1"] });
+    await expect(upgrade(old, { versions })).rejects.toThrow("it has version 3, but this vidgen supports only up to 1");
     const claim = "UPDATE vidgen.generations SET is_ready = false, holder = 'before' WHERE id = 'fox'";
     await expect(query(old, claim)).rejects.toThrow('"is_ready"');
   });
 
+  test("from version 2: fetched images are kept, and a process of that version that still runs reads everything and claims nothing new", async () => {
+    const old = await server().createDatabase();
+    await upgrade(old, { versions: { steps: steps.slice(0, 2), indexes: indexesBefore } });
+    await query(
+      old,
+      `INSERT INTO vidgen.accounts (name) VALUES ('local');
+       INSERT INTO vidgen.generations (id, account, status, created_at, asked, result, model, search, images, fetching, state)
+       VALUES ('fox', 'local', 'processing', '2026-01-01T00:00:00.000Z', '{"request":{"images":["https://images.example/a.png"]}}',
+         '{"error":null,"media":null,"cost":null}', 'sora-2', '', 1, '{"files":["images/1"]}', 'queued')`,
+    );
+    const { store } = await open(old);
+    expect((await store.generation("fox"))?.imageFetch).toEqual({ files: ["images/1"] });
+    expect(await query(old, "SELECT fetching, names FROM vidgen.generations")).toEqual([
+      { fetching: { files: ["images/1"] }, names: null },
+    ]);
+    const claim = "UPDATE vidgen.generations SET holder = 'before' WHERE fetch_at IS NULL OR fetch_at <= ''";
+    await expect(query(old, claim)).rejects.toThrow('"fetch_at"');
+    const wanted = { kind: "new", models: ["sora-2"], maxImages: 1, isSimulation: true, named: [] } as const;
+    expect(await store.claim(wanted, { limit: 1, except: [] })).toMatchObject([{ id: "fox", names: [] }]);
+  });
+
   test("that is refused leaves the database and its version unchanged", async () => {
     const url = await createOld();
-    const versions = { ...later, steps: [...later.steps.slice(0, 3), "UPDATE vidgen.foxes SET length = 1"] };
+    const versions = { ...later, steps: [...later.steps.slice(0, -1), "UPDATE vidgen.foxes SET length = 1"] };
     await expect(upgrade(url, { versions })).rejects.toThrow("foxes");
-    expect(await query(url, "SELECT max(version) AS version FROM vidgen.versions")).toEqual([{ version: 3 }]);
+    expect(await query(url, "SELECT max(version) AS version FROM vidgen.versions")).toEqual([
+      { version: steps.length + 1 },
+    ]);
     await upgrade(url);
   });
 
@@ -187,7 +212,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     await expect(upgrade(url, { clock: { ...systemClock, now, sleep } })).rejects.toThrow(
       /^another session has held a lock .* end that session and start again$/,
     );
-    expect(await query(url, versions)).toEqual([{ version: 2 }]);
+    expect(await query(url, versions)).toEqual([{ version: steps.length }]);
     await other.query("COMMIT");
     await upgrade(url);
   });

@@ -38,6 +38,22 @@ test("a failed step leaves the database and its version unchanged", async () => 
   expect([again.version(), again.foxes("*")]).toEqual([1, [{ name: "red" }]]);
 });
 
+test("a database of version 2 is upgraded: fetched images are kept, and what waits names no fields", async () => {
+  const file = join(makeFolder(), "service.db");
+  const before = await openDatabase(file);
+  migrate(before, steps.slice(0, 2));
+  before.exec(`INSERT INTO accounts (name) VALUES ('local');
+    INSERT INTO generations (id, account, status, created_at, asked, result, model, images, fetching, state)
+    VALUES ('fox', 'local', 'processing', '2026-01-01T00:00:00.000Z', '{"request":{"images":["https://images.example/a.png"]}}',
+      '{"error":null,"media":null,"cost":null}', 'sora-2', 1, '{"files":["images/1"]}', 'queued')`);
+  before.close();
+  const store = await openStore(file);
+  expect((await store.generation("fox"))?.imageFetch).toEqual({ files: ["images/1"] });
+  const wanted = { kind: "new", models: ["sora-2"], maxImages: 1, isSimulation: true, named: [] } as const;
+  expect(await store.claim(wanted, { limit: 1, except: [] })).toMatchObject([{ id: "fox", names: [] }]);
+  await store.close();
+});
+
 test("a database of version 1 is upgraded: what waited for images waits for their fetching, and the program before refuses the file", async () => {
   const file = join(makeFolder(), "service.db");
   const before = await openDatabase(file);
@@ -48,17 +64,17 @@ test("a database of version 1 is upgraded: what waited for images waits for thei
       '{"error":null,"media":null,"cost":null}', 'sora-2', 1, 1, 'queued')`);
   before.close();
   const store = await openStore(file);
-  expect(await store.generation("fox")).not.toHaveProperty("fetching");
+  expect(await store.generation("fox")).not.toHaveProperty("imageFetch");
   const wanted = { kind: "fetch", models: ["sora-2"], maxImages: 1, isSimulation: true } as const;
   expect(await store.claim({ ...wanted, at: "2026-01-01T00:00:00.000Z" }, { limit: 1, except: [] })).toMatchObject([
     { id: "fox" },
   ]);
-  await store.keepFetching("fox", { files: ["images/1"] });
-  expect((await store.generation("fox"))?.fetching).toEqual({ files: ["images/1"] });
+  await store.keepImageFetch("fox", { files: ["images/1"] });
+  expect((await store.generation("fox"))?.imageFetch).toEqual({ files: ["images/1"] });
   await store.close();
   const { database, version } = await open(file);
-  expect(version()).toBe(2);
+  expect(version()).toBe(3);
   expect(() => checkDatabase(database, { afterCrash: false }, steps.slice(0, 1))).toThrow(
-    "it has version 2, but this vidgen supports only up to 1",
+    "it has version 3, but this vidgen supports only up to 1",
   );
 });

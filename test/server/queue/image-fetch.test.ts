@@ -50,9 +50,9 @@ describe("the images of a generation that waits for an engine", () => {
     await service.startId();
     const id = await service.startId({ imageUrls: [url, data], model: "kling-1.6-elements" });
     await service.clock.sleep(1_000);
-    const { fetching } = (await service.store.generation(id)) ?? {};
-    expect(fetching).toEqual({ files: [expect.stringMatching(keptName), null] });
-    const [name = ""] = fetchedFiles(fetching);
+    const { imageFetch } = (await service.store.generation(id)) ?? {};
+    expect(imageFetch).toEqual({ files: [expect.stringMatching(keptName), null] });
+    const [name = ""] = fetchedFiles(imageFetch);
     expect([asked, filesIn(service.folder)]).toEqual([[url], [name]]);
     expect(new Uint8Array(readFileSync(join(service.folder, name)))).toEqual(aPng(1, 1));
     for (const path of [name, name.replace("images/", ""), `${name.replace("images/", "")}.png`])
@@ -362,7 +362,7 @@ describe("a process that begins", () => {
     const videos = await openFolder({ folder });
     const { signal } = new AbortController();
     const [old, young] = [await videos.keepImage(aPng(1, 1), signal), await videos.keepImage(aPng(1, 1), signal)];
-    const [needed = ""] = fetchedFiles((await own.generation(id))?.fetching);
+    const [needed = ""] = fetchedFiles((await own.generation(id))?.imageFetch);
     const at = (ms: number) => new Date(clock.date().getTime() - ms);
     for (const name of [old, needed]) utimesSync(join(folder, name), at(61 * minuteMs), at(61 * minuteMs));
     utimesSync(join(folder, young), at(59 * minuteMs), at(59 * minuteMs));

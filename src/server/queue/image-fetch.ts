@@ -13,7 +13,7 @@ import type { MediaStore } from "../media/media-store.ts";
 import { readData } from "../media/picture.ts";
 import { isUnavailable } from "../observe/problem.ts";
 import type { Get } from "../outbound/outbound.ts";
-import { type Fetching, fetchedFiles } from "../store/generations.ts";
+import { fetchedFiles, type ImageFetch } from "../store/generations.ts";
 import { checkImage, imageName, maxBytes } from "./images.ts";
 
 /** The maximum for all fetched images of a generation. */
@@ -42,7 +42,7 @@ export type FetchOptions = {
 export async function fetchImages(
   sources: readonly string[],
   options: FetchOptions,
-): Promise<Extract<Fetching, { files: unknown }>> {
+): Promise<Extract<ImageFetch, { files: unknown }>> {
   const files: (string | null)[] = [];
   let totalBytes = 0;
   try {
@@ -62,10 +62,10 @@ export async function fetchImages(
 
 /** Removes the fetched images of a generation. A file that cannot be removed now is removed later (see `createImageCleaner`). */
 export async function removeImages(
-  fetching: Fetching | undefined,
+  imageFetch: ImageFetch | undefined,
   { videos }: { videos: Pick<MediaStore, "remove"> },
 ): Promise<void> {
-  for (const file of fetchedFiles(fetching)) await videos.remove(file).catch(() => {});
+  for (const file of fetchedFiles(imageFetch)) await videos.remove(file).catch(() => {});
 }
 
 /**
@@ -115,7 +115,7 @@ export type SaveOptions = FetchOptions & {
  */
 export async function saveImages(
   readSources: () => Promise<readonly string[]>,
-  fetching: Fetching | undefined,
+  imageFetch: ImageFetch | undefined,
   { folder, loading, ...options }: SaveOptions,
 ): Promise<ImageFile[]> {
   const saved: ImageFile[] = [];
@@ -127,7 +127,7 @@ export async function saveImages(
     await writeFile(path, bytes);
     saved[place] = { ...image, name, path };
   };
-  const files = fetching && "files" in fetching ? fetching.files : [];
+  const files = imageFetch && "files" in imageFetch ? imageFetch.files : [];
   const missing: [place: number, source: string][] = [];
   await loading(1, async () => {
     for (const [place, source] of (await readSources()).entries()) {
