@@ -10,15 +10,15 @@ import { inUse, systemCode } from "./errors.ts";
 export type Limit = { signal: AbortSignal; restart(): void; clear(): void };
 
 /**
- * With `isPrivateOnly` the request goes only to an address in a private network or of this machine, and through no proxy, because it has a key and no
- * TLS. For a POST: `unsentSignal` aborts the request as long as no byte of it was written, and has no effect later. `beforeSend` is called right before
+ * `reach` is for a request with a key and no TLS, which goes through no proxy: with "private" only to an address in a private network or of this machine;
+ * with "this machine" the address is known to be of this machine. For a POST: `unsentSignal` aborts the request as long as no byte of it was written, and has no effect later. `beforeSend` is called right before
  * the first byte is written; if it throws, the request is not sent. `onUpload` is called each time the system has accepted a part of the body, with the
  * number of remaining bytes, and `onReceived` each time bytes of the reply have arrived.
  */
 export type FetchInit = Pick<RequestInit, "method" | "signal"> & {
   headers?: Record<string, string>;
   body?: string | Uint8Array;
-  isPrivateOnly?: boolean | undefined;
+  reach?: "private" | "this machine" | undefined;
   unsentSignal?: AbortSignal;
   beforeSend?: () => void;
   onUpload?: (bytesLeft: number) => void;

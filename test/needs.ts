@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
@@ -48,6 +49,7 @@ const isMissing = {
   "file modes": isWindows,
   HOME: isWindows,
   "named pipes in folders": isWindows,
+  "network namespaces": spawnSync("unshare", ["-rn", "ip", "link"]).status !== 0,
   "removal of open files": isWindows,
   sh: isWindows,
   signals: isWindows,

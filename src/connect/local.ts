@@ -3,7 +3,7 @@ import { unlessAborted } from "../abort.ts";
 import { checkAddressSpace } from "../address-space.ts";
 import { systemReason, usage, VidgenError } from "../errors.ts";
 import { type FetchInit, type Io, RequestError } from "../io.ts";
-import type { Announcement } from "../server/announcement.ts";
+import type { Announcement, FoundService } from "../server/announcement.ts";
 import type { PlannedEngine } from "../server/engines/engines.ts";
 import { hasFolder, storageFolder } from "./storage.ts";
 
@@ -29,14 +29,17 @@ export type Local = {
 };
 
 /** The connection to one process that runs the service. */
-type LocalConnection = Omit<Local, "isInProcess" | "isPreview" | "isFree" | "enginesFor" | "baseUrl" | "engine"> & {
+export type LocalConnection = Pick<Local, "apiKey" | "fetch" | "settled" | "close"> & {
   isInProcess: boolean;
   hasRealModels: boolean;
   /** The service's engines; `undefined` if another process does not announce them. */
   engines: readonly { name: string; models: readonly string[] }[] | undefined;
   freeModels: readonly string[];
+  /** The addresses that `fetch` takes, on this machine. */
   baseUrl: string;
   mediaUrl: string;
+  /** What the URLs of videos in replies begin with. */
+  shownMediaUrl: string;
   announcement: Announcement | undefined;
 };
 
@@ -81,11 +84,12 @@ export async function openLocal(options: LocalOptions, io: Io): Promise<Local> {
   };
   let connection = await attach();
   const { apiKey } = connection;
-  const mediaUrls = new Set([connection.mediaUrl]);
+  const shownMediaUrls = new Set([connection.shownMediaUrl]);
+  /** The key, and requests for videos, go to the addresses of this machine alone, whatever address the replies name. */
   const send = async (url: string, init?: FetchInit) => {
-    const { origin } = new URL(url);
-    const isMedia = mediaUrls.has(origin);
-    return connection.fetch(url.replace(origin, isMedia ? connection.mediaUrl : connection.baseUrl), init);
+    const shown = [...shownMediaUrls].find((each) => url.startsWith(`${each}/`));
+    const { baseUrl, mediaUrl } = connection;
+    return connection.fetch(url.replace(shown ?? new URL(url).origin, shown === undefined ? baseUrl : mediaUrl), init);
   };
   return {
     baseUrl: localBaseUrl,
@@ -95,14 +99,17 @@ export async function openLocal(options: LocalOptions, io: Io): Promise<Local> {
       try {
         return await send(url, init);
       } catch (error) {
-        if (connection.isInProcess || init?.signal?.aborted || (await isAnswering(connection, io))) throw error;
+        if (connection.isInProcess || init?.signal?.aborted) throw error;
+        const found = await findLocal(io);
+        const running = found.kind === "running" ? found.connection : undefined;
+        if (running?.baseUrl === connection.baseUrl) throw error;
         // A `serve` is not replaced: this process would have only previews, and `serve` could not start again until this command ends.
         const isServe = connection.announcement?.is_command !== true;
         const mustNotReplace = isServe && connection.hasRealModels && engine.length === 0;
-        const replacement = mustNotReplace ? await findRunning(io) : await attach();
+        const replacement = mustNotReplace ? running : await attach();
         if (!replacement) throw error;
         connection = replacement;
-        mediaUrls.add(connection.mediaUrl);
+        shownMediaUrls.add(connection.shownMediaUrl);
         return send(url, init);
       }
     },
@@ -128,31 +135,70 @@ const startLimitMs = 10_000;
 
 async function connectLocal(options: LocalOptions, io: Io): Promise<LocalConnection> {
   const deadline = io.now() + startLimitMs;
-  for (;;) {
-    const found =
-      (await findRunning(io)) ?? (options.isDryRun ? await planHere(options, io) : await runHere(options, io));
-    if (typeof found !== "number") return found;
-    if (io.now() > deadline)
-      throw new VidgenError("network", `The local service, process ${found}, does not respond. Nothing was sent.`, {
-        hint: "It may be starting: run the same command again.",
-      });
+  for (let isHeld = options.isDryRun ?? false; ; ) {
+    const found = await findLocal(io);
+    if (found.kind === "running") return found.connection;
+    if (found.kind === "elsewhere" && (found.isSure || isHeld)) throw found.error;
+    if (found.kind !== "not answering") {
+      const opened = options.isDryRun ? await planHere(options, io) : await runHere(options, io);
+      if (opened) return opened;
+      isHeld = true;
+    } else if (io.now() > deadline) throw found.error;
     await io.sleep(100, io.signal);
   }
 }
 
-/** The local service, if another process runs it on this machine and it answers. */
-export async function findRunning(io: Io): Promise<LocalConnection | undefined> {
-  const { readAnnouncement } = await import("../server/announcement.ts");
-  const announcement = await readAnnouncement(findServiceFolder(io));
-  const { base_url, media_url, api_key: apiKey, has_real_models: hasRealModels = false } = announcement ?? {};
-  if (base_url === undefined || media_url === undefined || apiKey === undefined) return undefined;
-  const urls = { baseUrl: base_url, mediaUrl: media_url };
-  const { engines, free_models: freeModels = [] } = announcement ?? {};
-  const details = { hasRealModels, engines, freeModels, announcement };
-  const connection = { ...urls, ...details, apiKey, fetch: io.fetch, isInProcess: false };
-  return (await isAnswering(connection, io))
-    ? { ...connection, settled: async () => {}, close: async () => {} }
-    : undefined;
+/** The local service of this machine's folder. */
+type FoundLocal =
+  | Exclude<FoundService, { kind: "starting" | "here" }>
+  | { kind: "running"; connection: LocalConnection }
+  | { kind: "not answering"; error: VidgenError };
+
+/** Finds the process that runs the local service, and asks whether it answers, at its address on this machine alone. */
+export async function findLocal(io: Io): Promise<FoundLocal> {
+  const { findService } = await import("../server/announcement.ts");
+  const found = await findService(findServiceFolder(io), io);
+  if (found.kind === "none" || found.kind === "elsewhere") return found;
+  const problem = (says: string, hint: string) => {
+    const message = `The local service, process ${found.pid}, ${says}. Nothing was sent.`;
+    return { kind: "not answering" as const, error: new VidgenError("network", message, { hint }) };
+  };
+  if (found.kind === "starting") return problem("is starting", "Run the same command again.");
+  const { announcement } = found;
+  const { base_url: baseUrl, media_url: mediaUrl } = announcement.local;
+  const fetch: Io["fetch"] = (url, init) => io.fetch(url, { ...init, reach: "this machine" });
+  const {
+    api_key: apiKey,
+    has_real_models: hasRealModels = false,
+    engines,
+    free_models: freeModels = [],
+  } = announcement;
+  const failure = await findFailure({ baseUrl, apiKey }, { ...io, fetch });
+  if (failure !== undefined)
+    return problem(
+      `cannot be reached at ${baseUrl}: ${failure}`,
+      "It may be busy or suspended: run the same command again.",
+    );
+  const connection = {
+    ...{ baseUrl, mediaUrl, shownMediaUrl: announcement.media_url, fetch, apiKey, isInProcess: false },
+    ...{ hasRealModels, engines, freeModels, announcement, settled: async () => {}, close: async () => {} },
+  };
+  return { kind: "running", connection };
+}
+
+const answerLimitMs = 1_000;
+
+/** Why the service at an address does not accept its key; `undefined` if it does. Throws if this process cannot ask. */
+async function findFailure(service: Pick<LocalConnection, "baseUrl" | "apiKey">, io: Io): Promise<string | undefined> {
+  const { tryKey } = await import("./key-check.ts");
+  try {
+    const { verdict, replyText } = await tryKey({ ...service, limitMs: answerLimitMs }, io);
+    return verdict === "accepted" ? undefined : replyText;
+  } catch (error) {
+    if (error instanceof VidgenError) throw error;
+    const { describeFailure } = await import("../client/http/reply.ts");
+    return describeFailure(error);
+  }
 }
 
 /** The secret that signs the local service's callbacks; `undefined` until it has run on this machine. Throws `output` if it cannot be read. */
@@ -160,23 +206,6 @@ export async function findLocalSecret(io: Io): Promise<string | undefined> {
   if (!hasFolder("data", io)) return undefined;
   const { readAnnouncement } = await import("../server/announcement.ts");
   return (await readAnnouncement(findServiceFolder(io)))?.webhook_secret;
-}
-
-const answerLimitMs = 1_000;
-
-/** Whether the service runs and answers. The key is sent to its port only while its process runs. */
-async function isAnswering({ baseUrl, apiKey }: Pick<LocalConnection, "baseUrl" | "apiKey">, io: Io): Promise<boolean> {
-  const { isRunning } = await import("../server/announcement.ts");
-  if (!(await isRunning(findServiceFolder(io), io))) return false;
-  const { tryKey } = await import("./key-check.ts");
-  // The service is on this machine, so no address is checked.
-  const fetch: Io["fetch"] = (url, init) => io.fetch(url, { ...init, isPrivateOnly: false });
-  const check = await tryKey({ baseUrl, apiKey, limitMs: answerLimitMs }, { ...io, fetch }).catch((error) => {
-    // This process cannot ask, so that nobody knows whether the service runs.
-    if (error instanceof VidgenError) throw error;
-    return undefined;
-  });
-  return check?.verdict === "accepted";
 }
 
 /** A model of an engine, and the names of the interface's models that it serves. Unknown values are null. */
@@ -279,6 +308,7 @@ async function planHere({ engine }: LocalOptions, io: Io): Promise<LocalConnecti
   return {
     baseUrl: localBaseUrl,
     mediaUrl: localBaseUrl,
+    shownMediaUrl: localBaseUrl,
     apiKey: (await readAnnouncement(findServiceFolder(io)))?.api_key ?? noKey,
     isInProcess: true,
     hasRealModels: engines.some(({ isSimulation }) => !isSimulation),
@@ -300,8 +330,8 @@ function engineIdsFor(model: string, engines: readonly { models: readonly string
     .join(" ");
 }
 
-/** Runs the service in this process; returns the process id if another process already runs it. */
-async function runHere(options: LocalOptions, io: Io): Promise<LocalConnection | number> {
+/** Runs the service in this process; returns `undefined` if another process already runs it. */
+async function runHere(options: LocalOptions, io: Io): Promise<LocalConnection | undefined> {
   const { engine, isStarting, onNote } = options;
   // For SQLite, and for the classes of requests and replies.
   checkAddressSpace(2);
@@ -337,11 +367,12 @@ async function runHere(options: LocalOptions, io: Io): Promise<LocalConnection |
       cause: error,
     });
   });
-  if (service.kind === "held") return service.pid;
+  if (service.kind === "held") return undefined;
   const { base_url, media_url, api_key } = service.address;
   return {
     baseUrl: base_url,
     mediaUrl: media_url,
+    shownMediaUrl: media_url,
     apiKey: api_key,
     isInProcess: true,
     hasRealModels: engines?.some(({ isSimulation }) => !isSimulation) ?? false,

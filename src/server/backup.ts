@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { systemReason, usage, VidgenError } from "../errors.ts";
 import type { HttpResponse, Io } from "../io.ts";
 import { errorText } from "../protocol/schema.ts";
-import { acquireFolder, readAnnouncement } from "./announcement.ts";
+import { acquireFolder, findService } from "./announcement.ts";
 import { endRestored } from "./queue/end.ts";
 import { openStore } from "./store/sqlite/sqlite-store.ts";
 import type { Provenance } from "./store/store.ts";
@@ -103,11 +103,14 @@ async function copyDatabase(folder: string, target: Target, io: Io): Promise<num
   }
 }
 
-async function copyRunning(folder: string, target: Target, { fetch, signal }: Io): Promise<number> {
-  const { base_url, api_key } = (await readAnnouncement(folder)) ?? {};
-  if (base_url === undefined) throw new Error("the running service does not respond yet; try again");
+async function copyRunning(folder: string, target: Target, io: Io): Promise<number> {
+  const found = await findService(folder, io);
+  if (found.kind === "elsewhere") throw found.error;
+  if (found.kind !== "here") throw new Error("the service does not respond yet; try again");
+  const { api_key, local } = found.announcement;
   const headers = { Authorization: `Bearer ${api_key}` };
-  const reply = await fetch(`${base_url}/backup`, { method: "POST", headers, signal });
+  const { signal } = io;
+  const reply = await io.fetch(`${local.base_url}/backup`, { method: "POST", headers, signal, reach: "this machine" });
   if (reply.status !== 200 || !reply.body) throw new Error(await refusalOf(reply));
   const size = await write(target, reply.body);
   if (String(size) !== reply.headers.get("Content-Length"))

@@ -6,6 +6,7 @@ import type { Lease } from "../lease.ts";
 import {
   type Announcement,
   acquireFolder,
+  describeListener,
   localAccount,
   readAnnouncement,
   type ServiceAddress,
@@ -133,9 +134,11 @@ export async function openService(options: ServiceFolderOptions, io: Io): Promis
     const secrets = { webhookSecret: webhook_secret, pageSecret: async () => api_key };
     const { service, ...opened } = await openParts(options, { steps, store, videos, ...secrets }, io);
     const address = { ...credentials, ...opened.urls };
+    const local = { ...opened.localUrls, ...(await describeListener(io.processes)) };
     const announce = (engines: readonly Engine[] | undefined, free_models: string[]) =>
       writeAnnouncement(folder, {
         ...address,
+        local,
         runs,
         has_real_models: engines?.some(({ isSimulation }) => !isSimulation) ?? false,
         engines: engines?.map(announceEngine),
@@ -211,8 +214,7 @@ type Opening = {
 async function openParts(options: CommonOptions, { steps, pageSecret, ...state }: Opening, io: Io) {
   const { name, ports, metricsAt, publicUrls = {} } = options;
   const sessions = options.hasPage ? async () => createSessions(await pageSecret()) : undefined;
-  let baseUrl = "";
-  let mediaUrl = "";
+  const urls = { base_url: "", media_url: "" };
   const prices = {
     engines: options.engines ?? [createPreviewEngine()],
     creditsPer: options.creditsPer ?? new Map(),
@@ -234,13 +236,13 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
     sessions,
     clock: io,
     publicUrl: publicUrls.api,
-    baseUrl: () => baseUrl,
-    mediaUrl: () => mediaUrl,
+    baseUrl: () => urls.base_url,
+    mediaUrl: () => urls.media_url,
     createMetrics: options.hasMetrics ? (await import("./observe/metrics.ts")).createMetrics : undefined,
     reportProblem: reporter(options),
   });
   steps.push(service.close);
-  const noteProxy = createProxyNote(options, () => mediaUrl);
+  const noteProxy = createProxyNote(options, () => urls.media_url);
   const servers: Listening[] = [];
   steps.push(async (graceMs) => void (await Promise.all(servers.map((server) => server.close(graceMs)))));
   steps.push(async () => service.endStreams());
@@ -259,19 +261,20 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
     const publicOrigin = publicUrl && new URL(publicUrl).origin;
     const listening = await listen(handler, { host, port, names, publicOrigin, onRequest, withReplies }, io);
     servers.push(listening);
-    return publicUrl ?? namedUrl(listening, name);
+    return { url: publicUrl ?? namedUrl(listening, name), localUrl: localUrlOf(listening) };
   };
   const { host } = options;
-  mediaUrl = await listenAt(service.media, ports.media, { host, publicUrl: publicUrls.media, route: "video" });
-  baseUrl = await listenAt(service.api, ports.api, { host, publicUrl: publicUrls.api });
-  const metricsUrl =
-    service.metrics && metricsAt && `${await listenAt(service.metrics, metricsAt.port, metricsAt)}/metrics`;
-  const pageUrl = sessions && linkOf(baseUrl, await sessions(), { now: io.date() });
+  const media = await listenAt(service.media, ports.media, { host, publicUrl: publicUrls.media, route: "video" });
+  urls.media_url = media.url;
+  const api = await listenAt(service.api, ports.api, { host, publicUrl: publicUrls.api });
+  urls.base_url = api.url;
+  const metrics = service.metrics && metricsAt && (await listenAt(service.metrics, metricsAt.port, metricsAt));
   return {
     service,
-    urls: { base_url: baseUrl, media_url: mediaUrl },
-    pageUrl,
-    metricsUrl,
+    urls,
+    localUrls: { base_url: api.localUrl, media_url: media.localUrl },
+    pageUrl: sessions && linkOf(api.url, await sessions(), { now: io.date() }),
+    metricsUrl: metrics && `${metrics.url}/metrics`,
     freeModels: listFreeModels(prices),
   };
 }
@@ -314,6 +317,11 @@ async function prepareCredentials({ folder, rotate }: ServiceFolderOptions) {
 
 function namedUrl({ url }: Listening, name: string | undefined): string {
   return name === undefined ? url : `http://${name.includes(":") ? `[${name}]` : name}:${new URL(url).port || 80}`;
+}
+
+/** The address for commands on this machine: the one that the service is bound to, or loopback if it is bound to all. */
+function localUrlOf({ url }: Listening): string {
+  return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
 }
 
 /** The host and port of a URL. A Host header without a port is compared as port 80, even behind a proxy that adds TLS. */

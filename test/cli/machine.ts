@@ -21,10 +21,10 @@ export async function createMachine() {
   onTestFinished(() => {
     for (const child of running) child.kill("SIGKILL");
   });
-  const runNode = (...args: string[]): Running => {
+  const runProgram = (program: string, ...args: string[]): Running => {
     const { NODE_EXTRA_CA_CERTS: _, ...inherited } = process.env;
     const env = { ...inherited, VIDGEN_HOME: join(folder, "home"), CI: "", VIDGEN_BASE_URL: "", VIDGEN_API_KEY: "" };
-    const child = spawn(process.execPath, args, { cwd: folder, env });
+    const child = spawn(program, args, { cwd: folder, env });
     running.add(child);
     const ended = { stdout: "", stderr: "" };
     child.stdout.on("data", (chunk) => (ended.stdout += chunk));
@@ -40,9 +40,11 @@ export async function createMachine() {
     };
     return { child, said, ended: closed };
   };
+  const runNode = (...args: string[]) => runProgram(process.execPath, ...args);
   const run = (...argv: string[]) => runNode(bin, ...argv);
   const machine = {
     folder,
+    runProgram,
     runNode,
     run,
     vidgen: (...argv: string[]) => run(...argv).ended,

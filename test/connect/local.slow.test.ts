@@ -1,8 +1,11 @@
+import { once } from "node:events";
 import { copyFileSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { bin, createMachine, serve } from "../cli/machine.ts";
-import { hasFfmpeg } from "../needs.ts";
+import { bin, createMachine, type Machine, serve } from "../cli/machine.ts";
+import { hasFfmpeg, lacks } from "../needs.ts";
 import { cookieOf, useLink } from "../server/page/sign-in.ts";
 
 // The local service over processes: who owns its state, and what of it outlives them.
@@ -320,6 +323,91 @@ test("serve --link prints a fresh link to the page of the service that runs, and
     code: 2,
     stderr: expect.stringContaining("serves no page"),
   });
+});
+
+/** A `serve` whose public address is that of another server, and the requests that arrive there. */
+async function servePublicly(machine: Machine, ...flags: string[]) {
+  const arrived: string[] = [];
+  const elsewhere = createServer(({ method, url, headers }, reply) => {
+    arrived.push(`${method} ${url} ${headers.authorization}`);
+    reply.end();
+  });
+  await once(elsewhere.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => void elsewhere.close());
+  const publicUrl = `http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}`;
+  const publicFlags = ["--public-url", publicUrl, "--public-media-url", `${publicUrl}/videos`];
+  return { arrived, publicUrl, server: await serve(machine, ...publicFlags, ...flags) };
+}
+
+test.each([
+  { place: "on loopback", flags: [] },
+  { place: "on every address", flags: ["--host", "0.0.0.0", "--allow-remote"] },
+])("commands on the machine of a service $place send nothing to its public address", async ({ flags }) => {
+  const machine = await createMachine();
+  const { arrived, publicUrl } = await servePublicly(machine, "--page", ...flags);
+  expect(await machine.vidgen("accounts", "--local")).toMatchObject({ code: 0 });
+  expect((await machine.vidgen("accounts", "create", "ci", "--local")).stderr).toContain(
+    `login --base-url ${publicUrl}`,
+  );
+  const generated = await machine.vidgen("generate", "a fox", ...short, "--json", "-o", "fox.mp4");
+  expect(JSON.parse(generated.stdout)).toMatchObject({ video_url: expect.stringContaining(`${publicUrl}/videos/`) });
+  expect(statSync(join(machine.folder, "fox.mp4")).size).toBeGreaterThan(1_000);
+  expect(await machine.vidgen("serve", "--backup", "copy.db")).toMatchObject({ code: 0 });
+  expect((await machine.vidgen("serve", "--link")).stdout).toContain(`${publicUrl}/?token=`);
+  const { stdout } = await machine.vidgen("doctor", "--local");
+  expect(stdout).toMatch(new RegExp(`running at http://127\\.0\\.0\\.1:\\d+, for clients at ${publicUrl};`));
+  expect(arrived).toEqual([]);
+});
+
+/** Runs lines of a shell in a network namespace of their own; `$vidgen` is the program. */
+function runInNamespace(machine: Machine, lines: string) {
+  const script = `ip link set lo up; vidgen="${process.execPath} ${bin}"\n${lines}`;
+  return machine.runProgram("unshare", "-rn", "sh", "-c", script).ended;
+}
+
+test.skipIf(lacks("network namespaces"))(
+  "commands on the machine of a service reach the address that it is bound to, past the proxy",
+  async () => {
+    const lines = `
+      ip address add 203.0.113.5 dev lo
+      $vidgen serve --host 203.0.113.5 --allow-remote --port 0 --media-port 0 > address &
+      until grep -q http address; do sleep 0.1; done
+      export HTTP_PROXY=http://127.0.0.1:9
+      $vidgen accounts --local && $vidgen generate "a fox" --local -d 0.5 -o fox.mp4
+      kill $!; wait`;
+    const { stdout, stderr } = await runInNamespace(await createMachine(), lines);
+    expect([stdout, stderr]).toEqual([expect.stringMatching(/^local\t.*\nfox\.mp4\n$/), expect.anything()]);
+  },
+);
+
+test.skipIf(lacks("network namespaces")).each([
+  ["accounts --local", 8],
+  ["generate fox --local", 8],
+  ["serve --backup copy.db", 8],
+  ["serve --link", 8],
+  ["doctor --local", 8],
+])("in another network namespace than the service, `%s` sends nothing and names what works", async (line, code) => {
+  const machine = await createMachine();
+  const { arrived, publicUrl } = await servePublicly(machine, "--page");
+  const ended = await runInNamespace(machine, `$vidgen ${line}`);
+  expect(ended.code).toBe(code);
+  const text = ended.stdout + ended.stderr;
+  expect(text).toMatch(/The service of this folder runs .*another network namespace/s);
+  expect(text).toContain(`VIDGEN_BASE_URL=${publicUrl}`);
+  expect(arrived).toEqual([]);
+});
+
+test("a service that runs and does not answer is neither starting nor stopped", async () => {
+  const machine = await createMachine();
+  const { child } = await serve(machine);
+  child.kill("SIGSTOP");
+  const hanging = { code: 8, stderr: expect.stringMatching(/process \d+, cannot be reached at http:\S+: no response/) };
+  expect(await machine.vidgen("accounts", "--local")).toMatchObject(hanging);
+  const doctor = await machine.vidgen("doctor", "--local");
+  expect([doctor.code, doctor.stdout]).toEqual([
+    8,
+    expect.stringMatching(/fail {2}local service {2}.*cannot be reached/),
+  ]);
 });
 
 test("serve warns that the page is not encrypted where other machines reach it", async () => {

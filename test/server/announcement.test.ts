@@ -1,7 +1,13 @@
 import { chmod, mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
-import { readAnnouncement, writeAnnouncement } from "../../src/server/announcement.ts";
+import { expect, onTestFinished, test } from "vitest";
+import {
+  acquireFolder,
+  describeListener,
+  findService,
+  readAnnouncement,
+  writeAnnouncement,
+} from "../../src/server/announcement.ts";
 import { createKey } from "../../src/server/api/accounts.ts";
 import { openService } from "../../src/server/serve.ts";
 import { makeFolder } from "../folder.ts";
@@ -103,6 +109,44 @@ test.each(["", "{", "null", "[]", "{}", '{"api_key":5}', '{"api_key":"vgs_0123",
     expect(await readFile(file, "utf8")).toBe(text);
   },
 );
+
+test.each([
+  { lease: {}, announced: {}, kind: "here" },
+  { lease: {}, announced: { network: "1" }, kind: "elsewhere", says: "runs in another network namespace of this" },
+  { lease: { machine: "b" }, announced: { machine: "b", host: "gpu-1" }, kind: "elsewhere", says: "runs on gpu-1:" },
+  // Such as `serve --backup` after a `serve` that was killed: other programs may listen at its addresses.
+  { lease: {}, announced: { pid: 1 }, kind: "starting" },
+  { lease: { machine: "b" }, announced: {}, kind: "starting" },
+  { lease: {}, announced: undefined, kind: "starting" },
+])(
+  "with the lease of $lease, what $announced has announced is $kind",
+  async ({ lease, announced, kind, says = "" }) => {
+    const folder = makeFolder();
+    const io = realIo();
+    const self = { ...(await io.processes.self()), ...lease };
+    const processes = { ...io.processes, self: async () => self };
+    const acquired = await acquireFolder(folder, { ...io, processes });
+    if (acquired.kind === "held") throw new Error("held");
+    onTestFinished(acquired.lease.release);
+    const urls = { base_url: "http://127.0.0.1:8787", media_url: "http://127.0.0.1:8788" };
+    const local = announced && { ...urls, ...(await describeListener(io.processes)), ...announced };
+    await writeAnnouncement(folder, { ...announcement, ...urls, local });
+    const found = await findService(folder, io);
+    expect(found).toMatchObject({ kind });
+    if (found.kind !== "elsewhere") return;
+    expect(found.error).toMatchObject({ code: "network", message: expect.stringContaining(says) });
+    expect(found.error.hint).toContain("VIDGEN_BASE_URL=http://127.0.0.1:8787 and VIDGEN_API_KEY");
+  },
+);
+
+test("without a lease, nothing that was announced runs", async () => {
+  const folder = makeFolder();
+  await writeAnnouncement(folder, {
+    ...announcement,
+    local: { ...announcement, ...(await describeListener(realIo().processes)) },
+  });
+  expect(await findService(folder, realIo())).toEqual({ kind: "none" });
+});
 
 test("keys are long and different", () => {
   const keys = Array.from({ length: 100 }, createKey);

@@ -305,8 +305,8 @@ function noServiceError(error: VidgenError): VidgenError {
 
 async function isServiceRunningHere(io: Io): Promise<boolean> {
   const { hasFolder } = await import("../../connect/storage.ts");
-  const { findRunning } = await import("../../connect/local.ts");
-  return hasFolder("data", io) && (await findRunning(io)) !== undefined;
+  const { findLocal } = await import("../../connect/local.ts");
+  return hasFolder("data", io) && (await findLocal(io)).kind !== "none";
 }
 
 function noKeyMessage(typed: string, key: string | undefined): string {

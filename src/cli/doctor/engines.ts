@@ -1,6 +1,6 @@
 import { describeEngine, type EngineCheck, isPreviewOnly } from "../../connect/engines.ts";
 import { engineKeyNames } from "../../connect/keys.ts";
-import type { Local } from "../../connect/local.ts";
+import type { LocalConnection } from "../../connect/local.ts";
 import type { Io } from "../../io.ts";
 import { type Check, fail, pass } from "./check.ts";
 
@@ -20,11 +20,14 @@ type EngineReport = EngineCheck & {
 };
 
 /** The engines of the local service on this machine; none if it has only the preview, or does not report them. */
-export async function checkEngines({ baseUrl, apiKey }: Pick<Local, "baseUrl" | "apiKey">, io: Io): Promise<Check[]> {
+export async function checkEngines(
+  { baseUrl, apiKey, fetch }: Pick<LocalConnection, "baseUrl" | "apiKey" | "fetch">,
+  io: Io,
+): Promise<Check[]> {
   const limit = io.limit(limitMs, io.signal, new Error("no response"));
   try {
     const headers = { Authorization: `Bearer ${apiKey}` };
-    const reply = await io.fetch(`${baseUrl}/engines`, { headers, signal: limit.signal });
+    const reply = await fetch(`${baseUrl}/engines`, { headers, signal: limit.signal });
     if (reply.status !== 200) return [];
     const { engines } = JSON.parse(await reply.text()) as { engines: EngineReport[] };
     return isPreviewOnly(engines) ? [] : engines.map((engine) => checkReported(engine, engines));

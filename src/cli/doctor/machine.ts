@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { ffmpegInstallHint, findFfmpeg } from "../../client/film/ffmpeg.ts";
 import { formatBytes } from "../../client/request/bytes.ts";
 import { configPath } from "../../connect/keys.ts";
-import { findRunning, findServiceFolder } from "../../connect/local.ts";
+import { findLocal, findServiceFolder, type LocalConnection } from "../../connect/local.ts";
 import { configHint, readSaved } from "../../connect/settings.ts";
 import { findAccessError, hasFolder, journalIn, sharedModeOf, storageFolder } from "../../connect/storage.ts";
 import { systemCode, systemReason } from "../../errors.ts";
@@ -86,8 +86,10 @@ const serviceFix = "Fix permissions, free up disk space, or set VIDGEN_HOME to a
 export async function checkLocalService(io: Io): Promise<Check[]> {
   try {
     const folder = findServiceFolder(io);
-    const running = await findRunning(io);
-    const runningText = running ? `running at ${running.baseUrl}` : "not running; --local starts it when needed";
+    const found = await findLocal(io);
+    if (found.kind === "elsewhere" || found.kind === "not answering") throw found.error;
+    const running = found.kind === "running" ? found.connection : undefined;
+    const runningText = running ? `running at ${listUrls(running)}` : "not running; --local starts it when needed";
     const says = `${runningText}; its data is in ${folder}`;
     const reason = await findWriteError(folder);
     const check =
@@ -98,6 +100,11 @@ export async function checkLocalService(io: Io): Promise<Check[]> {
   } catch (error) {
     return [failWith("local service", error, serviceFix)];
   }
+}
+
+function listUrls({ baseUrl, announcement }: LocalConnection): string {
+  const publicUrl = announcement?.base_url;
+  return publicUrl === baseUrl ? baseUrl : `${baseUrl}, for clients at ${publicUrl}`;
 }
 
 /** ffmpeg. Most commands do not need it, so the check does not fail without it. */

@@ -63,7 +63,7 @@ export function createApi(options: ApiOptions): Api {
     Accept: "application/json",
     "Accept-Encoding": "identity",
   };
-  const restriction = isPlainHttp(baseUrl) ? { isPrivateOnly: true } : {};
+  const restriction: FetchInit = isPlainHttp(baseUrl) ? { reach: "private" } : {};
   const send = async (path: string, init: FetchInit, maxBytes?: number) =>
     readReply(
       await fetch(baseUrl + path, { ...init, ...restriction, headers: { ...headers, ...init.headers } }),

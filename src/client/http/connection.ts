@@ -4,7 +4,7 @@ import { request } from "node:http";
 import { connect as connectTcp, isIP, type LookupFunction, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { systemCode } from "../../errors.ts";
-import type { Io } from "../../io.ts";
+import type { FetchInit, Io } from "../../io.ts";
 import { isPrivateAddress } from "../../protocol/addresses.ts";
 import { findProxy, type HttpProxy, plainHttpError, tunnelError } from "./proxy.ts";
 
@@ -18,23 +18,19 @@ const keepAliveMs = 60_000;
 /** A server or a proxy; `host` is a name or an IP address without brackets. */
 type Peer = { isSecure: boolean; host: string; port: number };
 
-/** `isPrivateOnly` allows only private addresses and this machine, without a proxy. */
-type ConnectOptions = { signal?: AbortSignal | undefined; isPrivateOnly?: boolean | undefined };
+type ConnectOptions = Pick<FetchInit, "reach"> & { signal?: AbortSignal | undefined };
 
 /**
  * Connects to the host of a URL, through the proxy from `env` if there is one, and resolves when a request can be written; nothing was
  * written yet. Rejects with the signal's reason as soon as it aborts.
  */
-export async function connect(
-  url: URL,
-  env: Io["env"],
-  { signal, isPrivateOnly = false }: ConnectOptions = {},
-): Promise<Socket> {
+export async function connect(url: URL, env: Io["env"], { signal, reach }: ConnectOptions = {}): Promise<Socket> {
   signal?.throwIfAborted();
   const peer = peerOf(url);
+  if (reach === "this machine") return open(peer, { signal });
   const proxy = findProxy(url, env);
-  if (isPrivateOnly && proxy !== undefined) throw plainHttpError(proxy, url);
-  if (isPrivateOnly) return openPrivate(peer, signal);
+  if (reach === "private" && proxy !== undefined) throw plainHttpError(proxy, url);
+  if (reach === "private") return openPrivate(peer, signal);
   if (proxy === undefined) return open(peer, { signal });
   const tunnel = await openTunnel(proxy, `${url.hostname}:${peer.port}`, signal);
   return peer.isSecure ? open(peer, { signal, tunnel }) : tunnel;

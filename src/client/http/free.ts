@@ -64,22 +64,27 @@ async function startParser({ Client }: Undici): Promise<void> {
 /** Loads undici, and returns a function that sends a request that costs nothing. Rejects as `loadUndici` does. */
 export async function createFreeSender(env: Io["env"], nodeVersion: string) {
   const { Agent } = await loadUndici(nodeVersion);
-  const createConnector = (isPrivateOnly: boolean): NonNullable<Agent.Options["connect"]> => {
+  const createConnector = (reach?: FetchInit["reach"]): NonNullable<Agent.Options["connect"]> => {
     return ({ protocol, host }, done) => {
-      connect(new URL(`${protocol}//${host}`), env, { isPrivateOnly }).then(
+      connect(new URL(`${protocol}//${host}`), env, { reach }).then(
         (socket) => done(null, socket),
         (error) => done(error, null),
       );
     };
   };
-  const forStatus = new Agent({ connect: createConnector(false), connections: maxStatusConnections });
-  // A separate agent, so that only checked connections are reused.
-  const forPrivate = new Agent({ connect: createConnector(true), connections: maxStatusConnections });
+  const forStatus = new Agent({ connect: createConnector(), connections: maxStatusConnections });
+  // Separate agents, so that only checked connections are reused.
+  const forPrivate = new Agent({ connect: createConnector("private"), connections: maxStatusConnections });
+  const forThisMachine = new Agent({ connect: createConnector("this machine") });
   // Videos, which are requested without the key, use other connections, so that a long download does not delay status requests.
-  const forVideos = new Agent({ connect: createConnector(false) });
+  const forVideos = new Agent({ connect: createConnector() });
+  const agentFor = ({ reach, headers }: FetchInit) => {
+    if (reach === "this machine") return forThisMachine;
+    if (headers?.Authorization === undefined) return forVideos;
+    return reach === "private" ? forPrivate : forStatus;
+  };
   return async (url: string, init: FetchInit): Promise<RawReply> => {
-    const agentWithKey = init.isPrivateOnly ? forPrivate : forStatus;
-    const agent = init.headers?.Authorization === undefined ? forVideos : agentWithKey;
+    const agent = agentFor(init);
     const { statusCode, headers, body } = await unlessAborted(agent.request(optionsOf(url, init)), init.signal);
     // Without a reader, an error of the body would end the process.
     body.on("error", () => {});

@@ -20,14 +20,14 @@ export type RawReply = { statusCode: number; headers: IncomingHttpHeaders; body:
  * request counts as sent, and all received bytes are kept, even if Node cannot parse them as a reply.
  */
 export async function postPaid(address: string, init: FetchInit, env: Io["env"]): Promise<RawReply> {
-  const { unsentSignal, beforeSend, isPrivateOnly } = init;
+  const { unsentSignal, beforeSend, reach } = init;
   const signal = init.signal ?? new AbortController().signal;
   const connecting = unsentSignal ? AbortSignal.any([signal, unsentSignal]) : signal;
   let socket: Socket | undefined;
   let readRaw: ReadRaw | undefined;
   try {
     const url = new URL(address);
-    socket = await connect(url, env, { signal: connecting, isPrivateOnly });
+    socket = await connect(url, env, { signal: connecting, reach });
     connecting.throwIfAborted();
     beforeSend?.();
     const body = Buffer.from(init.body ?? "");

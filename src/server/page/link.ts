@@ -1,6 +1,6 @@
 import { usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { isRunning, readAnnouncement } from "../announcement.ts";
+import { findService } from "../announcement.ts";
 import { createSessions, type Sessions } from "./session.ts";
 
 type LinkOptions = {
@@ -16,12 +16,14 @@ export function linkOf(baseUrl: string, sessions: Pick<Sessions, "link">, { keyH
 
 /** Creates a link to the page of the service that runs from a folder. Rejects with `usage` if none runs there, or it has no page. */
 export async function makeLink(folder: string, io: Io): Promise<string> {
-  const { base_url, api_key = "", has_page } = (await readAnnouncement(folder)) ?? {};
-  if (base_url === undefined || !(await isRunning(folder, io)))
+  const found = await findService(folder, io);
+  if (found.kind === "elsewhere") throw found.error;
+  if (found.kind !== "here")
     throw usage(
-      "The local service is not running, so there is no link to its page.",
+      `The local service is ${found.kind === "starting" ? "starting" : "not running"}, so there is no link to its page.`,
       "vidgen serve starts it and prints the link.",
     );
+  const { base_url, api_key, has_page } = found.announcement;
   if (!has_page)
     throw usage("The running service serves no page.", "Stop it and start it again with: vidgen serve --page");
   return linkOf(base_url, createSessions(api_key), { now: io.date() });

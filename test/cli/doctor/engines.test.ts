@@ -12,7 +12,7 @@ test("an engine that takes no generations fails its check, which says why and si
     { ...isFine, engine: "http://gpu-3" },
   ];
   const fetch = async () => Response.json({ engines });
-  const checks = await checkEngines({ baseUrl: "http://127.0.0.1:8787", apiKey: "key" }, { ...io, fetch });
+  const checks = await checkEngines({ baseUrl: "http://127.0.0.1:8787", apiKey: "key", fetch }, io);
   expect(checks.map(({ state, says }) => [state, says])).toEqual([
     ["fail", "wan-2.5: http://gpu-1 (vLLM-Omni); unavailable since 2026-01-01T00:00:05.000Z: HTTP 502"],
     ["pass", "wan-2.5: http://gpu-2 (vLLM-Omni)"],
