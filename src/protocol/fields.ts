@@ -1,4 +1,4 @@
-import { aspectRatios, defaultModel, guessModel, models } from "./models.ts";
+import { adaptiveRatio, aspectRatios, defaultModel, guessModel, models, resolutions } from "./models.ts";
 import { shorten } from "./text.ts";
 
 /** A field of the start request, with everything that flags, columns, questions and tools need. */
@@ -76,7 +76,7 @@ const table = [
     aliases: ["aspect", "ratio"],
     units: ["w:h", "width:height"],
     flag: "-a, --aspect-ratio <w:h>",
-    about: "such as 16:9 or 9:16",
+    about: "such as 16:9 or 9:16, or adaptive where the model takes it",
     agentAbout: 'Width:height, such as "16:9".',
     takes: "text",
     suggestions: aspectRatios.map((ratio) => [ratio, ""] as const),
@@ -104,14 +104,10 @@ const table = [
   {
     name: "resolution",
     flag: "-r, --resolution <name>",
-    about: "such as 720p",
-    agentAbout: 'Such as "720p".',
+    about: "such as 720p or 4k",
+    agentAbout: 'Such as "720p" or "4k".',
     takes: "text",
-    suggestions: [
-      ["480p", ""],
-      ["720p", ""],
-      ["1080p", ""],
-    ],
+    suggestions: Object.keys(resolutions).map((name) => [name, ""] as const),
     toWire: readResolution,
     label: "Resolution",
   },
@@ -306,7 +302,10 @@ function isBlank(text: string): boolean {
 }
 
 function findRatioFault(text: string): string | undefined {
-  return isRatio(readRatio(text)) ? undefined : `must be width:height, such as 16:9, not "${shorten(text)}"`;
+  const ratio = readRatio(text);
+  return isRatio(ratio) || ratio === adaptiveRatio
+    ? undefined
+    : `must be width:height, such as 16:9, not "${shorten(text)}"`;
 }
 
 /** Also accepts common spellings, such as "9x16", "portrait", or "16:09", which spreadsheets write for 16:9. */
@@ -318,11 +317,14 @@ export function readRatio(text: string): string {
 /** As older versions read a ratio, which sent a zero before a number. */
 export function readOlderRatio(text: string): string {
   if (isRatio(text)) return text;
-  const ratio = ratiosByName.get(text.trim().toLowerCase()) ?? text.trim().replace(/[^\d.]+/g, ":");
+  const named = ratiosByName.get(text.trim().toLowerCase());
+  if (named !== undefined) return named;
+  const ratio = text.trim().replace(/[^\d.]+/g, ":");
   return isRatio(ratio) ? ratio : text;
 }
 
 const ratiosByName = new Map([
+  [adaptiveRatio, adaptiveRatio],
   ["landscape", "16:9"],
   ["wide", "16:9"],
   ["widescreen", "16:9"],

@@ -42,6 +42,25 @@ export const defaultModel = "wan-2.5";
 /** Suggested ratios; the interface accepts any. */
 export const aspectRatios = ["16:9", "9:16", "1:1", "4:3", "3:4", "21:9"] as const;
 
+/** The ratio that the model chooses, such as that of its image, where it can. */
+export const adaptiveRatio = "adaptive";
+
+/** The resolutions whose pixels are known, with their shorter side. A service may have others. */
+export const resolutions: Readonly<Record<string, number>> = {
+  "480p": 480,
+  "720p": 720,
+  "1080p": 1080,
+  "2k": 1440,
+  "4k": 2160,
+};
+const otherResolutionNames: Readonly<Record<string, string>> = { "1440p": "2k", "2160p": "4k" };
+
+/** Returns the shorter side of a resolution in pixels; `undefined` if that is not known. */
+export function shorterSideOf(resolution: string): number | undefined {
+  const name = resolution.toLowerCase();
+  return resolutions[otherResolutionNames[name] ?? name];
+}
+
 export function findModel(id: string): Model | undefined {
   return models.find((model) => model.id === id);
 }

@@ -6,6 +6,11 @@ export function shorten(text: string, length = 60): string {
   return text.length > length ? `${text.slice(0, length)}…` : text;
 }
 
+/** Lists values in words, as in "480p, 720p or 1080p". */
+export function oneOf(values: readonly unknown[]): string {
+  return [values.slice(0, -1).join(", "), values.at(-1)].filter((part) => part !== "").join(" or ");
+}
+
 /** Removes white space and invisible characters at both ends, such as the carriage return of a file from Windows. */
 export function trimInvisible(text: string): string {
   return text.replace(/^[\s\u200b-\u200d\u2060]+|[\s\u200b-\u200d\u2060]+$/g, "");

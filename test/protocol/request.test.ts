@@ -77,9 +77,12 @@ test.each(["", " "])("--duration %j is empty", (duration) => {
   refuses({ duration }, "--duration is empty.");
 });
 
-test.each(["16:9", "9:16", "1:1", "2.39:1", "1920:1080"])("--aspect-ratio %s goes as it is", (aspectRatio) => {
-  expect(build({ aspectRatio }).aspectRatio).toBe(aspectRatio);
-});
+test.each(["16:9", "9:16", "1:1", "2.39:1", "1920:1080", "21:9", "adaptive"])(
+  "--aspect-ratio %s goes as it is",
+  (aspectRatio) => {
+    expect(build({ aspectRatio }).aspectRatio).toBe(aspectRatio);
+  },
+);
 
 test.each([
   ["16x9", "16:9"],

@@ -1,9 +1,25 @@
 import * as z from "zod";
 import { findExtraFault } from "../../protocol/extras.ts";
 import { hasChangedNumber, isRecord } from "../../protocol/json.ts";
-import { aspectRatios, findModel, maxLocalSeconds, models } from "../../protocol/models.ts";
+import {
+  adaptiveRatio,
+  aspectRatios,
+  findModel,
+  maxLocalSeconds,
+  models,
+  shorterSideOf,
+} from "../../protocol/models.ts";
+import { oneOf } from "../../protocol/text.ts";
 import { type Engine, optionalExtras, requiredExtras } from "../engines/engine.ts";
-import { frameSize, pixelsOf, readSize, shapeOf, sizeText } from "../engines/frame-size.ts";
+import {
+  findShapeFault,
+  frameSize,
+  pixelsOf,
+  previewResolutions,
+  readSize,
+  shapeOf,
+  sizeText,
+} from "../engines/frame-size.ts";
 import { isTooDeep } from "../engines/passed.ts";
 import { type FieldNames, parse } from "../http/input.ts";
 import { findJsonFault, refuse } from "../http/message.ts";
@@ -15,7 +31,7 @@ const maxTextBytes = 32_000;
 const maxAddressLength = 8_000;
 const shortText = `must have at most ${maxTextBytes / 1_000} kB`;
 
-const shorterSides = "a shorter side of 480, 720 or 1080";
+const shorterSides = `a shorter side of ${oneOf(previewResolutions.map(shorterSideOf))}`;
 const sizeSchema = z.looseObject({
   size: z
     .string()
@@ -41,10 +57,13 @@ const bodySchema = z.object({
   model: z.string().meta({ description: "A model that this service serves.", examples: models.map(({ id }) => id) }),
   aspectRatio: z
     .string()
-    .regex(/^\d{1,4}(\.\d{1,4})?:\d{1,4}(\.\d{1,4})?$/, 'must be a ratio such as "16:9"')
+    .regex(/^(\d{1,4}(\.\d{1,4})?:\d{1,4}(\.\d{1,4})?|adaptive)$/, 'must be a ratio such as "16:9"')
     .refine(isSaneRatio, "must be between 1:4 and 4:1")
     .default("16:9")
-    .meta({ description: "Width to height, between 1:4 and 4:1; 16:9 unless the model has another." }),
+    .meta({
+      description:
+        "Width to height, between 1:4 and 4:1, or adaptive where the model chooses it; 16:9 unless the model has another.",
+    }),
   duration: z
     .union([z.number(), z.string().regex(/^\d+(\.\d+)?$/, notSeconds)], { error: notSeconds })
     .transform(Number)
@@ -57,9 +76,13 @@ const bodySchema = z.object({
       description: `Seconds, more than 0 and at most ${maxLocalSeconds}; 5 unless the model has another length.`,
     }),
   resolution: z
-    .enum(["480p", "720p", "1080p"], { error: "must be 480p, 720p or 1080p" })
+    .string()
+    .regex(/^[a-z\d][a-z\d._-]{0,19}$/i, "must be a name such as 720p or 4k")
     .default("480p")
-    .meta({ description: "The shorter side in pixels; 480p unless the model has another." }),
+    .meta({
+      description:
+        "Such as 720p, 1080p or 4k, where the engine has it; a preview has at most 1080p. 480p unless the model has another.",
+    }),
   imageUrl: imageUrl
     .optional()
     .meta({ description: "An image to start from: an http(s) or data: address of a PNG, JPEG or WebP." }),
@@ -174,8 +197,10 @@ export function createStartReader({
     const real = withModel.filter(({ isSimulation }) => !isSimulation);
     const isReal = real.length > 0;
     const makers = isReal ? real : withModel;
-    if (size !== undefined && !isReal && readSize(size) === undefined)
+    const previewFault = isReal ? undefined : findShapeFault({ ...rest, extras: {} }, { isPreview: true });
+    if (size !== undefined && !isReal && (previewFault || readSize(size) === undefined))
       throw refuse(400, "invalid_size", `size must have ${shorterSides}: ${rest.model} is a preview here`);
+    if (previewFault) throw refuse(400, `invalid_${previewFault.field}`, `${previewFault.field} ${previewFault.text}`);
     const maxOfEngines = Math.max(...makers.map(({ maxImages }) => maxImages));
     checkImages(rest.model, images.length, { maxOfEngines, name: names.imageUrls ?? "imageUrls" });
     const request = {
@@ -277,6 +302,7 @@ function isHttpUrl(value: string): boolean {
 }
 
 function isSaneRatio(value: string): boolean {
+  if (value === adaptiveRatio) return true;
   const [width = 0, height = 0] = value.split(":").map(Number);
   return width > 0 && height > 0 && width / height <= 4 && height / width <= 4;
 }

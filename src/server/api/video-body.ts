@@ -2,7 +2,7 @@ import * as z from "zod";
 import { defaultModel } from "../../protocol/models.ts";
 import { failureCodes } from "../../protocol/schema.ts";
 import type { Engine } from "../engines/engine.ts";
-import { roundedSize, sizeOf, sizeText } from "../engines/frame-size.ts";
+import { findShapeFault, roundedSize, sizeOf, sizeText } from "../engines/frame-size.ts";
 import { type FieldNames, parse } from "../http/input.ts";
 import { type ApiContext, bodyType, type JsonBody, parseJson, refuse, withoutNulls } from "../http/message.ts";
 import { pictureFormat } from "../media/picture.ts";
@@ -234,7 +234,7 @@ export const videoSchema = named("Video", {
   model: z.string(),
   prompt: z.string(),
   seconds: z.string(),
-  size: z.string(),
+  size: z.string().nullable().meta({ description: "In pixels; null if the model chooses it." }),
   created_at: unixTime,
   completed_at: unixTime.nullable(),
   expires_at: z.null(),
@@ -266,8 +266,7 @@ export function videoBody(generation: StoredGeneration, progress: Progress | und
     model,
     prompt,
     seconds: String(duration),
-    // Real models round sizes to their own steps.
-    size: request.isReal ? sizeOf(request) : sizeText(roundedSize(request, 2)),
+    size: describeSize(request),
     created_at: unixSeconds(created_at),
     completed_at: completed_at === null ? null : unixSeconds(completed_at),
     expires_at: null,
@@ -275,6 +274,12 @@ export function videoBody(generation: StoredGeneration, progress: Progress | und
     error: error === null ? null : { code: codeOf(generation), message: error },
     ...(cost !== null && { usage: { cost } }),
   };
+}
+
+/** Real models round sizes to their own steps. */
+function describeSize(request: StoredGeneration["request"]): string | null {
+  if (!request.isReal) return sizeText(roundedSize(request, 2));
+  return findShapeFault(request) ? null : sizeOf(request);
 }
 
 function codeOf({ error, error_code, engine_code }: StoredGeneration): string {

@@ -1,21 +1,47 @@
-import type { RenderRequest, Resolution } from "../store/generations.ts";
+import { adaptiveRatio, resolutions, shorterSideOf } from "../../protocol/models.ts";
+import { oneOf } from "../../protocol/text.ts";
+import type { RenderRequest } from "../store/generations.ts";
 
 /** A size in pixels. */
 export type FrameSize = { width: number; height: number };
 
 type Shape = Pick<RenderRequest, "aspectRatio" | "resolution">;
 
-const shorterSidePx: Record<Resolution, number> = { "480p": 480, "720p": 720, "1080p": 1080 };
-const resolutions = Object.keys(shorterSidePx) as Resolution[];
+/** A ratio or a resolution that has no pixels. `text` follows the name of the field. */
+export type ShapeFault = { field: keyof Shape; text: string };
+
+/** The resolutions of previews. A preview at 4K would take minutes. */
+export const previewResolutions = Object.keys(resolutions).filter((name) => Number(resolutions[name]) <= 1_080);
+
+/** Why a request's frame has no size in pixels, or one that is too large for a preview; `undefined` if it has one, or if it does not ask for one. */
+export function findShapeFault(
+  { aspectRatio, resolution, unset = [], extras }: Omit<Parameters<typeof frameSize>[0], "model">,
+  { isPreview = false } = {},
+): ShapeFault | undefined {
+  if (extras.size !== undefined) return undefined;
+  const names = isPreview ? previewResolutions : Object.keys(resolutions);
+  const isKnown = names.some((name) => resolutions[name] === shorterSideOf(resolution));
+  if (!unset.includes("resolution") && !isKnown) return { field: "resolution", text: `must be ${oneOf(names)}` };
+  if (aspectRatio !== adaptiveRatio) return undefined;
+  return { field: "aspectRatio", text: 'must be a ratio such as "16:9"' };
+}
+
+/** Returns the same as text, for the `findFault` of an engine that needs pixels. */
+export function describeShapeFault(...args: Parameters<typeof findShapeFault>): string | undefined {
+  const fault = findShapeFault(...args);
+  return fault && `${fault.field} ${fault.text}`;
+}
 
 /**
  * Returns the size of a frame, whose longer side is a multiple of `blockPx`. The resolution names the shorter side; the longer side follows from the
- * ratio, such as "16:9" or "2.39:1", which the API has checked.
+ * ratio, such as "16:9" or "2.39:1", which the API has checked. Throws for what `findShapeFault` finds.
  */
 export function roundedSize({ aspectRatio, resolution }: Shape, blockPx: number): FrameSize {
   const [across = 1, down = 1] = aspectRatio.split(":").map(Number);
   const ratio = across / down;
-  const shorter = shorterSidePx[resolution];
+  const shorter = shorterSideOf(resolution);
+  if (shorter === undefined || Number.isNaN(ratio))
+    throw new Error(`${resolution} in ${aspectRatio} has no size in pixels`);
   const longer = blockPx * Math.round((shorter * Math.max(ratio, 1 / ratio)) / blockPx);
   return ratio >= 1 ? { width: longer, height: shorter } : { width: shorter, height: longer };
 }
@@ -54,7 +80,9 @@ export function sizeOf(request: Parameters<typeof frameSize>[0]): string {
  * Returns the size of a request's frame. A size that the request names in pixels is returned unchanged, because the model's server checks it. Other
  * sizes are rounded, because diffusion models work on blocks of 16 pixels, and some were trained for sizes of their own.
  */
-export function frameSize(request: Pick<RenderRequest, "model" | "aspectRatio" | "resolution" | "extras">): FrameSize {
+export function frameSize(
+  request: Pick<RenderRequest, "model" | "aspectRatio" | "resolution" | "unset" | "extras">,
+): FrameSize {
   const { size } = request.extras;
   const requestedSize = typeof size === "string" ? pixelsOf(size) : undefined;
   return requestedSize ?? familySize(request.model, roundedSize(request, 16));
@@ -71,7 +99,7 @@ export function readSize(text: string): Shape | undefined {
   const size = pixelsOf(text);
   if (!size) return undefined;
   const shape = shapeOf(size);
-  const hasResolution = shorterSidePx[shape.resolution] === Math.min(size.width, size.height);
+  const hasResolution = resolutions[shape.resolution] === Math.min(size.width, size.height);
   return hasResolution || nearestShapes.has(text) ? shape : undefined;
 }
 
@@ -86,8 +114,8 @@ export function shapeOf(size: FrameSize): Shape {
   const known = nearestShapes.get(sizeText(size));
   if (known) return known;
   const { width, height } = size;
-  const distance = (resolution: Resolution) => Math.abs(shorterSidePx[resolution] - Math.min(width, height));
-  const [resolution = "480p"] = resolutions.toSorted((a, b) => distance(a) - distance(b));
+  const distance = ([, shorter]: [string, number]) => Math.abs(shorter - Math.min(width, height));
+  const [[resolution] = ["480p"]] = Object.entries(resolutions).sort((a, b) => distance(a) - distance(b));
   const divisor = findDivisor(width, height);
   return { resolution, aspectRatio: `${width / divisor}:${height / divisor}` };
 }

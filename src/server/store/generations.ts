@@ -7,11 +7,12 @@ import type { Limited } from "./limits.ts";
 export type RenderRequest = Traced & {
   prompt: string;
   model: string;
-  /** Width to height, as in "16:9". */
+  /** Width to height, as in "16:9"; "adaptive" if the model chooses it. */
   aspectRatio: string;
   /** Length of the video, in seconds. */
   duration: number;
-  resolution: Resolution;
+  /** Its name, such as "720p". */
+  resolution: string;
   /** The fields that the start left out. They contain the service's defaults; a provider's model may have other defaults. */
   unset?: readonly ("aspectRatio" | "duration" | "resolution")[];
   /**
@@ -25,9 +26,6 @@ export type RenderRequest = Traced & {
 
 /** A JSON value, except null. */
 export type ExtraValue = string | number | boolean | object;
-
-/** Names the length of the shorter side in pixels. */
-export type Resolution = "480p" | "720p" | "1080p";
 
 /** The images of a generation, each as its address or as a file. */
 export type Images<Image> = {

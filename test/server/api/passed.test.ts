@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Clock } from "../../../src/io.ts";
 import { createAiSdkEngine } from "../../../src/server/engines/ai-sdk/ai-sdk.ts";
+import type { VideoCall } from "../../../src/server/engines/ai-sdk/video-model.ts";
 import { createComfyUiEngine } from "../../../src/server/engines/comfyui/comfyui.ts";
 import { readWorkflow } from "../../../src/server/engines/comfyui/workflow.ts";
 import type { Engine } from "../../../src/server/engines/engine.ts";
@@ -36,11 +37,11 @@ const common = {
 };
 const open = () => Promise.reject(new Error("unused"));
 
-function createVideos(id: (typeof kindIds)[number]): (clock: Clock) => Scene {
+function createVideos(id: (typeof kindIds)[number], model = "google/veo-3.1"): (clock: Clock) => Scene {
   return (clock) => {
     const fake = fakes[id]({ now: clock.now });
     const kind = kinds.find((each) => each.id === id);
-    const upstreamModel = { openrouter: "google/veo-3.1", litellm: "wan-2.5" }[id as string];
+    const upstreamModel = { openrouter: model, litellm: "wan-2.5" }[id as string];
     const options = { ...common, url: engineUrl, kind, upstreamModel };
     const engine = createVideosEngine(options, { ...clock, fetch: ioFetch(fake), open });
     return { engine, arrived: () => fake.creates.map(({ fields }) => fields) };
@@ -64,6 +65,8 @@ const scenes: Record<string, (clock: Clock) => Scene> = {
       n: "{{n=1}}",
       path: "{{model_path=a}}",
       style: "a {{style=plain}} film",
+      width: "{{width=640}}",
+      height: "{{height=480}}",
     };
     const read = readWorkflow(writeWorkflow(workflow(inputs)), ["sora-2"]);
     const options = {
@@ -80,8 +83,8 @@ const scenes: Record<string, (clock: Clock) => Scene> = {
     const calls: Record<string, unknown>[] = [];
     const model = {
       provider: "made-up.video",
-      async doStart(call: { providerOptions: Record<string, Record<string, unknown>> }) {
-        calls.push({ ...call.providerOptions["made-up"] });
+      async doStart(call: VideoCall) {
+        calls.push({ ...call.providerOptions["made-up"], size: call.resolution });
         return { operation: {}, warnings: [] };
       },
       doStatus: async () => ({ status: "pending" }),
@@ -225,6 +228,78 @@ test.each(kindIds)(
 test("a package of the AI SDK, which takes seeds as numbers, gets no seed that a number cannot hold", async () => {
   const { status, isCharged, arrived } = await start(scenes["ai-sdk"] as never, generate, { seed: "9007199254740993" });
   expect([status, isCharged, arrived]).toEqual([400, false, undefined]);
+});
+
+describe("a resolution or a ratio", () => {
+  const listed = createVideos("openrouter", "bytedance/seedance-2.0-fast");
+  const servers = kindIds.filter((kind) => kind !== "openrouter");
+
+  test.each([
+    [{ resolution: "4k" }, { resolution: "4K" }],
+    [{ resolution: "2160p" }, { resolution: "4K" }],
+    [{ resolution: "768P" }, { resolution: "768p" }],
+    [{ aspectRatio: "21:9" }, { aspect_ratio: "21:9" }],
+    [
+      { aspectRatio: "adaptive", resolution: "1080p" },
+      { aspect_ratio: "adaptive", resolution: "1080p" },
+    ],
+  ])("in a provider's list is sent by the list's own name: %j", async (fields, sent) => {
+    expect(await start(listed, generate, fields)).toMatchObject({ status: 200, arrived: sent });
+  });
+
+  test.each([
+    [{ resolution: "2k" }, "takes resolution 480p, 768p, 1080p or 4K, not 2k"],
+    [{ resolution: "1440p" }, "takes resolution 480p, 768p, 1080p or 4K, not 1440p"],
+    [{ aspectRatio: "1:1" }, "takes aspectRatio 16:9, 21:9 or adaptive, not 1:1"],
+  ])("that is not in a provider's list is refused with the list: %j", async (fields, words) => {
+    const { status, error, isCharged, arrived } = await start(listed, generate, fields);
+    expect([status, error?.code, isCharged, arrived]).toEqual([400, "outside_limits", false, undefined]);
+    expect(error?.message).toContain(words);
+  });
+
+  test.each(
+    [...servers, "ai-sdk"].flatMap((kind) =>
+      [
+        ["4k", "16:9", "3840x2160"],
+        ["2160p", "9:16", "2160x3840"],
+        ["1440p", "21:9", "3360x1440"],
+        ["2K", "1:1", "1440x1440"],
+      ].map((size) => [kind, ...size] as [string, string, string, string]),
+    ),
+  )("reaches %s, which needs pixels: %s in %s is %s", async (kind, resolution, aspectRatio, size) => {
+    const { status, arrived } = await start(scenes[kind] as never, generate, { resolution, aspectRatio });
+    expect([status, arrived?.size]).toEqual([200, size]);
+  });
+
+  test("reaches a workflow of ComfyUI as its width and height", async () => {
+    const { status, arrived } = await start(scenes.comfyui as never, generate, { resolution: "4k" });
+    expect([status, arrived]).toMatchObject([200, { width: 3840, height: 2160 }]);
+  });
+
+  test.each(
+    [...servers, "comfyui"].flatMap((kind) => [
+      [kind, { resolution: "8k" }, "resolution must be 480p, 720p, 1080p, 2k or 4k"] as const,
+      [kind, { aspectRatio: "adaptive" }, 'aspectRatio must be a ratio such as "16:9"'] as const,
+    ]),
+  )("without pixels is refused by %s before anything is charged: %j", async (kind, fields, words) => {
+    const { status, error, isCharged, arrived } = await start(scenes[kind] as never, generate, fields);
+    expect([status, error?.code, isCharged, arrived]).toEqual([400, "outside_limits", false, undefined]);
+    expect(error?.message).toBe(`sora-2: ${words}`);
+  });
+
+  test.each([
+    [{ resolution: "4k" }, "invalid_resolution", "resolution must be 480p, 720p or 1080p"],
+    [{ resolution: "1440p" }, "invalid_resolution", "resolution must be 480p, 720p or 1080p"],
+    [
+      { size: "3840x2160" },
+      "invalid_size",
+      "size must have a shorter side of 480, 720 or 1080: sora-2 is a preview here",
+    ],
+    [{ aspectRatio: "adaptive" }, "invalid_aspectRatio", 'aspectRatio must be a ratio such as "16:9"'],
+  ])("of a preview is at most 1080p: %j", async (fields, code, message) => {
+    const { status, error, isCharged } = await start(scenes.preview as never, generate, fields);
+    expect([status, error, isCharged]).toEqual([400, { code, message }, false]);
+  });
 });
 
 test("a field of the owner's own workflow may have any name", async () => {

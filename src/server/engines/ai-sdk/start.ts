@@ -4,7 +4,7 @@ import { unlessAborted } from "../../../abort.ts";
 import { traceHeaders } from "../../observe/trace.ts";
 import { type Images, listImages, type RenderRequest, replaceImages } from "../../store/generations.ts";
 import { type FailureFacts, failed, type ImageFile, type RenderTask, requiredExtras } from "../engine.ts";
-import { sizeOf } from "../frame-size.ts";
+import { findShapeFault, sizeOf } from "../frame-size.ts";
 import { splitExtras, withoutCounts } from "../passed.ts";
 import {
   classifyReply,
@@ -125,7 +125,10 @@ function toCallOptions(
   const { documented, passed } = splitExtras(extras);
   const { seed, fps, size, generate_audio, ...modelOptions } = { ...withoutCounts(passed), ...documented };
   const isUnset = (field: (typeof unset)[number]) => unset.includes(field);
-  const has = (option: MovableOption, value: unknown) => value !== undefined && !moved.includes(option);
+  // A resolution without pixels can only be sent by its name.
+  const isNamed = !isUnset("resolution") && findShapeFault(request) !== undefined;
+  const movedOptions = isNamed ? [...moved, "resolution" as const] : moved;
+  const has = (option: MovableOption, value: unknown) => value !== undefined && !movedOptions.includes(option);
   const asProviderOptions: Record<MovableOption, object> = {
     resolution: size === undefined ? { resolution } : { size },
     fps: { fps },
@@ -133,13 +136,17 @@ function toCallOptions(
     generateAudio: { generate_audio },
   };
   // Some packages leave out a seed of 0 as if there were none.
-  Object.assign(modelOptions, Number(seed) === 0 && { seed }, ...moved.map((option) => asProviderOptions[option]));
+  Object.assign(
+    modelOptions,
+    Number(seed) === 0 && { seed },
+    ...movedOptions.map((option) => asProviderOptions[option]),
+  );
   return {
     prompt,
     n: 1,
-    aspectRatio: isUnset("aspectRatio") || size !== undefined ? undefined : (aspectRatio as `${number}:${number}`),
+    aspectRatio: isUnset("aspectRatio") || size !== undefined ? undefined : (aspectRatio as VideoCall["aspectRatio"]),
     resolution:
-      isUnset("resolution") || moved.includes("resolution")
+      isUnset("resolution") || movedOptions.includes("resolution")
         ? undefined
         : (sizeOf({ ...request, model: upstreamModel }) as `${number}x${number}`),
     duration: isUnset("duration") ? undefined : wholeSeconds(request),

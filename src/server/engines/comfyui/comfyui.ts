@@ -1,5 +1,6 @@
 import { VidgenError } from "../../../errors.ts";
 import type { Engine, RenderOptions, RenderTask } from "../engine.ts";
+import { describeShapeFault } from "../frame-size.ts";
 import { finish } from "../upstream/finish.ts";
 import { isCompleted, isFailed, pollJob } from "../upstream/follow.ts";
 import { clean } from "../upstream/reply.ts";
@@ -37,6 +38,7 @@ export function createComfyUiEngine(options: ComfyUiEngineOptions, io: ServerIo)
     concurrency,
     timeoutMs,
     passes: async () => passesOf(workflow),
+    findFault: async (request) => describeShapeFault(request),
     async render(task, { resume, ...rest }) {
       const outcome = await begin(task, { server, workflow, resume, ...rest });
       if (outcome.kind !== "submitted") return outcome;

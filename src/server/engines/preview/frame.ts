@@ -1,4 +1,3 @@
-import type { Resolution } from "../../store/generations.ts";
 import { type FrameSize, roundedSize } from "../frame-size.ts";
 
 /** The size of a frame of the preview. Both sides are even, as the chroma planes of yuv420p require. */
@@ -17,7 +16,7 @@ export type Plane = { bytes: Uint8Array; width: number; height: number };
 export type Yuv = { y: number; u: number; v: number };
 
 /** Returns the size of a frame for a ratio such as "16:9" or "2.39:1", which the API has checked. */
-export function frameSize(aspectRatio: string, resolution: Resolution): FrameSize {
+export function frameSize(aspectRatio: string, resolution: string): FrameSize {
   return roundedSize({ aspectRatio, resolution }, 2);
 }
 

@@ -5,6 +5,7 @@ import { createCapacity } from "../../capacity.ts";
 import { maxMegapixels } from "../../media/picture.ts";
 import type { Checkpoint } from "../../store/generations.ts";
 import type { Engine } from "../engine.ts";
+import { describeShapeFault } from "../frame-size.ts";
 import { createThreads } from "./threads.ts";
 
 const allModels = knownModels.map(({ id }) => id);
@@ -31,6 +32,7 @@ export function createPreviewEngine(options: PreviewOptions = {}): Engine {
     maxImages: 4,
     concurrency,
     timeoutMs: Number.POSITIVE_INFINITY,
+    findFault: async (request) => describeShapeFault(request, { isPreview: true }),
     check: async () => "preview",
     async render(task, { resume, checkpoint, signal }) {
       const tries = triesOf(resume);

@@ -1,5 +1,7 @@
 import * as z from "zod";
 import type { Io } from "../../../io.ts";
+import { shorterSideOf } from "../../../protocol/models.ts";
+import { oneOf } from "../../../protocol/text.ts";
 import type { Images, RenderRequest } from "../../store/generations.ts";
 import type { Passes } from "../engine.ts";
 import { describeReply, optional, readReply } from "../upstream/reply.ts";
@@ -103,10 +105,20 @@ export function findFault(
         ]),
   ];
   for (const { field, value, all, unit = "" } of checks) {
-    const isAccepted = (unset as readonly string[]).includes(field) || !all || all.length === 0 || all.includes(value);
+    const isAccepted =
+      (unset as readonly string[]).includes(field) ||
+      !all ||
+      all.length === 0 ||
+      all.some((each) => each === value || (field === "resolution" && isSameResolution(String(each), String(value))));
     if (!isAccepted) return `${id} takes ${field} ${oneOf(all ?? [])}${unit}, not ${value}${unit}`;
   }
   return undefined;
+}
+
+/** Whether two names mean the same resolution, such as "4K" and "2160p". */
+function isSameResolution(one: string, other: string): boolean {
+  const shorter = shorterSideOf(one);
+  return one.toLowerCase() === other.toLowerCase() || (shorter !== undefined && shorter === shorterSideOf(other));
 }
 
 /**
@@ -119,8 +131,4 @@ export function passesOf({ id, passedNames: names = [] }: Offer): Passes {
     title: `OpenRouter's list for ${id} has`,
     hint: '; they are sent as provider={"options": {"<provider>": {"<field>": <value>}}}',
   };
-}
-
-function oneOf(values: readonly unknown[]): string {
-  return [values.slice(0, -1).join(", "), values.at(-1)].filter((part) => part !== "").join(" or ");
 }

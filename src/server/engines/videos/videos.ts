@@ -1,10 +1,11 @@
 import { VidgenError } from "../../../errors.ts";
 import { defaultJobs, type Engine } from "../engine.ts";
+import { describeShapeFault } from "../frame-size.ts";
 import { finish } from "../upstream/finish.ts";
 import { describeCheck } from "../upstream/upstream.ts";
 import { cancel } from "./cancel.ts";
 import { checkKey, detectKind } from "./detect.ts";
-import { maxImagesOf, otherImagesOf } from "./kinds.ts";
+import { type Kind, maxImagesOf, otherImagesOf } from "./kinds.ts";
 import { fetchOffers, findFault, type Offer, passesOf } from "./offers.ts";
 import { createServer, type ServerIo, type ServerOptions } from "./server.ts";
 import { submitVideo } from "./submit.ts";
@@ -22,11 +23,16 @@ export type VideosOptions = ServerOptions &
 export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine {
   const { url, models, concurrency } = options;
   const server = createServer(options, io);
-  const { kind, upstreamModel } = options;
+  const { upstreamModel } = options;
   const findOffers = createOfferCache(
-    () => fetchOffers({ url, kind, headers: {} }, io, new AbortController().signal),
+    () => fetchOffers({ url, kind: server.knownKind(), headers: {} }, io, new AbortController().signal),
     io,
   );
+  /** The model in the list of a provider; `undefined` while there is no list, or if the list does not have it. */
+  const findOffer = async (model: string, { models }: NonNullable<Kind["provider"]>) => {
+    const id = upstreamModel ?? models[model];
+    return (await findOffers())?.find((each) => each.id === id);
+  };
   const cancelJob = (job: string, signal: AbortSignal) => cancel(job, server, signal);
   return {
     name: url,
@@ -48,18 +54,16 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
       return outcome.kind === "submitted" ? finish(outcome.submitted, task, finishOptions) : outcome;
     },
     cancel: cancelJob,
-    ...(kind?.provider && {
-      async findFault(request) {
-        const id = upstreamModel ?? kind.provider?.models[request.model];
-        const offer = (await findOffers())?.find((each) => each.id === id);
-        return offer && findFault(offer, request);
-      },
-    }),
+    async findFault(request) {
+      const provider = server.knownKind()?.provider;
+      if (!provider) return describeShapeFault(request);
+      const offer = await findOffer(request.model, provider);
+      return offer && findFault(offer, request);
+    },
     async passes(model) {
       const known = await server.findKind(new AbortController().signal).catch(() => undefined);
       if (!known?.provider) return known && { names: known.passes ?? [], written: known.writtenFields };
-      const id = upstreamModel ?? known.provider.models[model];
-      const offer = (await findOffers())?.find((each) => each.id === id);
+      const offer = await findOffer(model, known.provider);
       return offer && { ...passesOf(offer), written: known.writtenFields };
     },
     async check(signal) {

@@ -12,7 +12,7 @@ import type { ImageFile } from "../../../../src/server/engines/engine.ts";
 import { createVirtualClock } from "../../../clock.ts";
 import { tinyMp4 } from "../../../mp4.ts";
 import { json, refusedConnection } from "../videos/fakes/fake.ts";
-import { createTestEngine, type EngineOptions, timeoutMs } from "../videos/run.ts";
+import { createTestEngine, type EngineOptions, type MakeOptions, timeoutMs } from "../videos/run.ts";
 import { openVideo, video } from "./providers.ts";
 
 // Packages that are no real ones. `test/foreign` has those of npm.
@@ -181,10 +181,7 @@ test("a package's warnings are shown to the owner, and a video in its reply is s
 
 describe("an option", () => {
   /** Sends of a start what `bodyOf` reads of it. */
-  async function startReading(
-    bodyOf: (call: VideoCall) => unknown,
-    extras: Record<string, number | string | boolean | object>,
-  ) {
+  async function startReading(bodyOf: (call: VideoCall) => unknown, extras: object, request: MakeOptions = {}) {
     const sent: unknown[] = [];
     const made: SdkPackage = {
       version: "1.0.0",
@@ -200,7 +197,7 @@ describe("an option", () => {
       }),
     };
     const { make, engine, requests } = await startMadeUp(made, () => json(200, {}));
-    const { outcome, checkpoints } = await make({ resolution: "1080p", extras: extras as never });
+    const { outcome, checkpoints } = await make({ resolution: "1080p", extras: extras as never, ...request });
     return { outcome, checkpoints, sent, engine, requests };
   }
 
@@ -220,6 +217,15 @@ describe("an option", () => {
     });
     const { sent } = await startReading(asFal, { generate_audio: false, fps: 24, seed: 0 });
     expect(sent).toEqual([{ prompt: "a fox", resolution: "1080p", fps: 24, seed: 0, generate_audio: false }]);
+  });
+
+  test("that has no pixels, because the ratio is the model's choice, is sent by its name", async () => {
+    const { engine, sent } = await startReading((call) => call, {}, { aspectRatio: "adaptive" });
+    expect(
+      await engine.findFault?.({ aspectRatio: "adaptive", resolution: "1080p", extras: {} } as never),
+    ).toBeUndefined();
+    expect(sent).toMatchObject([{ aspectRatio: "adaptive", providerOptions: { "made-up": { resolution: "1080p" } } }]);
+    expect(sent[0]).not.toHaveProperty("resolution");
   });
 
   test("without which it would be another video is not paid for where the package drops it", async () => {

@@ -48,6 +48,7 @@ export type MakeOptions = {
   prompt?: string;
   model?: string;
   resolution?: RenderRequest["resolution"];
+  aspectRatio?: RenderRequest["aspectRatio"];
   extras?: RenderRequest["extras"];
   unset?: RenderRequest["unset"];
   images?: ImageFile[];
@@ -99,7 +100,7 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
   let count = 0;
 
   async function make(made: MakeOptions = {}): Promise<Made> {
-    const { model = "wan-2.5", resolution = "720p" } = made;
+    const { model = "wan-2.5", resolution = "720p", aspectRatio = "16:9" } = made;
     const { prompt = "a fox", extras = {}, unset = [], images = [], resume, traceparent } = made;
     const {
       id = crypto.randomUUID(),
@@ -112,7 +113,7 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
     const request = {
       prompt,
       model,
-      aspectRatio: "16:9",
+      aspectRatio,
       duration: 5,
       resolution,
       unset,

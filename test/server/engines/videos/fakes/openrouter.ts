@@ -9,8 +9,8 @@ export type OpenRouterOptions = FakeOptions & {
 const rules = {
   prompt: isText,
   duration: (value: unknown) => typeof value === "number" && isInteger(value),
-  resolution: (value: unknown) => ["480p", "720p", "1080p"].includes(String(value)),
-  aspect_ratio: (value: unknown) => /^\d+:\d+$/.test(String(value)),
+  resolution: (value: unknown) => ["480p", "720p", "768p", "1080p", "1K", "2K", "4K"].includes(String(value)),
+  aspect_ratio: (value: unknown) => /^(\d+:\d+|adaptive)$/.test(String(value)),
 };
 
 /** As its OpenAPI description has them. */
@@ -37,6 +37,11 @@ const listed = [
     supported_frame_images: [],
     supported_resolutions: "720p",
     pricing_skus: { generate: 0.5 },
+  },
+  {
+    id: "bytedance/seedance-2.0-fast",
+    supported_aspect_ratios: ["16:9", "21:9", "adaptive"],
+    supported_resolutions: ["480p", "768p", "1080p", "4K"],
   },
   { id: 7 },
 ];
