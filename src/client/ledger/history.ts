@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import type { CommandErrorCode } from "../../errors.ts";
 import { isRecord } from "../../protocol/json.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
+import { hashText, mayBeSecret } from "../../protocol/secrets.ts";
 import { type AttemptState, blocksRestart, nextState, type Status, statusOf } from "./attempt.ts";
 import { type Content, parseContent } from "./content.ts";
 import type { FileId, FileIdentity } from "./identity.ts";
@@ -500,7 +501,7 @@ export const reusableMs = 24 * 3600_000;
  */
 export function recordOf({ prompt, model, ...fields }: StartRequest): StartRequest {
   const text = JSON.stringify(fields, (_, value) =>
-    typeof value === "string" && mayBeSecret(value) ? hash(value) : value,
+    typeof value === "string" && mayBeSecret(value) ? hashText(value) : value,
   );
   return { prompt, model, ...JSON.parse(text) };
 }
@@ -508,22 +509,6 @@ export function recordOf({ prompt, model, ...fields }: StartRequest): StartReque
 /** A request without its image, to compare requests whose image is the frame of a video. */
 export function withoutImage({ imageUrl: _, imageUrls: __, ...request }: StartRequest): StartRequest {
   return request;
-}
-
-function mayBeSecret(value: string): boolean {
-  if (/^data:/i.test(value)) return true;
-  if (!/^https?:/i.test(value) || /\s/.test(value) || !URL.canParse(value)) return false;
-  const { username, password, search } = new URL(value);
-  return username + password + search !== "";
-}
-
-function hash(value: string): string {
-  return `sha256:${createHash("sha256").update(value).digest("base64url")}`;
-}
-
-/** Whether a value of a recorded request is a hash. */
-export function isHash(value: unknown): boolean {
-  return typeof value === "string" && /^sha256:[\w-]{43}$/.test(value);
 }
 
 /** The account of a key at a service, as a short hash that distinguishes two accounts without revealing the key. */

@@ -11,7 +11,7 @@ import {
 } from "../../protocol/fields.ts";
 import { isSourceImage, type RequestInput } from "../../protocol/request.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
-import { isHash } from "./history.ts";
+import { holdsHash, isHash } from "../../protocol/secrets.ts";
 
 /** The typed values that replace those of an earlier request. */
 export type Changes = { texts: FieldTexts; images: Images; set: readonly string[] };
@@ -93,9 +93,4 @@ function readTexts(values: readonly unknown[]): string[] {
 
 function withoutUndefined<Values extends object>(values: Values): Values {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Values;
-}
-
-function holdsHash(value: unknown): boolean {
-  if (typeof value === "object" && value !== null) return Object.values(value).some(holdsHash);
-  return isHash(value);
 }

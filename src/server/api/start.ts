@@ -4,6 +4,7 @@ import { HTTPException } from "hono/http-exception";
 import * as z from "zod";
 import type { Clock } from "../../io.ts";
 import { fieldSpellings, flattenName, imageFields } from "../../protocol/fields.ts";
+import { holdsHash } from "../../protocol/secrets.ts";
 import { localAccount } from "../announcement.ts";
 import { createCapacity } from "../capacity.ts";
 import { addressesIn, documentedExtras, findPassedFault, namesOf, splitExtras } from "../engines/passed.ts";
@@ -270,8 +271,11 @@ async function checkUnknown(
   const unknown = Object.entries(splitExtras(request.extras).passed);
   if (unknown.length === 0) return [];
   const { model, images } = request;
-  const real = engines.filter(({ models, isSimulation }) => models.includes(model) && !isSimulation);
   const refuseField = (field: string, text: string) => refuse(400, `invalid_${field}`, `${text}; nothing was charged`);
+  const hashed = unknown.find(([, value]) => holdsHash(value));
+  if (hashed)
+    throw refuseField(hashed[0], `${hashed[0]} is only a hash of the value that was sent: send the value again`);
+  const real = engines.filter(({ models, isSimulation }) => models.includes(model) && !isSimulation);
   const taken = (await Promise.all(real.map(({ passes }) => passes?.(model)))).flatMap((each) => each?.names ?? []);
   for (const [field, value] of unknown) {
     const known = knownSpelling(field);

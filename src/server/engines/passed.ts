@@ -1,5 +1,6 @@
-import { isRecord, parseJson } from "../../protocol/json.ts";
+import { isRecord } from "../../protocol/json.ts";
 import { findSimilar } from "../../protocol/models.ts";
+import { readText, toSnakeCase } from "../../protocol/secrets.ts";
 import type { RenderRequest } from "../store/generations.ts";
 import { type Engine, optionalExtras, type Passes, requiredExtras } from "./engine.ts";
 
@@ -80,12 +81,6 @@ function findNameFault(
   return `takes no ${nameText(name)}${guess === undefined ? "" : `; did you mean ${guess}?`} (${title}: ${list})${hint}`;
 }
 
-/** By the words of the name, so that numImages is num_images. */
-const wordsOf = (name: string) =>
-  name
-    .replace(/([a-z\d])([A-Z])/g, "$1_$2")
-    .replace(/-/g, "_")
-    .toLowerCase();
 const counts = /^(n|samples|batch_size|.*_count|num_(videos|images|outputs|samples).*|number_of_.*)$/;
 const unsafeNames = new RegExp(
   [
@@ -97,9 +92,7 @@ const unsafeNames = new RegExp(
 );
 
 /** Whether no provider gets a field of this name. */
-const isUnsafe = (name: string) => unsafeNames.test(wordsOf(name));
-
-const readText = (value: unknown) => (typeof value === "string" && /^\s*[{[]/.test(value) ? parseJson(value) : value);
+const isUnsafe = (name: string) => unsafeNames.test(toSnakeCase(name));
 
 /** Finds a name inside a value that no provider gets; a text of JSON counts as its object. */
 function findUnsafe(value: unknown): string | undefined {
@@ -125,7 +118,7 @@ function providerOptions(value: unknown): string[] {
 }
 
 /** Whether a field says how many videos to make, and means the one that is made anyway. */
-export const isCountOfOne = (name: string, value: unknown) => counts.test(wordsOf(name)) && String(value) === "1";
+export const isCountOfOne = (name: string, value: unknown) => counts.test(toSnakeCase(name)) && String(value) === "1";
 
 /** Leaves out counts of 1, which clients send without a need, and which some servers refuse. */
 export function withoutCounts<Value>(value: Value): Value {
@@ -137,18 +130,17 @@ export function withoutCounts<Value>(value: Value): Value {
 
 const maxDepth = 8;
 
-/** Whether a value is nested too deeply to be passed on. */
+/** Whether a value is nested too deeply to be passed on; a text of JSON counts as its value. */
 export function isTooDeep(value: unknown, depth = 0): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  return depth === maxDepth || Object.values(value).some((part) => isTooDeep(part, depth + 1));
+  const read = readText(value);
+  if (typeof read !== "object" || read === null) return false;
+  return depth === maxDepth || Object.values(read).some((part) => isTooDeep(part, depth + 1));
 }
 
 /** The http(s) addresses in a value. */
 export function addressesIn(value: unknown): string[] {
-  if (typeof value === "string") {
-    const parsed = /^\s*[{[]/.test(value) ? parseJson(value) : undefined;
-    if (parsed !== undefined) return addressesIn(parsed);
-    return /^https?:/i.test(value.trim()) && URL.canParse(value.trim()) ? [value.trim()] : [];
-  }
-  return typeof value === "object" && value !== null ? Object.values(value).flatMap(addressesIn) : [];
+  const read = readText(value);
+  if (typeof read === "object" && read !== null) return Object.values(read).flatMap(addressesIn);
+  const text = typeof read === "string" ? read.trim() : "";
+  return /^https?:/i.test(text) && URL.canParse(text) ? [text] : [];
 }

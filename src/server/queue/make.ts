@@ -6,6 +6,7 @@ import { pipeline } from "node:stream/promises";
 import { systemCode, VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
 import type { FailureCode } from "../../protocol/schema.ts";
+import { holdsHash } from "../../protocol/secrets.ts";
 import type { Capacity } from "../capacity.ts";
 import {
   type Charged,
@@ -38,7 +39,7 @@ import type { Store } from "../store/store.ts";
 import { fetchImages, nextTry, removeImages, saveImages } from "./image-fetch.ts";
 
 export type MakeOptions = {
-  store: Pick<Store, "generation" | "images" | "keepImageFetch" | "keepCheckpoint">;
+  store: Pick<Store, "generation" | "images" | "secrets" | "keepImageFetch" | "keepCheckpoint">;
   /** Fetches the images of a request. */
   get: Get;
   videos: MediaStore;
@@ -94,7 +95,10 @@ export async function loadTask(
       engine === null
         ? replaceImages<ImageFile>(request, await saveImages(read, imageFetch, saveOptions))
         : { images: [] };
-    return { id, checkpoint, created_at, request: renderRequest, ...images, ...files };
+    const hasSecrets = Object.values(renderRequest.extras).some(holdsHash);
+    const secrets = hasSecrets ? await retryForever(() => options.store.secrets(id), options) : {};
+    const extras = { ...renderRequest.extras, ...secrets };
+    return { id, checkpoint, created_at, request: { ...renderRequest, extras }, ...images, ...files };
   } catch (error) {
     options.signal.throwIfAborted();
     return imageEnd(error);

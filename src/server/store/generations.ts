@@ -224,10 +224,12 @@ export type Generations = {
   ): Promise<StartOutcome>;
   /** The reply to a start with this key, if an earlier start has used it; changes nothing. */
   findStart(account: string, idempotency: Idempotency): Promise<StartOutcome | undefined>;
-  /** Does not read the images that were sent with the request. */
+  /** Does not read the images that were sent with the request, and has hashes in place of secrets in fields that vidgen does not know. */
   generation(id: string): Promise<StoredGeneration | undefined>;
   /** The complete URLs of a generation's images. */
   images(id: string): Promise<Images<string>>;
+  /** The fields of a generation's request that it has only as hashes; none once it has ended. */
+  secrets(id: string): Promise<StoredRequest["extras"]>;
   /** Stores how far the images of a generation are fetched. Rejects as `keepCheckpoint` does. */
   keepImageFetch(id: string, imageFetch: ImageFetch): Promise<void>;
   /** The names of the fetched images of all unfinished generations. */

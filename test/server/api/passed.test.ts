@@ -397,6 +397,51 @@ test("half an hour after the only engine that takes a field has gone, its genera
   ]);
 });
 
+test.each(["completes", "is cancelled"])(
+  "a secret in a field reaches the engine, is kept until the generation %s, and is shown only as a hash",
+  async (end) => {
+    let arrived: unknown;
+    let cancel: () => void = () => {};
+    const engine = fakeEngine({
+      isSimulation: false,
+      passes: async () => ({ names: "all" }),
+      render: (task, { signal }) => {
+        arrived = task.request.extras;
+        return new Promise((_, reject) => {
+          cancel = () => reject(new Error("no video"));
+          signal.addEventListener("abort", () => reject(signal.reason));
+        });
+      },
+    });
+    const service = await createTestService({ engines: [engine] });
+    const fields = { hub_token: "canary-1", elements: [{ url: "https://cdn.example/a.png?sig=canary-2", size: 2 }] };
+    const id = await service.startId({ ...fields, seed: 7 });
+    const isHidden = async () => {
+      const { request } = (await service.store.generation(id)) ?? {};
+      const shown = JSON.stringify([request, await service.store.list({ limit: 9 })]);
+      expect([shown.match(/sha256:/g)?.length, shown.includes("canary")]).toEqual([2, false]);
+      return request;
+    };
+    const request = await isHidden();
+    expect(request?.extras).toMatchObject({ seed: 7, elements: [{ size: 2 }] });
+    expect(await service.store.secrets(id)).toEqual(fields);
+    await service.clock.sleep(1_000);
+    expect(arrived).toEqual({ ...fields, seed: 7 });
+    if (end === "completes") cancel();
+    else await service.cancel(id);
+    await service.clock.sleep(1_000);
+    expect(await service.store.generation(id)).toMatchObject({ status: "failed" });
+    await isHidden();
+    expect(await service.store.secrets(id)).toEqual({});
+    // What the page and `again` send.
+    const again = await service.start({ ...request?.extras, hub_token: "another" });
+    expect(await readError(again)).toEqual({
+      code: "invalid_elements",
+      message: "elements is only a hash of the value that was sent: send the value again; nothing was charged",
+    });
+  },
+);
+
 test("another account than the owner's may send such a field to a preview, and to a real model only with passthrough", async () => {
   for (const [engine, hasPassthrough, status] of [
     ["preview", false, 200],
@@ -428,6 +473,7 @@ test("fields that are too many, too large or nested too deeply are refused", asy
     Object.fromEntries(Array.from({ length: 51 }, (_, index) => [`x${index}`, 1])),
     { x: "x".repeat(40_000) },
     { x: [[[[[[[[[1]]]]]]]]] },
+    { x: `${"[".repeat(9)}1${"]".repeat(9)}` },
     { "a b": 1 },
   ])
     expect((await service.start(fields)).status).toBe(400);

@@ -1370,6 +1370,32 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await store.named()).toEqual([]);
   });
 
+  it("secrets in fields that vidgen does not know are kept until the end, and read only by name", async () => {
+    const store = await openWith(1_000);
+    const extras = {
+      hub_token: "canary \u{1f98a}",
+      seed: 7,
+      style: "noir",
+      negative_prompt: "https://a.example/?canary",
+    };
+    const names = ["hub_token", "style/n"];
+    const plain = await startOf(store, "local", { extras });
+    const generation = newGeneration({ request: { ...newGeneration().request, extras, names } });
+    const idempotency = { key: "a key", body: "{}" };
+    await store.start(generation, cost, idempotency);
+    expect((await store.generation(plain))?.request.extras).toEqual(extras);
+    const shown = { ...extras, hub_token: expect.stringMatching(/^sha256:/) };
+    expect((await store.generation(generation.id))?.request.extras).toEqual(shown);
+    const repeated = await store.start(newGeneration(), cost, idempotency);
+    expect(repeated).toMatchObject({ replayed: true, generation: { request: { extras: shown } } });
+    expect(await store.secrets(plain)).toEqual({});
+    expect(await store.secrets(generation.id)).toEqual({ hub_token: extras.hub_token });
+    expect(JSON.stringify(await store.list({ limit: 9, text: "canary" }))).not.toContain("\u{1f98a}");
+    await store.finish(generation.id, failed);
+    expect(await store.secrets(generation.id)).toEqual({});
+    expect((await store.generation(generation.id))?.request.extras).toEqual(shown);
+  });
+
   it("due callbacks are claimed up to a number for each receiver, the longest waiting first", async () => {
     const store = await openWith(1_000);
     const hosts = ["a.example", "a.example", "a.example", "b.example:8443", "[::1]:1"];

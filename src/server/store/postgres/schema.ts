@@ -201,11 +201,12 @@ const fetchedImages = `
 `;
 
 /**
- * Version 3: an engine takes all of `names`, a JSON array, or may not make the generation; NULL for nearly all. `image_fetch` replaces `fetching`, which
- * stays for processes of the version before. Without `fetch_at`, they can only finish what was begun, and claim nothing else.
+ * Version 3: an engine takes all of `names`, a JSON array, or may not make the generation; NULL for nearly all. `secrets` has the values of fields that
+ * `asked` has only as hashes, until the generation ends. `image_fetch` replaces `fetching`, which stays for processes of the version before. Without
+ * `fetch_at`, they can only finish what was begun, and claim nothing else.
  */
 const namedFields = `
-  ALTER TABLE vidgen.generations ADD COLUMN names text, ADD COLUMN image_fetch jsonb;
+  ALTER TABLE vidgen.generations ADD COLUMN names text, ADD COLUMN secrets jsonb, ADD COLUMN image_fetch jsonb;
   ALTER TABLE vidgen.generations RENAME COLUMN fetch_at TO image_fetch_at;
   UPDATE vidgen.generations SET image_fetch = fetching WHERE status = 'processing' AND fetching IS NOT NULL;
 `;

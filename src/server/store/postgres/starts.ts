@@ -1,7 +1,7 @@
 import { isUnavailable } from "../../observe/problem.ts";
+import { cutRequest } from "../cut-request.ts";
 import { type StartOutcome, stateOf } from "../generations.ts";
 import { createGroupCommit, type GroupCommit } from "../group-commit.ts";
-import { cutImages } from "../images.ts";
 import type { AccountUsage } from "../limits.ts";
 import { needsOf, toNames } from "../needs.ts";
 import { type AccountRow, accountColumns, readAccount } from "../rules/account.ts";
@@ -62,7 +62,7 @@ export function createStarts({ transaction }: Pick<Database, "transaction">) {
   return {
     start: (generation, cost, idempotency, missing) =>
       new Promise((resolve, reject) => {
-        const isLarge = cutImages(generation.request).images.length > 0;
+        const isLarge = cutRequest(generation.request).images.length > 0;
         const lane = isLarge ? batchesOf(generation.account) : batches;
         lane.add({ generation, cost, idempotency, missing, resolve, reject });
       }),
@@ -168,6 +168,7 @@ const generationTypes = {
   asked: "jsonb",
   checkpoint: "jsonb",
   result: "jsonb",
+  secrets: "jsonb",
   model: "text",
   search: "text",
   images: "integer",
@@ -194,7 +195,7 @@ function toRow({ generation, cost, idempotency }: PendingStart, remaining_credit
   const { account, id, status, created_at, completed_at, request, callback_url } = generation;
   const { checkpoint, error, media, cost: usd } = generation;
   const { model, images, isReal, names, isFetched, engine, isSubmitting } = needsOf(generation);
-  const cut = cutImages(request);
+  const cut = cutRequest(request);
   const label = request.label?.name ?? null;
   const values = {
     account,
@@ -205,6 +206,7 @@ function toRow({ generation, cost, idempotency }: PendingStart, remaining_credit
     asked: toJson({ request: cut.request, callback_url }),
     checkpoint: checkpoint && toJson(checkpoint),
     result: toJson({ error, media, cost: usd }),
+    secrets: cut.secrets && toJson(cut.secrets),
     model,
     search: searchText(request.prompt, id, model, label),
     images,

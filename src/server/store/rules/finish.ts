@@ -31,7 +31,7 @@ function* endIf(
   const { status, completed_at, error, error_code, failure, engine_code, media, cost, isRefunded } = end;
   // Once a generation has ended, `state` equals `status`. Until then, `status` is processing, and `state` is queued or running.
   const [ended] = yield* sql(
-    `UPDATE generations SET status = ?, state = ?, completed_at = ?, result = ?
+    `UPDATE generations SET status = ?, state = ?, completed_at = ?, result = ?, secrets = NULL
      WHERE id = ? AND status = 'processing' AND ${condition} RETURNING number`,
     ...[status, status, completed_at, toJson({ error, error_code, failure, engine_code, media, cost }), id, value],
   );

@@ -1,12 +1,13 @@
+import { joinImages } from "../cut-request.ts";
 import {
   fetchedFiles,
   type ImageFetch,
   type Images,
   type StoredCheckpoint,
   type StoredGeneration,
+  type StoredRequest,
   stateOf,
 } from "../generations.ts";
-import { joinImages } from "../images.ts";
 import { submissionOf } from "../needs.ts";
 import { columns, readGeneration } from "../reads/generations.ts";
 import { readJson, toJson } from "../values.ts";
@@ -27,6 +28,12 @@ export function* findImages(id: string): Rule<Images<string>> {
   if (!generation) throw new Error(`no generation ${id}`);
   const find = "SELECT place, source FROM images WHERE generation = (SELECT number FROM generations WHERE id = ?)";
   return joinImages(generation.request, yield* sql(find, id));
+}
+
+/** Returns the values that the request of a generation has only as hashes; none once it has ended. */
+export function* findSecrets(id: string): Rule<StoredRequest["extras"]> {
+  const [row] = yield* sql("SELECT secrets FROM generations WHERE id = ?", id);
+  return readJson<StoredRequest["extras"] | null>(row?.secrets ?? null) ?? {};
 }
 
 /** The state does not change, so this locks no account. */

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
+import { cutRequest } from "../cut-request.ts";
 import type { Idempotency, StartOutcome, StoredGeneration } from "../generations.ts";
-import { cutImages } from "../images.ts";
 import { type AccountUsage, findLimit } from "../limits.ts";
 import { columns, readGeneration } from "../reads/generations.ts";
 import type { Row } from "../reads/reader.ts";
@@ -48,7 +48,7 @@ export function rowsAfter(
 ): StartRows {
   const { account, use } = rows;
   // The images are cut because a reply to a repeated key, which is read from the database, has them cut too.
-  const shown = { ...generation, request: cutImages(generation.request).request };
+  const shown = { ...generation, request: cutRequest(generation.request).request };
   return {
     account: { ...account, credits: outcome.remaining_credits },
     use: use && { ...use, running: use.running + 1, starts: use.starts + 1 },

@@ -198,11 +198,12 @@ const fetchedImages = `
 `;
 
 /**
- * Version 3: an engine takes all of `names`, a JSON array, or may not make the generation; NULL for nearly all. `image_fetch` was called as a field of the
- * status that means something else.
+ * Version 3: an engine takes all of `names`, a JSON array, or may not make the generation; NULL for nearly all. `secrets` has the values of fields that
+ * `asked` has only as hashes, until the generation ends. `image_fetch` was called as a field of the status that means something else.
  */
 const namedFields = `
   ALTER TABLE generations ADD COLUMN names TEXT;
+  ALTER TABLE generations ADD COLUMN secrets TEXT;
   ALTER TABLE generations RENAME COLUMN fetching TO image_fetch;
   ALTER TABLE generations RENAME COLUMN fetch_at TO image_fetch_at;
   DROP INDEX unfinished;

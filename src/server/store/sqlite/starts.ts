@@ -1,6 +1,6 @@
 import type { Change } from "../change.ts";
+import { cutRequest } from "../cut-request.ts";
 import { type Idempotency, type StartOutcome, type StoredGeneration, stateOf } from "../generations.ts";
-import { cutImages } from "../images.ts";
 import { needsOf, toNames } from "../needs.ts";
 import { lockAccount } from "../rules/account.ts";
 import { findUse } from "../rules/account-limits.ts";
@@ -39,15 +39,26 @@ function addGeneration(database: Database, generation: StoredGeneration): number
   const { id, account, status, created_at, completed_at, request, callback_url } = generation;
   const { error, media, cost, checkpoint } = generation;
   const { model, images, isReal, names, isFetched, engine, isSubmitting } = needsOf(generation);
-  const cut = cutImages(request);
+  const cut = cutRequest(request);
   const label = request.label?.name ?? null;
   const [row] = database.all(
     `INSERT INTO generations (id, account, status, created_at, completed_at, asked, checkpoint, result,
-       model, images, is_real, names, is_fetched, engine, is_submitting, label, state)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number`,
+       secrets, model, images, is_real, names, is_fetched, engine, is_submitting, label, state)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number`,
     ...[id, account, status, created_at, completed_at, toJson({ request: cut.request, callback_url })],
     ...[checkpoint && toJson(checkpoint), toJson({ error, media, cost })],
-    ...[model, images, isReal, toNames(names), isFetched, engine, isSubmitting, label, stateOf(generation)],
+    ...[
+      cut.secrets && toJson(cut.secrets),
+      model,
+      images,
+      isReal,
+      toNames(names),
+      isFetched,
+      engine,
+      isSubmitting,
+      label,
+      stateOf(generation),
+    ],
   );
   const number = Number(row?.number);
   // Long texts are bound as bytes, which is faster (see `Database.run`).
