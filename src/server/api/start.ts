@@ -316,7 +316,8 @@ function knownSpelling(name: string): string | undefined {
 /** The fields for images and other media, by the names of both APIs. */
 const mediaNames = [
   ...imageFields.map(({ name }): string => name),
-  ...["imageUrls", "input_reference", "image_reference", "audio_reference", "video_reference"],
+  ...["imageUrls", "input_reference", "image_reference", "frame_images", "input_references"],
+  ...["audio_reference", "video_reference"],
 ];
 
 function nullWarning(name: string): string {

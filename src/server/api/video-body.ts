@@ -36,6 +36,21 @@ const images = z.preprocess(
   }),
 );
 
+/** An image in OpenRouter's and Inworld's form. */
+const typedImage = z.strictObject({
+  type: z.literal("image_url", 'must be "image_url": a video or a sound is not taken here'),
+  image_url: z.strictObject({ url: z.string() }),
+});
+const frameImage = typedImage.extend({
+  frame_type: z.enum(["first_frame", "last_frame"], "must be first_frame or last_frame"),
+});
+const frameImages = z
+  .array(frameImage)
+  .refine(
+    (list) => new Set(list.map(({ frame_type }) => frame_type)).size === list.length,
+    "must have at most one image of each frame_type",
+  );
+
 const side = z
   .union([z.number(), z.string()], { error: "must be a number of pixels" })
   .transform(String)
@@ -52,6 +67,8 @@ const namedFields = z.looseObject({
   input_reference: images.optional(),
   // The name in vLLM-Omni and TensorRT-LLM.
   image_reference: images.optional(),
+  frame_images: z.preprocess(readObject, frameImages).optional(),
+  input_references: z.preprocess(readObject, z.array(typedImage)).optional(),
 });
 
 /** All fields of a create. */
@@ -108,22 +125,36 @@ export async function readVideoStart(
     seconds: duration,
     input_reference,
     image_reference,
+    frame_images = [],
+    input_references,
     size,
     width,
     height,
     ...sameFields
   } = parse(namedFields, body);
-  const imageUrls = [...(input_reference ?? []), ...(image_reference ?? [])];
+  const framesOf = (type: string) => frame_images.filter(({ frame_type }) => frame_type === type).map(urlOf);
+  const imageUrls = [...(input_reference ?? []), ...(image_reference ?? []), ...framesOf("first_frame")];
+  const [lastImageUrl] = framesOf("last_frame");
+  const ownImages = {
+    ...(imageUrls.length > 0 && { imageUrls }),
+    ...(lastImageUrl !== undefined && { lastImageUrl }),
+    ...(input_references?.length && { referenceUrls: input_references.map(urlOf) }),
+  };
+  const repeated = Object.keys(ownImages).find((name) => sameFields[name] !== undefined);
+  if (repeated !== undefined)
+    throw refuse(400, `invalid_${repeated}`, `${repeated} is also another field of this body: send only one of them`);
   const pixels = readPixels({ size, width, height });
   const json = {
     ...(model !== undefined && { model }),
     ...supportedFields(sameFields),
     ...(pixels !== undefined && { size: pixels }),
     ...(duration !== undefined && { duration }),
-    ...(imageUrls.length > 0 && { imageUrls }),
+    ...ownImages,
   };
   return { json, text, nulls };
 }
+
+const urlOf = ({ image_url }: z.infer<typeof typedImage>) => image_url.url;
 
 function readFields(c: ApiContext, bytes: Uint8Array): JsonBody | Promise<JsonBody> {
   const type = bodyType(c.req);

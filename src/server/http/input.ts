@@ -21,7 +21,13 @@ export function parse<Schema extends z.ZodType>(
   throw refuse(400, `invalid_${(codes[first] ?? first) || "body"}`, `${field} ${issue?.message}`);
 }
 
-function typeMessage(issue: { code?: string | undefined; input?: unknown; expected?: unknown }): string | undefined {
+function typeMessage(issue: {
+  code?: string | undefined;
+  input?: unknown;
+  expected?: unknown;
+  keys?: unknown;
+}): string | undefined {
+  if (issue.code === "unrecognized_keys") return `has no field ${issue.keys}`;
   if (issue.code !== "invalid_type") return undefined;
   if (issue.input === undefined) return "is missing";
   return `must be ${/^[ao]/.test(String(issue.expected)) ? "an" : "a"} ${issue.expected}`;

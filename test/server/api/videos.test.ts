@@ -214,6 +214,71 @@ test.each<{ what: string; body: object; images: string[] }>([
   expect(await service.store.images(id)).toEqual({ images });
 });
 
+describe("images in OpenRouter's and Inworld's form", () => {
+  const url = (number: number) => `https://a.example/${number}.png`;
+  const image = (number: number) => ({ type: "image_url", image_url: { url: url(number) } });
+  const [first, last] = ["first_frame", "last_frame"].map((frame_type, index) => ({ ...image(index), frame_type }));
+  const engines = [
+    fakeEngine({ models: ["sora-2"], isSimulation: false, maxImages: 1, takesLastImage: true, maxReferences: 2 }),
+  ];
+
+  test.each<[object, object]>([
+    [{ frame_images: [first] }, { images: [url(0)] }],
+    [{ frame_images: [last, first] }, { images: [url(0)], lastImage: url(1) }],
+    [
+      { frame_images: [last], input_reference: url(2) },
+      { images: [url(2)], lastImage: url(1) },
+    ],
+    [{ input_references: [image(1), image(2)] }, { images: [], references: [url(1), url(2)] }],
+    [{ input_references: JSON.stringify([image(1)]) }, { images: [], references: [url(1)] }],
+    [{ input_references: [], frame_images: null }, { images: [] }],
+  ])("%j are the images of the video", async (body, images) => {
+    const service = await createTestService({ engines });
+    const { id } = await create(service, body);
+    expect(await service.store.images(id)).toEqual(images);
+    expect((await service.store.generation(id))?.request.extras).toEqual({});
+  });
+
+  const type = 'must be "image_url": a video or a sound is not taken here';
+  test.each<[object, string, string]>([
+    [
+      { input_references: [image(1), { type: "video_url", video_url: { url: url(1) } }] },
+      "input_references",
+      `input_references.1.type ${type}`,
+    ],
+    [
+      { input_references: [{ type: "audio_url", audio_url: { url: url(1) } }] },
+      "input_references",
+      `input_references.0.type ${type}`,
+    ],
+    [{ frame_images: [{ ...first, type: "video_url" }] }, "frame_images", `frame_images.0.type ${type}`],
+    [{ frame_images: [image(1)] }, "frame_images", "frame_images.0.frame_type must be first_frame or last_frame"],
+    [{ frame_images: [last, last] }, "frame_images", "frame_images must have at most one image of each frame_type"],
+    [{ frame_images: [{ ...first, strength: 1 }] }, "frame_images", "frame_images.0 has no field strength"],
+    [{ frame_images: [first], input_reference: url(2) }, "input_reference", "sora-2 takes at most 1 image here, not 2"],
+    [
+      { frame_images: [last], lastImageUrl: url(2) },
+      "lastImageUrl",
+      "lastImageUrl is also another field of this body: send only one of them",
+    ],
+    [
+      { input_reference: url(1), imageUrls: [url(2)] },
+      "imageUrls",
+      "imageUrls is also another field of this body: send only one of them",
+    ],
+    [
+      { frame_images: [first], input_references: [image(2)] },
+      "referenceUrls",
+      "models ignore references beside an image to start from or to end with: send one or the other; nothing was charged",
+    ],
+  ])("%j are refused before anything is charged", async (body, field, message) => {
+    const service = await createTestService({ engines });
+    const response = await post(service, { ...fox, ...body });
+    expect([response.status, await readError(response)]).toEqual([400, { code: `invalid_${field}`, message }]);
+    expect(await service.store.balance("local")).toBe(1_000);
+  });
+});
+
 test("a create request may be urlencoded, as from curl -d, and is charged once for its key", async () => {
   const service = await createTestService();
   const headers = { "Content-Type": "application/x-www-form-urlencoded; charset=utf-8", "Idempotency-Key": "one" };
