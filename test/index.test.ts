@@ -307,6 +307,16 @@ test("batch yields what happens to each row; again with the same results file it
   expect(await failureOf(again.next())).toMatchObject({ code: "usage" });
 });
 
+test.each(["maxCredits", "keepCredits", "maxCost"])("the limit %s is a number: null is not no limit", async (limit) => {
+  const { client, folder, posts } = await createWorld(honest());
+  for (const value of [null, "", "5", Number.NaN, -1, {}]) {
+    const options = { results: join(folder, "results.jsonl"), [limit]: value };
+    const failure = await failureOf(client.batch([{ request }], options)[Symbol.asyncIterator]().next());
+    expect(failure).toMatchObject({ code: "usage", message: expect.stringContaining(limit) });
+  }
+  expect(posts()).toEqual([]);
+});
+
 test("when the caller of batch stops, nothing more is started", async () => {
   const { client, folder, posts } = await createWorld(honest());
   const rows = ["a", "b", "c"].map((prompt) => ({ request: { ...request, prompt } }));

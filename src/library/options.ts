@@ -133,8 +133,11 @@ export type ResumeOptions = FollowOptions & {
   overwrite?: boolean | undefined;
 };
 
-/** All fields of an options type, each with its allowed values, or `true` for any. tsc checks that none is missing. */
-type FieldsOf<Options> = { readonly [Name in keyof Required<Options>]: true | readonly string[] };
+/** The values that an option may have: these, any (`true`), or for a limit of spending only numbers, since `null` would be no limit. */
+type AllowedValues = true | "amount" | readonly string[];
+
+/** All fields of an options type, each with its allowed values. tsc checks that none is missing. */
+type FieldsOf<Options> = { readonly [Name in keyof Required<Options>]: AllowedValues };
 
 const call: FieldsOf<CallOptions> = { signal: true };
 const start: FieldsOf<StartOptions> = {
@@ -158,9 +161,9 @@ const batch: FieldsOf<BatchOptions> = {
   overwrite: true,
   retryFailed: true,
   retryUnknown: true,
-  maxCredits: true,
-  keepCredits: true,
-  maxCost: true,
+  maxCredits: "amount",
+  keepCredits: "amount",
+  maxCost: "amount",
   failFast: true,
 };
 const createClient: FieldsOf<ClientOptions> = { baseUrl: true, apiKey: true, onNote: true, journal: true, fetch: true };
@@ -184,13 +187,16 @@ export type CallName = keyof typeof optionsByCall;
 /** Throws `usage` for an option that a call does not have, or a value that it does not allow. `name` is the name of the call in the message. */
 export function checkOptions(call: CallName, options: unknown, name: string = call): void {
   if (typeof options !== "object" || options === null) throw usage(`The options of ${name} must be an object.`);
-  const fields: Readonly<Record<string, true | readonly string[]>> = optionsByCall[call];
+  const fields: Readonly<Record<string, AllowedValues>> = optionsByCall[call];
   for (const [option, value] of Object.entries(options)) {
     const allowedValues = Object.hasOwn(fields, option) ? fields[option] : undefined;
     if (allowedValues === undefined) throw unknownOption(option, Object.keys(fields), name);
     if (option === "signal" && value !== undefined && !(value instanceof AbortSignal))
       throw usage("signal must be an AbortSignal.");
-    if (allowedValues !== true && value !== undefined && !allowedValues.includes(value))
+    if (value === undefined || allowedValues === true) continue;
+    if (allowedValues === "amount" && !(typeof value === "number" && value >= 0))
+      throw usage(`${option} must be a number of at least 0, not "${shorten(String(value))}".`);
+    if (allowedValues !== "amount" && !allowedValues.includes(value))
       throw usage(`${option} must be one of ${allowedValues.join(", ")}, not "${shorten(String(value))}".`);
   }
 }

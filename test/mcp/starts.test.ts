@@ -179,3 +179,12 @@ test("a prompt with the name of a file outside of the server's folder is not loo
     expect((await call("generate_video", { prompt })).value).toMatchObject({ resumed: false });
   await leave();
 });
+
+test.each(["", " ", "null", "0"])("a limit of %j in the environment is refused by its name", async (limit) => {
+  const world = await createWorld();
+  world.env.VIDGEN_MCP_MAX_CREDITS = limit;
+  expect(await world.vidgen("mcp")).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("VIDGEN_MCP_MAX_CREDITS must be a whole number"),
+  });
+});

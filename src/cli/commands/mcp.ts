@@ -46,7 +46,7 @@ async function mcp({ dir, ...flags }: McpFlags, context: Context): Promise<void>
   if (local && baseUrl !== undefined) throw usage("--local and --base-url cannot be combined.");
   if (baseUrl !== undefined) await checkUsableUrl(baseUrl, "--base-url", io);
   const limit = io.env.VIDGEN_MCP_MAX_CREDITS;
-  const defaultCredits = limit ? readNumber(limit, "VIDGEN_MCP_MAX_CREDITS", { min: 1 }) : undefined;
+  const defaultCredits = limit === undefined ? undefined : readNumber(limit, "VIDGEN_MCP_MAX_CREDITS", { min: 1 });
   const { maxCredits = defaultCredits, maxCost } = readBudget(flags);
   const { openFolder } = await import("../../mcp/folder.ts");
   const { openServices } = await import("../../connect/services.ts");

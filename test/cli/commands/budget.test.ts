@@ -1,3 +1,5 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createWorld, isStart, kill, type World } from "../../vidgen.ts";
 
@@ -32,6 +34,23 @@ test("a price that the service lists is compared before anything is sent", async
   expect(await world.vidgen("again", "last", "--max-credits", "9")).toMatchObject({ code: 7 });
   expect(starts(world)).toHaveLength(1);
 });
+
+test.each(["--max-credits", "--max-cost", "--keep-credits"])(
+  "%s without a number is refused by its name",
+  async (flag) => {
+    const world = await createWorld();
+    writeFileSync(join(world.folder, "shots.txt"), "a fox\n");
+    for (const value of ["", " ", "null"]) {
+      const lines = [generate, ["batch", join(world.folder, "shots.txt")], ["mcp"]];
+      for (const line of flag === "--keep-credits" ? lines.slice(1, 2) : lines)
+        expect(await world.vidgen(...line, flag, value)).toMatchObject({
+          code: 2,
+          stderr: expect.stringContaining(`${flag} must be`),
+        });
+    }
+    expect(starts(world)).toEqual([]);
+  },
+);
 
 test.each([
   ["--max-credits", "1000", "in credits is unknown"],
