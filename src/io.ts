@@ -127,7 +127,7 @@ export type ReadSocketOptions = {
 
 /** All access to the outside world: streams, environment, network, disk, clock and signals. */
 export type Io = {
-  stdin: Readable & Terminal;
+  stdin: Readable & Terminal & { setRawMode?(mode: boolean): unknown };
   stdout: Writable & Terminal;
   stderr: Writable & Terminal;
   /** Whether stdout and stderr are the same terminal, file or pipe: then a reader cannot distinguish them. */

@@ -16,6 +16,8 @@ export type Desk = {
   /** Keys by their tmux names, such as "C-c"; or `text` as it is typed. */
   press(...keys: string[]): void;
   type(text: string): void;
+  /** As somebody pastes it: marked as pasted, if the program asks for that. */
+  paste(text: string): void;
   resize(columns: number): void;
   /** The screen's lines, without those that are empty; with `colors` as the terminal was told to show them. */
   screen(options?: { colors: boolean }): string;
@@ -65,6 +67,10 @@ export async function openDesk({ columns = 80, rows = 24 }: DeskOptions = {}): P
     folder,
     press,
     type,
+    paste(text) {
+      tmux("set-buffer", text);
+      tmux("paste-buffer", "-p");
+    },
     screen,
     shows,
     resize: (to) => void tmux("resize-window", "-x", String(to)),

@@ -1,8 +1,10 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
 import { generateLine } from "../../src/cli/interactive.ts";
+import { withPaste } from "../../src/cli/terminal/paste.ts";
 import { models } from "../../src/protocol/models.ts";
 import { lacks } from "../needs.ts";
 import { apiKey, baseUrl, createWorld, type World } from "../vidgen.ts";
@@ -38,6 +40,37 @@ test("asks for all missing values, shows the request and the equivalent command 
     `\n  vidgen generate 'a fox'\\''s den' --model wan-2.5 --aspect-ratio 9:16 --duration 5\n`,
   );
   expect(sent(world)).toEqual({ prompt: "a fox's den", model: "wan-2.5", aspectRatio: "9:16", duration: 5 });
+});
+
+test("a pasted prompt of several lines is one line, which the summary shows; typed, a line break ends the answer", async () => {
+  const text = "a red fox\r\nruns through snow\n\n\tat dusk\u0003 \u2014 na\u00efve\n";
+  const world = await createDesk(
+    ["What should", `\u001b[200~${text}\u001b[201~, slowly${enter}`],
+    ["Start it?", `y${enter}`],
+  );
+  const run = await world.vidgen("generate", "-m", "ray-3", "-a", "1:1", "-d", "8", "--no-wait");
+  const prompt = "a red fox runs through snow at dusk \u2014 na\u00efve , slowly".replace("dusk ", "dusk  ");
+  expect([run.code, sent(world).prompt]).toEqual([0, prompt]);
+  expect(run.stderr).toContain(`\n  Prompt      ${prompt}\n`);
+  // Once before the question, and once after it.
+  expect(run.stderr.match(/\[\?2004./g)).toEqual(["[?2004h", "[?2004l"]);
+});
+
+test("a paste is read whatever its parts are, and keys around it are not changed", async () => {
+  const bytes = Buffer.from("\u001b[Aa\u001b\r\u001b[200~\u00e9\r\n\u2014\u001b[201~\u001b[B\r");
+  for (let cut = 0; cut <= bytes.length; cut++) {
+    // After the first byte of a mark nothing can tell it from the Escape key.
+    if (cut === bytes.indexOf("\u001b[200~") + 1) continue;
+    const [stdin, stderr] = [new PassThrough(), new PassThrough()];
+    const read = withPaste({ stdin, stderr }, async (input) => {
+      stdin.write(bytes.subarray(0, cut));
+      await new Promise(setImmediate);
+      stdin.end(bytes.subarray(cut));
+      // A line break in two parts becomes two spaces.
+      return (await input.toArray()).join("").replace("  ", " ");
+    });
+    expect([cut, await read]).toEqual([cut, "\u001b[Aa\u001b\r\u00e9 \u2014\u001b[B\r"]);
+  }
 });
 
 test("what the command line says already is not asked again", async () => {

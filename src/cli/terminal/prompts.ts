@@ -7,6 +7,7 @@ import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts
 import { expandHome, type Io } from "../../io.ts";
 import { toUtf8 } from "../../protocol/text.ts";
 import type { Output } from "./output.ts";
+import { withPaste } from "./paste.ts";
 import { isAscii } from "./text.ts";
 
 type AskOptions = { input: boolean };
@@ -33,7 +34,9 @@ export function checkedBy(check: (answer: string) => unknown, message?: string):
 
 export async function askText(message: string, validate: Check, io: Io): Promise<string> {
   const { input } = await import("@inquirer/prompts");
-  return ask((context) => input({ message, validate, ...asciiTheme(io) }, context), io);
+  return withPaste(io, (stdin) =>
+    ask((context) => input({ message, validate, ...asciiTheme(io) }, context), { ...io, stdin }),
+  );
 }
 
 /** An answer that is a path. */

@@ -49,6 +49,20 @@ describe("in a terminal (tmux)", { skip: !hasTmux }, () => {
     await expectTidy();
   });
 
+  test("a prompt of several lines that is pasted into a question is one line, and the terminal is left as it was", async () => {
+    desk.type("clear; vidgen generate --local -d 1 -a 16:9 -m ray-3 -o fox.mp4\n");
+    await desk.shows("What should the video show?");
+    desk.paste("a red fox runs\nthrough snow\r\n\n\tat dusk\n");
+    await desk.shows("What should the video show? a red fox runs through snow at dusk");
+    desk.press("C-c");
+    await desk.shows("Interrupted");
+    await expectTidy();
+    // The shell's own answer to a paste shows that the mark is off: without it, the first line is run.
+    desk.type("clear; bind 'set enable-bracketed-paste off'; clear\n");
+    desk.paste("echo pas''ted\n");
+    await desk.shows(/^pasted$/m);
+  });
+
   test("a page of help in a pager: Ctrl-C leaves it open, and q gives the terminal back", {
     skip: !hasLess,
   }, async () => {
