@@ -7,7 +7,7 @@ const shared = `${protocol}|^src/video/|${loose}`;
 const sdk = "^src/server/engines/(frame-size|ai-sdk/video-model)\\.ts$";
 // What every room of the server says: problems, for its owner, and traces, for its requests.
 const reports = "^src/server/observe/(problem|trace)\\.ts$";
-const doors = "^src/(cli/commands/serve|cli/serve/(launch|engines)|connect/local)\\.ts$";
+const doors = "^src/(cli/commands/serve|cli/serve/(accounts|database|engines|launch)|connect/local)\\.ts$";
 
 /** The files of a house import nothing else of `src/`. */
 const only = (name, house, ...others) => ({

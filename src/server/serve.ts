@@ -178,7 +178,7 @@ export async function openSharedService(options: SharedOptions, io: Io): Promise
     const { openPostgres } = await import("./store/postgres/postgres.ts");
     const { onNote } = options;
     const opening = { process, clock: io, reportProblem, onNote, signal: io.signal };
-    const { store, date, initialize, pageSecret } = await openPostgres(options.database, opening);
+    const { store, date, initialize, announce, pageSecret } = await openPostgres(options.database, opening);
     steps.push(store.close);
     const api_key = createKey();
     const account = { name: localAccount, keyHash: hashKey(api_key), credits: options.credits ?? defaultCredits };
@@ -186,6 +186,7 @@ export async function openSharedService(options: SharedOptions, io: Io): Promise
     const { isFirst, webhookSecret } = await initialize(first, { rotate: options.rotate ?? false });
     const state = { store, videos, webhookSecret, pageSecret };
     const { service, urls, pageUrl, metricsUrl } = await openParts(options, { steps, ...state }, { ...io, date });
+    await announce({ ...urls, has_page: options.hasPage ?? false });
     await service.start("all");
     const address = {
       ...urls,

@@ -189,7 +189,7 @@ test.each(["while a serve runs", "before any runs"])(
   async (when) => {
     const machine = await createMachine();
     const early = when === "before any runs";
-    const makeKey = () => machine.vidgen("accounts", "create", "ci", "--credits", "20", "--local");
+    const makeKey = () => machine.vidgen("accounts", "create", "ci", "--credits", "20", "--local", "--new");
     const before = early ? await makeKey() : undefined;
     const server = await serve(machine);
     const made = before ?? (await makeKey());

@@ -1,13 +1,12 @@
 import { randomUUID } from "node:crypto";
-import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import type { AccountLimits, Accounts, ListedAccount, NewKey } from "../../connect/accounts.ts";
-import { findBaseUrl } from "../../connect/settings.ts";
+import type { Command, CommandUnknownOpts } from "@commander-js/extra-typings";
+import type { AccountLimits, ListedAccount, NewKey } from "../../connect/accounts.ts";
 import { readNumber } from "../../connect/values.ts";
-import { asVidgenError, usage, VidgenError } from "../../errors.ts";
-import type { Io } from "../../io.ts";
+import { usage, VidgenError } from "../../errors.ts";
 import { isLoopback, loginCommand, sshCommand } from "../../protocol/url.ts";
 import { baseUrlOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
+import type { AccountsPlace } from "../serve/accounts.ts";
 
 export function addAccounts(program: CommandUnknownOpts, context: Context): void {
   const accounts = withDetails(
@@ -42,18 +41,28 @@ export function addAccounts(program: CommandUnknownOpts, context: Context): void
     add(accounts, context);
 }
 
+async function open(place: AccountsPlace, context: Context) {
+  const { openAccounts } = await import("../serve/accounts.ts");
+  return openAccounts(place, context);
+}
+
+/** Adds the flags that say which service it is. */
+function addPlace(command: Command) {
+  return command
+    .addOption(localOption("use the service of this machine: its PostgreSQL database, or else its folder"))
+    .addOption(baseUrlOption())
+    .option("--database <url>", "use the service of this PostgreSQL database (default: VIDGEN_DATABASE_URL)");
+}
+
 function addList(accounts: CommandUnknownOpts, context: Context): void {
-  const command = accounts
-    .command("list", { isDefault: true })
+  const command = addPlace(accounts.command("list", { isDefault: true }))
     .summary("list the accounts")
     .description(
       "Lists the accounts: name, credits, number of keys, maximum numbers of unfinished generations and of starts per hour, and whether it is disabled.",
     )
-    .addOption(localOption())
-    .addOption(baseUrlOption())
     .action(async (options) => {
       const { io, output } = context;
-      const found = await (await openAccounts(options, context)).list();
+      const found = await (await open(options, context)).list();
       const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
       await output.result((await formatAccounts(found, width)).join("\n"), found);
     });
@@ -61,26 +70,23 @@ function addList(accounts: CommandUnknownOpts, context: Context): void {
 }
 
 function addCreate(accounts: CommandUnknownOpts, context: Context): void {
-  const command = accounts
-    .command("create")
+  const command = addPlace(accounts.command("create"))
     .summary("create an account and print its key")
     .description("Creates an account and prints its key, which is shown only once. An existing account is not changed.")
     .argument("<account>", "its name")
     .option("--credits <number>", "its credits (default: 1000)")
-    .addOption(localOption())
-    .addOption(baseUrlOption())
+    .option("--new", "if there is no service on this machine, make one, as `vidgen serve` would")
     .action(async (name, options) => {
       const { credits: typed } = options;
       const most = Number.MAX_SAFE_INTEGER;
       const credits = typed === undefined ? undefined : readNumber(typed, "--credits", { max: most });
-      await printKey(await (await openAccounts(options, context)).create(name, credits), context);
+      await printKey(await (await open(options, context)).create(name, credits), context);
     });
   withDetails(command, { examples: ["vidgen accounts create ci --credits 500 > ci-key.txt"] });
 }
 
 function addCredits(accounts: CommandUnknownOpts, context: Context): void {
-  const command = accounts
-    .command("credits")
+  const command = addPlace(accounts.command("credits"))
     .summary("add credits to an account")
     .description(
       "Adds credits to an account, or takes some away, and prints its balance. If the request has to be sent again, the credits are still added only once.",
@@ -88,8 +94,6 @@ function addCredits(accounts: CommandUnknownOpts, context: Context): void {
     .argument("<account>", "its name")
     .argument("<amount>", "credits to add; a negative number takes credits away")
     .option("--idempotency-key <text>", "identifies this change: a second command with the same key changes nothing")
-    .addOption(localOption())
-    .addOption(baseUrlOption())
     .action(async (name, typed, options) => {
       const amount = Number(typed);
       if (!/^[+-]?\d+$/.test(typed) || amount === 0 || !Number.isSafeInteger(amount))
@@ -97,7 +101,7 @@ function addCredits(accounts: CommandUnknownOpts, context: Context): void {
       const key = options.idempotencyKey ?? randomUUID();
       if (!/^[\x21-\x7e]{1,255}$/.test(key))
         throw usage("--idempotency-key must have 1 to 255 characters of ASCII, without spaces.");
-      const changed = await (await openAccounts(options, context)).addCredits(name, amount, key);
+      const changed = await (await open(options, context)).addCredits(name, amount, key);
       await context.output.result(String(changed.credits), changed);
       if (changed.replayed)
         context.output.note("This change was already made by an earlier command; nothing was changed now.");
@@ -106,8 +110,7 @@ function addCredits(accounts: CommandUnknownOpts, context: Context): void {
 }
 
 function addLimit(accounts: CommandUnknownOpts, context: Context): void {
-  const command = accounts
-    .command("limit")
+  const command = addPlace(accounts.command("limit"))
     .summary("limit what an account may start")
     .description(
       "Limits the generations of an account. A start above a limit is refused with HTTP 429, and nothing is charged.",
@@ -115,14 +118,12 @@ function addLimit(accounts: CommandUnknownOpts, context: Context): void {
     .argument("<account>", "its name")
     .option("--max-running <number>", "maximum number of unfinished generations; none for no limit")
     .option("--max-per-hour <number>", "maximum number of starts per hour; none for no limit")
-    .addOption(localOption())
-    .addOption(baseUrlOption())
     .action(async (name, options) => {
       const limits: AccountLimits = {};
       if (options.maxRunning !== undefined) limits.max_running = readLimit(options.maxRunning, "--max-running");
       if (options.maxPerHour !== undefined) limits.max_per_hour = readLimit(options.maxPerHour, "--max-per-hour");
       if (Object.keys(limits).length === 0) throw usage("Pass --max-running, --max-per-hour or both.");
-      const changed = await (await openAccounts(options, context)).setLimits(name, limits);
+      const changed = await (await open(options, context)).setLimits(name, limits);
       await context.output.result("", changed);
       const { max_running, max_per_hour } = changed;
       context.output.note(
@@ -133,17 +134,14 @@ function addLimit(accounts: CommandUnknownOpts, context: Context): void {
 }
 
 function addRotate(accounts: CommandUnknownOpts, context: Context): void {
-  const command = accounts
-    .command("rotate")
+  const command = addPlace(accounts.command("rotate"))
     .summary("replace the keys of an account")
     .description(
       "Replaces all keys of an account with a new one, and prints it. Credits and generations are unchanged.",
     )
     .argument("<account>", "its name")
-    .addOption(localOption())
-    .addOption(baseUrlOption())
     .action(async (name, options) => {
-      const created = await (await openAccounts(options, context)).rotate(name);
+      const created = await (await open(options, context)).rotate(name);
       await printKey(created, context);
       context.output.note(
         `${countKeys(created.revoked)} revoked. Other processes of the service refuse revoked keys within 5 s.`,
@@ -153,18 +151,15 @@ function addRotate(accounts: CommandUnknownOpts, context: Context): void {
 }
 
 function addKeys(accounts: CommandUnknownOpts, context: Context): void {
-  const command = accounts
-    .command("keys")
+  const command = addPlace(accounts.command("keys"))
     .summary("list the keys of an account with their last use")
     .description(
       "Lists the keys of an account: the first 8 characters of the key's hash, when it was created, and its last use, which is recorded at most once a minute.",
     )
     .argument("<account>", "its name")
-    .addOption(localOption())
-    .addOption(baseUrlOption())
     .action(async (name, options) => {
       const { io, output } = context;
-      const keys = await (await openAccounts(options, context)).keys(name);
+      const keys = await (await open(options, context)).keys(name);
       const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
       const rows = keys.map(({ key, created_at, used_at }) => [key, created_at, used_at ?? "-"]);
       await output.result((await formatRows(["KEY", "CREATED", "LAST USE"], rows, width)).join("\n"), keys);
@@ -173,16 +168,13 @@ function addKeys(accounts: CommandUnknownOpts, context: Context): void {
 }
 
 function addRevoke(accounts: CommandUnknownOpts, context: Context): void {
-  const command = accounts
-    .command("revoke")
+  const command = addPlace(accounts.command("revoke"))
     .summary("revoke keys")
     .description(
       "Revokes all keys of an account, one of them with --key, or one key that is read from stdin, and prints how many were revoked. Credits and generations are unchanged.",
     )
     .argument("<account>", 'its name; "-" reads one key from stdin')
     .option("--key <hash>", "revoke only this key: its 8 characters, from `vidgen accounts keys`")
-    .addOption(localOption())
-    .addOption(baseUrlOption())
     .action(async (typed, options) => {
       const { output } = context;
       if (/^vgs_[0-9a-f]{48}$/.test(typed))
@@ -194,7 +186,7 @@ function addRevoke(accounts: CommandUnknownOpts, context: Context): void {
           "`vidgen accounts keys <account>` lists them.",
         );
       const which = typed === "-" ? await readKey(context) : typed;
-      const { revoked } = await (await openAccounts(options, context)).revoke(which, key);
+      const { revoked } = await (await open(options, context)).revoke(which, key);
       if (revoked === 0)
         throw new VidgenError("rejected", noKeyMessage(typed, key), {
           hint: "`vidgen accounts` lists the accounts and how many keys each has.",
@@ -206,17 +198,14 @@ function addRevoke(accounts: CommandUnknownOpts, context: Context): void {
 }
 
 function addDisable(accounts: CommandUnknownOpts, context: Context): void {
-  const command = accounts
-    .command("disable")
+  const command = addPlace(accounts.command("disable"))
     .summary("disable an account until it is enabled")
     .description(
       "Disables an account until it is enabled: its keys, links and page sessions are refused, and it starts nothing. Its running and waiting generations continue, and their callbacks are sent.",
     )
     .argument("<account>", "its name")
-    .addOption(localOption())
-    .addOption(baseUrlOption())
     .action(async (name, options) => {
-      const disabled = await (await openAccounts(options, context)).disable(name);
+      const disabled = await (await open(options, context)).disable(name);
       await context.output.result(disabled.account, disabled);
       context.output.note(
         `Disabled. Other processes of the service refuse its keys within 5 s. To enable it: vidgen accounts enable ${name}`,
@@ -226,15 +215,12 @@ function addDisable(accounts: CommandUnknownOpts, context: Context): void {
 }
 
 function addEnable(accounts: CommandUnknownOpts, context: Context): void {
-  const command = accounts
-    .command("enable")
+  const command = addPlace(accounts.command("enable"))
     .summary("enable an account that was disabled")
     .description("Enables an account that was disabled: its keys and page sessions work again.")
     .argument("<account>", "its name")
-    .addOption(localOption())
-    .addOption(baseUrlOption())
     .action(async (name, options) => {
-      const enabled = await (await openAccounts(options, context)).enable(name);
+      const enabled = await (await open(options, context)).enable(name);
       await context.output.result(enabled.account, enabled);
       context.output.note("Enabled. Its keys work again.");
     });
@@ -242,20 +228,17 @@ function addEnable(accounts: CommandUnknownOpts, context: Context): void {
 }
 
 function addDelete(accounts: CommandUnknownOpts, context: Context): void {
-  const command = accounts
-    .command("delete")
+  const command = addPlace(accounts.command("delete"))
     .summary("delete an account")
     .description(
       "Deletes an account. Its keys and page sessions end at once, and its waiting generations end without being submitted. Running ones are completed, its videos and its ledger stay, and its name cannot be used again. Asks first; a script needs --yes.",
     )
     .argument("<account>", "its name")
     .option("-y, --yes", "do not ask")
-    .addOption(localOption())
-    .addOption(baseUrlOption())
     .action(async (name, options) => {
       const { output } = context;
       if (!options.yes) await confirmDelete(name, context);
-      const deleted = await (await openAccounts(options, context)).delete(name);
+      const deleted = await (await open(options, context)).delete(name);
       await output.result(deleted.account, deleted);
       output.note(
         `Deleted. ${countKeys(deleted.revoked)} revoked. Generations that waited and were not submitted: ${deleted.not_submitted}.`,
@@ -278,35 +261,6 @@ async function confirmDelete(name: string, context: Context): Promise<void> {
     io,
   );
   if (!isSure) throw new VidgenError("interrupted", "Nothing was deleted.");
-}
-
-/** Resolves with the account management of the service that the flags or settings name, or else of the one on this machine. */
-async function openAccounts(
-  flags: { local?: true; baseUrl?: string },
-  { io, output, defer }: Context,
-): Promise<Accounts> {
-  const { openServices } = await import("../../connect/services.ts");
-  const isNamed = flags.local || (await findBaseUrl(flags.baseUrl, io)) !== undefined;
-  const local = flags.local ?? (!isNamed && (await isServiceRunningHere(io)));
-  const services = await openServices({ ...flags, local, output }, io);
-  defer(services.close);
-  const { service } = await services.open().catch((error) => {
-    throw isNamed ? error : noServiceError(asVidgenError(error));
-  });
-  const { createAccounts } = await import("../../connect/accounts.ts");
-  return createAccounts(service.api, { signal: io.signal }, io);
-}
-
-function noServiceError(error: VidgenError): VidgenError {
-  if (error.code !== "auth") return error;
-  const message = "No `vidgen serve` is running on this machine, and no base URL of another one is set.";
-  return new VidgenError("auth", message, { hint: error.hint });
-}
-
-async function isServiceRunningHere(io: Io): Promise<boolean> {
-  const { hasFolder } = await import("../../connect/storage.ts");
-  const { findLocal } = await import("../../connect/local.ts");
-  return hasFolder("data", io) && (await findLocal(io)).kind !== "none";
 }
 
 function noKeyMessage(typed: string, key: string | undefined): string {

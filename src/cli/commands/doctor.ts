@@ -34,15 +34,15 @@ type DoctorFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 async function doctor(options: DoctorFlags, context: Context): Promise<void> {
   const { io, output } = context;
   if (options.local && options.baseUrl !== undefined) throw usage("--local and --base-url cannot be combined.");
-  const { checkConfig, checkDelivery, checkDisk, checkFfmpeg, checkJournal, checkLocalService } = await import(
-    "../doctor/machine.ts"
-  );
+  const { checkConfig, checkDatabase, checkDelivery, checkDisk, checkFfmpeg, checkJournal, checkLocalService } =
+    await import("../doctor/machine.ts");
   const node = pass("node", `${io.nodeVersion} on ${io.platform}`);
   const limits = await checkDelivery(io);
   const checks = [node, ...limits, await checkConfig(io), await checkJournal(io)];
   // Where no reply can be read, every check of the service would fail for that reason.
   if (!options.local && limits.length === 0) checks.push(...(await checkRemote(options.baseUrl, context)));
-  checks.push(...(limits.length === 0 ? await checkLocalService(io) : []), await checkFfmpeg(io), await checkDisk());
+  checks.push(...(limits.length === 0 ? await checkLocalService(io) : []), ...(await checkDatabase(context)));
+  checks.push(await checkFfmpeg(io), await checkDisk());
   const failedChecks = checks.filter(({ state }) => state === "fail");
   const withProgramName = (text: string) => asTyped(text, io.env);
   const shownChecks = checks.map(({ name, state, says, fix }) => ({

@@ -14,7 +14,7 @@ import type { RequestEvent } from "../../server/observe/log.ts";
 import type { RunningService, ServiceFolderOptions, SharedService } from "../../server/serve.ts";
 import { collectValues, engineTimeoutOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { readAddresses } from "../serve/addresses.ts";
+import { readAddresses, readUrl } from "../serve/addresses.ts";
 import { databaseError, findDatabase } from "../serve/database.ts";
 import { openEngines, startChecks } from "../serve/engines.ts";
 import { folderError, launchOnThisMachine, launchShared } from "../serve/launch.ts";
@@ -126,10 +126,7 @@ function declare(program: CommandUnknownOpts) {
     .optionsGroup("Page and log:")
     .option("--page", "serve the page in a browser (default: only for this machine)")
     .option("--no-page", "serve no page")
-    .option(
-      "--link",
-      "print a new link to the page of the running service, and exit; with --database, needs --public-url",
-    )
+    .option("--link", "print a new link to the page of the running service, and exit")
     .addOption(log.choices(["text", "json"] as const).default("text" as const))
     .option("--webhook-log", "print each callback that is sent");
   return withDetails(command, {
@@ -323,12 +320,11 @@ async function printOwnerKey({ database }: ServeOptions, { io, output }: Context
   output.note("This key is shown only once. It manages all accounts.");
 }
 
-async function printLink({ database, publicUrl, ...options }: ServeOptions, { io, output }: Context): Promise<void> {
+async function printLink({ database, publicUrl }: ServeOptions, { io, output }: Context): Promise<void> {
   const { makeLink, makeSharedLink } = await import("../../server/page/link.ts");
   const make = async () => {
     if (database === undefined) return makeLink(findServiceFolder(io), io);
-    const { publicUrls, host, ports } = readAddresses({ ...options, publicUrl });
-    return makeSharedLink(database, publicUrls.api ?? `http://${host}:${ports.api}`, io).catch((error) => {
+    return makeSharedLink(database, readUrl(publicUrl, "--public-url"), io).catch((error) => {
       throw databaseError(error);
     });
   };

@@ -10,6 +10,8 @@ import { configHint, readSaved } from "../../connect/settings.ts";
 import { findAccessError, hasFolder, journalIn, sharedModeOf, storageFolder } from "../../connect/storage.ts";
 import { systemCode, systemReason } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import type { Context } from "../context.ts";
+import { databaseError, databaseName, findDatabase, findSharedUrl } from "../serve/database.ts";
 import { type Check, fail, failWith, pass, warn } from "./check.ts";
 import { checkEngines, checkKeys } from "./engines.ts";
 
@@ -105,6 +107,19 @@ export async function checkLocalService(io: Io): Promise<Check[]> {
 function listUrls({ baseUrl, announcement }: LocalConnection): string {
   const publicUrl = announcement?.base_url;
   return publicUrl === baseUrl ? baseUrl : `${baseUrl}, for clients at ${publicUrl}`;
+}
+
+const databaseFix = "Set VIDGEN_DATABASE_URL to the database of a `vidgen serve`, or unset it.";
+
+/** The database that VIDGEN_DATABASE_URL names, which `accounts` and `serve` use: whether a service of this version has used it, and where that is. */
+export async function checkDatabase({ io, output }: Pick<Context, "io" | "output">): Promise<Check[]> {
+  try {
+    const url = findDatabase(undefined, io, output);
+    if (url === undefined) return [];
+    return [pass("database", `${databaseName(url)}, of a service at ${await findSharedUrl(url, io)}`)];
+  } catch (error) {
+    return [failWith("database", databaseError(error), databaseFix)];
+  }
 }
 
 /** ffmpeg. Most commands do not need it, so the check does not fail without it. */

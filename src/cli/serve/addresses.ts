@@ -68,7 +68,7 @@ function readPublicUrls({ publicUrl, publicMediaUrl }: Pick<AddressFlags, "publi
 }
 
 /** Removes a slash at the end. Errors do not repeat the text, since it may contain a password. */
-function readUrl(text: string | undefined, flag: string): string | undefined {
+export function readUrl(text: string | undefined, flag: string): string | undefined {
   if (text === undefined) return undefined;
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url || !/^https?:$/.test(url.protocol)) throw usage(`${flag} must be an http(s) URL.`);

@@ -34,6 +34,19 @@ function readPassword(text: string): string | undefined {
   }
 }
 
+/** The name of a database in messages, without user and password. */
+export function databaseName(text: string): string {
+  const { host, pathname } = new URL(text.replace("@/", "@localhost/"));
+  return `${host}${pathname}`;
+}
+
+/** The URL of the service that uses a database, as its processes have announced it. Rejects if the database cannot be used. */
+export async function findSharedUrl(database: string, io: Io): Promise<string | undefined> {
+  const { visitPostgres } = await import("../../server/store/postgres/postgres.ts");
+  const { settings, close } = await visitPostgres(database, io);
+  return (await settings().finally(close)).addresses?.base_url;
+}
+
 /** The error when the database cannot be opened. */
 export function databaseError(error: unknown): VidgenError {
   if (error instanceof VidgenError) return error;

@@ -1,4 +1,5 @@
 import { Hono, type MiddlewareHandler } from "hono";
+import { localAccount } from "../announcement.ts";
 import { type ApiContext, type ApiEnv, errorResponse, type Handler, refuse } from "../http/message.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { ReportProblem } from "../observe/problem.ts";
@@ -75,16 +76,30 @@ export function createRoutes(options: AppOptions): Hono<ApiEnv> {
   };
   // Before /v1/videos/:id, which would take them for ids.
   for (const path of notOffered) app.all(`/v1/videos/${path}`, refuseNotOffered);
-  for (const tag of Object.keys(access) as (keyof Routes)[]) {
-    for (const [path, methods] of Object.entries(routes[tag])) {
-      app.all(path, setRoute(path), allow(...Object.keys(methods)), ...access[tag]);
-      for (const [method, route] of Object.entries(methods)) app.on(method, path, answer(route));
-    }
-  }
+  for (const tag of Object.keys(access) as (keyof Routes)[]) addRoutes(app, routes[tag], access[tag]);
   if (page) app.route("/", page);
   app.notFound((c) => errorResponse(refuse(404, "not_found", `no such path: ${c.req.path}`)));
   app.onError((error) => errorResponse(error, options.reportProblem));
   return app;
+}
+
+function addRoutes(app: Hono<ApiEnv>, paths: Paths, access: MiddlewareHandler<ApiEnv>[]): void {
+  for (const [path, methods] of Object.entries(paths)) {
+    app.all(path, setRoute(path), allow(...Object.keys(methods)), ...access);
+    for (const [method, route] of Object.entries(methods)) app.on(method, path, answer(route));
+  }
+}
+
+/** Returns the routes of the accounts alone, for a command that has the database and so needs no key. */
+export function createAccountsApp(options: AccountOptions): Handler {
+  const app = createLogged();
+  const asOwner: MiddlewareHandler<ApiEnv> = (c, next) => {
+    c.set("account", localAccount);
+    return next();
+  };
+  addRoutes(app, createAccountRoutes(options), [asOwner]);
+  app.onError((error) => errorResponse(error));
+  return async (request, bindings = {}) => app.fetch(request, bindings);
 }
 
 type ReadMetrics = () => ReturnType<Metrics["read"]>;

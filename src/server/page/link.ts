@@ -24,17 +24,25 @@ export async function makeLink(folder: string, io: Io): Promise<string> {
       "vidgen serve starts it and prints the link.",
     );
   const { base_url, api_key, has_page } = found.announcement;
-  if (!has_page)
-    throw usage("The running service serves no page.", "Stop it and start it again with: vidgen serve --page");
+  if (!has_page) throw noPageError();
   return linkOf(base_url, createSessions(api_key), { now: io.date() });
 }
 
-/** Creates a link to the page of a shared service, at the address of one of its processes. Rejects with `usage` if no service has used the database. */
-export async function makeSharedLink(database: string, baseUrl: string, io: Io): Promise<string> {
+/**
+ * Creates a link to the page of a shared service, at `baseUrl` or else at the address that its processes have announced. Rejects with `usage` if no service
+ * has used the database, or it has no page.
+ */
+export async function makeSharedLink(database: string, baseUrl: string | undefined, io: Io): Promise<string> {
   const { visitPostgres } = await import("../store/postgres/postgres.ts");
-  const { secrets, close } = await visitPostgres(database, io);
-  const { pageSecret } = await secrets().finally(close);
-  if (pageSecret === undefined)
+  const { settings, close } = await visitPostgres(database, io);
+  const { pageSecret, addresses } = await settings().finally(close);
+  const shownUrl = baseUrl ?? addresses?.base_url;
+  if (pageSecret === undefined || shownUrl === undefined)
     throw usage("No service has used this database, so there is no page.", "vidgen serve prints its link.");
-  return linkOf(baseUrl, createSessions(pageSecret), { now: io.date() });
+  if (!addresses?.has_page) throw noPageError();
+  return linkOf(shownUrl, createSessions(pageSecret), { now: io.date() });
+}
+
+function noPageError() {
+  return usage("The running service serves no page.", "Stop it and start it again with: vidgen serve --page");
 }

@@ -8,6 +8,7 @@ async function withAccount() {
   const world = await createWorld();
   const made = await world.vidgen("accounts", "create", "ci", "--credits", "50");
   expect(made).toMatchObject({ code: 0, stdout: expect.stringMatching(keyLine) });
+  expect(made.stderr).toMatch(/^Service: https:\/\/api\.video\.example\n/);
   return { world, key: made.stdout.trim() };
 }
 

@@ -1,3 +1,5 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../src/io.ts";
 import { postgresPrograms } from "../../needs.ts";
@@ -111,6 +113,39 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
 
     await (await createMachine(database)).serve("--json");
     for (const flag of flags) expect((await machine.vidgen("serve", flag)).code).toBe(0);
+  });
+
+  test("accounts and --link are those of the database that is named, and make no other service", async () => {
+    const database = await server.createDatabase();
+    const machine = await createMachine(database);
+    Object.assign(machine.world.env, { VIDGEN_BASE_URL: undefined, VIDGEN_API_KEY: undefined });
+    expect((await machine.vidgen("doctor", "--local")).stdout).toMatch(
+      /fail {2}database {2} +No service has used this/,
+    );
+    const early = await machine.vidgen("accounts", "create", "ci", "--local");
+    expect([early.code, early.stderr]).toEqual([2, expect.stringContaining("No service has used this database.")]);
+    const { run, stop } = await (await createMachine(database)).serve("--json", "--page");
+    const { base_url }: Address = JSON.parse(run.stdout);
+    const made = await machine.vidgen("accounts", "create", "ci", "--credits", "20", "--local");
+    expect(made.stderr).toMatch(/^Service: the database 127\.0\.0\.1:\d+\/\w+\n/);
+    expect(made.stderr).toContain(`login --base-url ${base_url}`);
+    const reply = await start(base_url, made.stdout.trim(), "1");
+    expect(JSON.parse(await reply.text()).remaining_credits).toBe(10);
+    const [, link = ""] = /within 10 minutes: (\S+)/.exec(made.stderr) ?? [];
+    expect((await useLink(link)).status).toBe(200);
+    expect((await useLink((await machine.vidgen("serve", "--link")).stdout.trim())).status).toBe(200);
+    const databaseLine = new RegExp(`pass {2}database {2} +127\\.0\\.0\\.1:\\d+/\\w+, of a service at ${base_url}\\n`);
+    expect((await machine.vidgen("doctor", "--local")).stdout).toMatch(databaseLine);
+    expect(await machine.vidgen("accounts", "disable", "ci")).toMatchObject({ code: 0, stdout: "ci\n" });
+    await expect
+      .poll(async () => (await start(base_url, made.stdout.trim(), "2")).status, { timeout: 10_000 })
+      .toBe(403);
+    await stop();
+    const { VIDGEN_DATABASE_URL = "" } = machine.world.env;
+    machine.world.env.VIDGEN_DATABASE_URL = undefined;
+    const listed = await machine.vidgen("accounts", "--database", VIDGEN_DATABASE_URL);
+    expect(listed.stdout).toMatch(/^ci\t\d+\t1\t-\t-\tdisabled\nlocal\t/);
+    expect(existsSync(join(machine.world.home, "service"))).toBe(false);
   });
 
   test("the link of a new account signs in at any process of the service until its key is revoked", async () => {

@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { lacks } from "../../needs.ts";
@@ -159,11 +159,32 @@ test("accounts, without a login, are those of the service that runs on this mach
     code: 0,
     stdout: expect.stringMatching(/^guest\t5\t.*\nlocal\t/),
   });
+  expect(made.stderr).toMatch(/^Service: the one that runs in \S+service\n/);
   await stop();
-  expect(await world.reboot().vidgen("accounts")).toMatchObject({
-    code: 3,
-    stderr: expect.stringMatching(/^error: No `vidgen serve` is running on this machine.*\n.*use --local\.\n$/),
-  });
+  const stopped = {
+    code: 0,
+    stderr: expect.stringMatching(/^Service: the one in \S+service, which is not running\n$/),
+  };
+  expect(await world.reboot().vidgen("accounts")).toMatchObject(stopped);
+});
+
+test.each([
+  ["accounts", "--local"],
+  ["accounts"],
+  ["accounts", "create", "ci", "--local"],
+  ["accounts", "disable", "ci", "--local"],
+])("`%s %s %s` makes no service: it names the folder and how the real one is reached", async (...argv) => {
+  const world = await createWorld();
+  Object.assign(world.env, { VIDGEN_BASE_URL: undefined, VIDGEN_API_KEY: undefined });
+  const run = await world.vidgen(...argv);
+  const folder = join(world.home, "service");
+  const says = `error: There is no service in ${folder}, and no other one is named. Nothing was changed.\n`;
+  expect(run).toMatchObject({ code: 3, stdout: "", stderr: expect.stringContaining(says) });
+  for (const way of ["VIDGEN_HOME", "VIDGEN_DATABASE_URL", "vidgen login", "--new"]) expect(run.stderr).toContain(way);
+  expect(existsSync(folder)).toBe(false);
+  const made = await world.vidgen("accounts", "create", "ci", "--new");
+  expect(made.stderr).toMatch(/^Service: a new one in /);
+  expect((await world.vidgen("accounts", "--local")).stdout).toMatch(/^ci\t1000\t/);
 });
 
 test("says after its address which engine serves which models, and which one cannot be used; doctor says so too", async () => {
@@ -374,7 +395,7 @@ test("--log json: each line of stderr is a document with full id, account and re
 
 test("--backup names the file that it cannot write", async () => {
   const world = await createWorld();
-  const made = await world.vidgen("accounts", "create", "ci", "--local");
+  const made = await world.vidgen("accounts", "create", "ci", "--new", "--local");
   expect(made).toMatchObject({
     code: 0,
     stderr: expect.stringContaining("To use it, start the service: vidgen serve\n"),

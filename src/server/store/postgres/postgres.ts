@@ -23,12 +23,22 @@ export type Postgres = {
   store: Store;
   /** The current date by the database's clock, for all times that processes compare. */
   date: DatabaseTime["date"];
-  /** The secrets that `initialize` has kept, if it ran. */
-  secrets(): Promise<{ webhookSecret?: string | undefined; pageSecret?: string | undefined }>;
+  /** Tells `visitPostgres` the addresses of this process. They are those of the service behind a proxy, else of the process that was started last. */
+  announce(addresses: SharedAddresses): Promise<void>;
   /** The secret of the page's sessions. Like keys, it is cached only briefly, because another process may replace it. Rejects before `initialize`. */
   pageSecret(): Promise<string>;
   /** See `initialize`. */
   initialize(values: FirstValues, options?: { rotate?: boolean }): ReturnType<typeof initialize>;
+};
+
+/** The URLs of the API and of the videos for clients, and whether there is a page. */
+export type SharedAddresses = { base_url: string; media_url: string; has_page: boolean };
+
+/** What processes have written about their service; `undefined` before the first one listens. */
+type Settings = {
+  webhookSecret?: string | undefined;
+  pageSecret?: string | undefined;
+  addresses?: SharedAddresses | undefined;
 };
 
 export type PostgresOptions = {
@@ -46,18 +56,24 @@ const checkWritable = `INSERT INTO vidgen.settings (name, value) VALUES ('checke
   ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value`;
 
 /** A service's database, for a command that does not run the service. */
-export type PostgresVisit = Pick<Postgres, "secrets"> & Pick<Store, "addAccount"> & { close(): Promise<void> };
+export type PostgresVisit = Awaited<ReturnType<typeof visitPostgres>>;
 
 /**
  * Opens a PostgreSQL database that a service has used, and changes nothing. Rejects with `usage` when no service has used the database, or only one of
  * an earlier version; otherwise as `openPostgres` does.
  */
-export async function visitPostgres(url: string, clock: PostgresOptions["clock"]): Promise<PostgresVisit> {
+export async function visitPostgres(url: string, clock: PostgresOptions["clock"]) {
   const database = await openDatabase(url, { maxConnections: 1, clock, reportProblem: () => {} });
   try {
     await requireCurrent(database.query);
-    const { addAccount } = createRuled(database, { process: "", clock });
-    return { addAccount, secrets: () => readSecrets(database), close: database.close };
+    const reader = createReader(database);
+    return {
+      ...createRuled(database, { process: "", clock }),
+      ...createGenerationReads(reader),
+      ...createLedgerReads(reader),
+      settings: () => readSettings(database),
+      close: database.close,
+    };
   } catch (error) {
     await database.close();
     throw error;
@@ -85,11 +101,15 @@ function createRuled(
   return { ...methods, ...rememberKeys(methods, clock) };
 }
 
-async function readSecrets({ query }: Pick<Database, "query">): ReturnType<Postgres["secrets"]> {
+async function readSettings({ query }: Pick<Database, "query">): Promise<Settings> {
   const rows = await query<{ name: string; value: string }>("SELECT name, value FROM vidgen.settings");
   const settingOf = (name: string) => rows.find((row) => row.name === name)?.value;
-  return { webhookSecret: settingOf("webhook_secret"), pageSecret: settingOf("page_secret") };
+  const addresses = JSON.parse(settingOf("addresses") ?? "null") ?? undefined;
+  return { webhookSecret: settingOf("webhook_secret"), pageSecret: settingOf("page_secret"), addresses };
 }
+
+const setAddresses = `INSERT INTO vidgen.settings (name, value) VALUES ('addresses', $1)
+  ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value`;
 
 /**
  * Opens a PostgreSQL database, and brings it to this program's version. Rejects with Node's ERR_MODULE_NOT_FOUND when `pg` is not installed, otherwise
@@ -148,7 +168,7 @@ export async function openPostgres(
     const readPageSecret = async () => {
       if (cached && clock.now() < cached.end) return cached.secret;
       const end = clock.now() + keyMs;
-      const { pageSecret: secret } = await readSecrets(database);
+      const { pageSecret: secret } = await readSettings(database);
       if (secret === undefined) throw new Error("the database has no secret for the page");
       cached = { secret, end };
       return secret;
@@ -156,7 +176,7 @@ export async function openPostgres(
     return {
       store,
       date,
-      secrets: () => readSecrets(database),
+      announce: async (addresses) => void (await database.query(setAddresses, JSON.stringify(addresses))),
       pageSecret: readPageSecret,
       initialize: (first, options = {}) => initialize(database, first, { ...options, now: date() }),
     };
