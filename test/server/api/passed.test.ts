@@ -4,12 +4,12 @@ import { createAiSdkEngine } from "../../../src/server/engines/ai-sdk/ai-sdk.ts"
 import type { VideoCall } from "../../../src/server/engines/ai-sdk/video-model.ts";
 import { createComfyUiEngine } from "../../../src/server/engines/comfyui/comfyui.ts";
 import { readWorkflow } from "../../../src/server/engines/comfyui/workflow.ts";
-import type { Engine } from "../../../src/server/engines/engine.ts";
+import type { Engine, Passes } from "../../../src/server/engines/engine.ts";
 import { kinds } from "../../../src/server/engines/videos/kinds.ts";
 import { createVideosEngine } from "../../../src/server/engines/videos/videos.ts";
 import { createComfyUi } from "../engines/comfyui/fake.ts";
 import { workflow, writeWorkflow } from "../engines/comfyui/run.ts";
-import { ioFetch } from "../engines/videos/fakes/fake.ts";
+import { type FakeOptions, ioFetch } from "../engines/videos/fakes/fake.ts";
 import { engineUrl, fakes, kindIds, timeoutMs } from "../engines/videos/run.ts";
 import {
   apiKey,
@@ -37,9 +37,13 @@ const common = {
 };
 const open = () => Promise.reject(new Error("unused"));
 
-function createVideos(id: (typeof kindIds)[number], model = "google/veo-3.1"): (clock: Clock) => Scene {
+function createVideos(
+  id: (typeof kindIds)[number],
+  model = "google/veo-3.1",
+  fault: FakeOptions["fault"] = () => undefined,
+): (clock: Clock) => Scene {
   return (clock) => {
-    const fake = fakes[id]({ now: clock.now });
+    const fake = fakes[id]({ now: clock.now, fault });
     const kind = kinds.find((each) => each.id === id);
     const upstreamModel = { openrouter: model, litellm: "wan-2.5" }[id as string];
     const options = { ...common, url: engineUrl, kind, upstreamModel };
@@ -324,6 +328,128 @@ test.each([
     const response = await generate(service, { elements }, key);
     expect(response.status).toBe(status);
   }
+});
+
+/** OpenRouter with this reply in place of its list of models. */
+const createRouter = (list: () => Response) => {
+  const fault: FakeOptions["fault"] = ({ request }) => (request.url.endsWith("/v1/videos/models") ? list() : undefined);
+  return createVideos("openrouter", "google/veo-3.1", fault);
+};
+const allowing = () =>
+  Response.json({ data: [{ id: "google/veo-3.1", allowed_passthrough_parameters: ["personGeneration", "cfg"] }] });
+
+test.each([
+  { options: { "google-vertex": { personGeneration: "allow_all" } } },
+  { options: { google: { parameters: { cfg: 2, personGeneration: "x" } }, other: { cfg: 1 } } },
+])("OpenRouter gets the options that its list allows: %j", async (provider) => {
+  const { status, arrived } = await start(createRouter(allowing), generate, { provider });
+  expect([status, arrived?.provider]).toEqual([200, provider]);
+});
+
+const list = "(OpenRouter's list for google/veo-3.1 has: personGeneration, cfg)";
+test.each<[object, string]>([
+  [{ options: { google: { style: "noir" } } }, `takes no provider with style ${list}`],
+  [{ options: { google: { cfg: 1 } }, order: ["google"] }, `takes no provider ${list}`],
+  [{ options: { google: { cfg: { n: 2 } } } }, "does not get n: vidgen passes on no count"],
+  [{ options: {} }, `takes no provider ${list}`],
+])("OpenRouter gets no other form: %j", async (provider, words) => {
+  const { status, error, isCharged, arrived } = await start(createRouter(allowing), generate, { provider });
+  expect([status, error?.code, isCharged, arrived]).toEqual([400, "invalid_provider", false, undefined]);
+  expect(error?.message).toContain(words);
+});
+
+test("a field of OpenRouter's list is refused beside the prompt, with the form to send", async () => {
+  const { status, error } = await start(createRouter(allowing), generate, { personGeneration: "x" });
+  expect([status, error?.message]).toEqual([400, expect.stringContaining('provider={"options": {"<provider>": ')]);
+});
+
+test("while OpenRouter's list cannot be read, a start with such a field may be repeated later", async () => {
+  const unreadable = createRouter(() => new Response("no", { status: 503 }));
+  const { status, error, isCharged, arrived, response } = await start(unreadable, generate, { provider: {} });
+  expect([status, error?.code, isCharged, arrived]).toEqual([429, "fields_unreadable", false, undefined]);
+  expect(Number(response.headers.get("Retry-After"))).toBeGreaterThan(0);
+  expect((await start(unreadable, generate, {})).status).toBe(200);
+});
+
+test("another spelling of a field is left out if the field has the same value", async () => {
+  const fields = { aspectRatio: "9:16", Aspect_Ratio: "9:16" };
+  const { status, arrived } = await start(createVideos("tensorrt-llm"), generate, fields);
+  expect([status, Object.keys(arrived ?? {}).filter((name) => /ratio/i.test(name))]).toEqual([200, []]);
+  const other = { ...fields, Aspect_Ratio: "16:9" };
+  expect(await start(createVideos("tensorrt-llm"), generate, other)).toMatchObject({ status: 400, isCharged: false });
+});
+
+test.each([
+  ["preview", 990],
+  ["sglang", 1_000],
+])("another vidgen serve, with %s, decides itself about a field that vidgen does not know", async (name, balance) => {
+  const scene = scenes[name] as (clock: Clock) => Scene;
+  const remote = await createTestService({ engines: (clock) => [scene(clock).engine] });
+  const fetch = ioFetch({
+    fetch: async (request) => {
+      const headers = new Headers(request.headers);
+      headers.set("Authorization", `Bearer ${apiKey}`);
+      return remote.api(new Request(request, { headers }));
+    },
+  });
+  const kind = kinds.find(({ id }) => id === "vidgen");
+  const service = await createTestService({
+    engines: (clock) => [createVideosEngine({ ...common, url: baseUrl, kind }, { ...clock, fetch, open })],
+  });
+  const id = await service.startId({ multi_prompt });
+  await service.clock.sleep(5_000);
+  const made = await remote.store.generations({ account: "local", limit: 1 });
+  expect(made.map(({ request }) => request.extras.multi_prompt)).toEqual(balance === 990 ? [multi_prompt] : []);
+  const { error } = (await service.store.generation(id)) ?? {};
+  expect([error, await service.store.balance("local")]).toEqual([
+    expect.stringContaining(balance === 990 ? "no video" : "takes no multi_prompt"),
+    balance,
+  ]);
+});
+
+/** A service whose one engine is busy when a generation with a field is started, and takes what `passes` returns once it is free. */
+async function startLate(passes: () => Passes | undefined) {
+  const taken = { passes: (): Passes | undefined => ({ names: ["elements"] }) };
+  const rendered: string[] = [];
+  let end: () => void = () => {};
+  const engine = fakeEngine({
+    isSimulation: false,
+    passes: async () => taken.passes(),
+    render: (task, { signal }) => {
+      rendered.push(task.id);
+      return new Promise((_, reject) => {
+        end = () => reject(new Error("no video"));
+        signal.addEventListener("abort", () => reject(signal.reason));
+      });
+    },
+  });
+  const service = await createTestService({ engines: [engine] });
+  const first = await service.startId();
+  await service.clock.sleep(1_000);
+  const late = await service.startId({ elements: [1] });
+  await service.clock.sleep(1_000);
+  taken.passes = passes;
+  end();
+  await service.clock.sleep(1_000);
+  return { service, late, rendered: () => rendered.filter((id) => id !== first), taken };
+}
+
+test("an engine that takes a field no more when its turn comes gets nothing, and the start is refunded", async () => {
+  const { service, late, rendered } = await startLate(() => ({ names: [] }));
+  expect(await service.store.generation(late)).toMatchObject({
+    status: "failed",
+    error: "fake takes no elements (it takes: none); nothing was submitted",
+  });
+  expect([rendered(), await service.store.balance("local")]).toEqual([[], 1_000]);
+});
+
+test("while an engine's fields cannot be read, a generation waits", async () => {
+  const { service, late, rendered, taken } = await startLate(() => undefined);
+  expect(await service.store.generation(late)).toMatchObject({ status: "processing", checkpoint: null });
+  expect(rendered()).toEqual([]);
+  taken.passes = () => ({ names: "all" });
+  await service.clock.sleep(2 * 60_000);
+  expect(rendered()).toEqual([late]);
 });
 
 /** A service with two engines of a model, and how often each got a create. */
