@@ -34,7 +34,7 @@ export async function printDryRun(
   options: DryRunOptions,
   context: Context,
 ): Promise<undefined> {
-  const { output } = context;
+  const { io, output } = context;
   const { local = false, project } = options;
   for (const line of project ? describeProject(project) : []) output.note(line);
   const session = await openForDryRun(options, context);
@@ -44,10 +44,11 @@ export async function printDryRun(
   const choices = session && (await planStarts(session.service, requests, options));
   const url = local ? "{local service}" : (session?.service.baseUrl ?? "{base_url}");
   const newRequests = requests.filter((_, index) => isNew(choices?.[index]));
-  const cost = await describeCosts(newRequests, session?.service);
+  const cost = await describeCosts(newRequests, session?.service, io.signal);
   const [onlyRequest] = requests.length === 1 ? newRequests : [];
   const { checkSingle } = await import("../client/batch/spending.ts");
-  const overrun = onlyRequest && session && (await checkSingle(onlyRequest, options.budget, session.service));
+  const overrun =
+    onlyRequest && session && (await checkSingle(onlyRequest, options.budget, session.service, io.signal));
   const parts = [];
   for (const [index, request] of requests.entries())
     parts.push(
@@ -77,11 +78,15 @@ function isNew(choice: Choice | undefined): boolean {
 }
 
 /** The expected cost of the requests, such as "Cost: about 10 credits." */
-async function describeCosts(requests: readonly StartRequest[], service: Service | undefined): Promise<string> {
+async function describeCosts(
+  requests: readonly StartRequest[],
+  service: Service | undefined,
+  signal: AbortSignal,
+): Promise<string> {
   if (requests.length === 0) return "Cost: nothing.";
   if (service === undefined) return "Cost: unknown, since no service is set.";
   const { expectCost } = await import("../client/generation/cost.ts");
-  const cost = formatExpected(await expectCost(service, requests));
+  const cost = formatExpected(await expectCost(service, requests, signal));
   if (cost !== undefined) return `Cost: ${cost}.`;
   return "Cost: unknown: no price for this request was stated before. `vidgen models` shows the known prices.";
 }

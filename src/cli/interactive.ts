@@ -2,7 +2,8 @@ import { type ExpectedCost, expectCost } from "../client/generation/cost.ts";
 import { readAllImages, readImages } from "../client/request/images.ts";
 import { isFolder } from "../client/save/output-path.ts";
 import { formatExpected } from "../connect/format.ts";
-import { openServices, resolveService, unsetUrl } from "../connect/services.ts";
+import { unsetUrl } from "../connect/local.ts";
+import { openServices, resolveService } from "../connect/services.ts";
 import type { SessionOptions } from "../connect/session.ts";
 import { asVidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
@@ -81,6 +82,7 @@ export async function askForInput(known: KnownInput, options: AskInputOptions, c
   const cost = await expectCost(
     service,
     Array.from({ length: starts }, () => request),
+    io.signal,
   );
   const price = formatExpected(cost) ?? (service.isLocal ? "unknown" : "unknown until the service states it");
   output.note(`\n${summarize(input)}${savePathRow}${formatRow("Cost", price)}\nEquivalent command:\n  ${command}\n`);

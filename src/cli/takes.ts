@@ -185,7 +185,7 @@ async function confirmTakes(
 ): Promise<void> {
   const { io } = context;
   if (isConfirmed || newRequests.length === 0 || !canAsk(context, io)) return;
-  await askToStart(newRequests.length, await expectCost(session.service, newRequests), io);
+  await askToStart(newRequests.length, await expectCost(session.service, newRequests, io.signal), io);
 }
 
 /** The flags of the limits that are set, for a message. */

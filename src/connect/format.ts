@@ -1,5 +1,6 @@
 import type { ExpectedCost } from "../client/generation/cost.ts";
 import type { Io } from "../io.ts";
+import { formatUsd } from "../protocol/text.ts";
 
 /** The age of something, rounded down, such as "40 s", "5 min", "13 h" or "3 d"; `at` is ISO 8601. */
 export function formatAge({ at }: { at: string }, { date }: Pick<Io, "date">): string {
@@ -21,11 +22,6 @@ export function formatNumber(value: number): string {
   return value.toLocaleString("en-US");
 }
 
-/** Formats US dollars, such as "$0.40" or "$0.0125". */
-export function formatUsd(value: number): string {
-  return `$${value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 4 })}`;
-}
-
 /** The stated cost of a video: credits, or US dollars that a provider charged. */
 export type StatedCost = { credits?: number | undefined; cost?: number | undefined };
 
@@ -36,15 +32,16 @@ export function formatCost({ credits, cost }: StatedCost): string | undefined {
 }
 
 /**
- * Formats an expected cost, such as "free", "about 20 credits", "about $0.80" or "about 20 credits plus sora-2, whose price is unknown";
- * `undefined` if unknown.
+ * Formats an expected cost, such as "free", "about 20 credits", "about $3.20 by OpenRouter's list" or "about 20 credits plus sora-2, whose price is
+ * unknown"; `undefined` if unknown.
  */
 export function formatExpected(cost: ExpectedCost): string | undefined {
   if (cost.kind === "free") return "free";
   if (cost.kind === "unknown") return undefined;
-  const { kind, amount, unpriced = [] } = cost;
+  const { kind, amount, source, unpriced } = cost;
+  const list = source === undefined ? "" : ` by ${source}'s list`;
   const more = unpriced.length === 0 ? "" : ` plus ${unpriced.join(", ")}, whose price is unknown`;
-  return `about ${kind === "usd" ? formatUsd(amount) : countCredits(amount)}${more}`;
+  return `about ${kind === "usd" ? formatUsd(amount) : countCredits(amount)}${list}${more}`;
 }
 
 export function countCredits(credits: number): string {

@@ -3,8 +3,9 @@ import { unlessAborted } from "../abort.ts";
 import { checkAddressSpace } from "../address-space.ts";
 import { systemReason, usage, VidgenError } from "../errors.ts";
 import { type FetchInit, type Io, RequestError } from "../io.ts";
+import { readUsdPrice } from "../protocol/price.ts";
 import type { Announcement, FoundService } from "../server/announcement.ts";
-import type { PlannedEngine } from "../server/engines/engines.ts";
+import type { EngineSettings, PlannedEngine } from "../server/engines/engines.ts";
 import { hasFolder, storageFolder } from "./storage.ts";
 
 /** The local service of `--local`. */
@@ -14,6 +15,8 @@ export type Local = {
   apiKey: string;
   /** The engines in the options of `openLocal`. */
   engine: readonly string[];
+  /** Without these: the engines that another process announces. */
+  servedBy: readonly string[] | undefined;
   fetch: Io["fetch"];
   /** Whether a model's videos are previews; `undefined` if another process does not announce it. */
   isPreview(model: string): boolean | undefined;
@@ -58,8 +61,12 @@ export function findServiceFolder(io: Io): string {
   return join(storageFolder("data", io), "service");
 }
 
-/** The key of a dry run, which sends nothing. */
+/** The key of a dry run that has none, and the base URL if none is set: then nothing at all is sent. */
 export const noKey = "none";
+export const unsetUrl = "https://vidgen.invalid";
+
+/** A `fetch` that sends nothing. */
+export const sendNothing = () => Promise.reject(new Error("a dry run sends nothing"));
 
 /** The name of the local service in the journal, whichever process runs it. */
 export const localBaseUrl = "http://vidgen.localhost";
@@ -95,6 +102,9 @@ export async function openLocal(options: LocalOptions, io: Io): Promise<Local> {
     baseUrl: localBaseUrl,
     apiKey,
     engine,
+    servedBy: connection.hasRealModels
+      ? connection.announcement?.engines?.map(({ name, upstream_model }) => engineId(name, upstream_model))
+      : undefined,
     async fetch(url, init) {
       try {
         return await send(url, init);
@@ -215,6 +225,8 @@ export type EngineOffer = {
   models: string[];
   name: string | null;
   prices: Readonly<Record<string, string>> | null;
+  /** What a video costs by these prices, in US dollars, by its length in seconds; of several resolutions, the most expensive. */
+  costs: Readonly<Record<string, number>>;
   durations: readonly number[] | null;
   resolutions: readonly string[] | null;
   aspect_ratios: readonly string[] | null;
@@ -228,12 +240,18 @@ export async function findOffers(engine: readonly string[], io: Io): Promise<Eng
   const { readEngineSettings } = await import("./engines.ts");
   const settings = readEngineSettings({ engine: [...engine] }, io, { minJobs: 1 });
   const listed = await listOffers(settings, io, io.signal);
+  const costsOf = ({ prices = {}, durations = [] }: (typeof listed)[number]["offer"]) =>
+    durations.flatMap((duration) => {
+      const price = readUsdPrice([{ source: "", prices }], { duration });
+      return price ? [[duration, price.amount] as const] : [];
+    });
   return listed.map(({ engine: name, models, offer }) => ({
     engine: name,
     id: offer.id,
     models,
     name: offer.name ?? null,
     prices: offer.prices ?? null,
+    costs: Object.fromEntries(costsOf(offer)),
     durations: offer.durations ?? null,
     resolutions: offer.resolutions ?? null,
     aspect_ratios: offer.aspectRatios ?? null,
@@ -247,14 +265,18 @@ export async function checkEngine(engine: readonly string[]): Promise<void> {
   (await import("../server/engines/engines.ts")).readEngines(engine);
 }
 
-async function createEnginesHere({ engine, engineTimeout, onNote }: LocalOptions, io: Io) {
+async function createEnginesHere(
+  { engine, engineTimeout, onNote }: LocalOptions,
+  io: Io,
+  keys: Partial<Pick<EngineSettings, "readKey">> = {},
+) {
   const { createEngines } = await import("../server/engines/engines.ts");
   const { readEngineSettings } = await import("./engines.ts");
   const flags = { engine: [...engine], engineTimeout };
   const { findEngineSetting } = await import("./settings.ts");
   const setting = await findEngineSetting(io).catch(() => undefined);
   const fromSettings = setting?.join(" ") === engine.join(" ");
-  return createEngines({ ...readEngineSettings(flags, io, { minJobs: 1 }), fromSettings, onNote }, io);
+  return createEngines({ ...readEngineSettings(flags, io, { minJobs: 1 }), ...keys, fromSettings, onNote }, io);
 }
 
 /**
@@ -299,12 +321,16 @@ function engineId(name: string, upstreamModel = ""): string {
   return `${name}#${upstreamModel}`;
 }
 
-/** The service as this process would run it, for a dry run. There is no key before its first run. */
-async function planHere({ engine }: LocalOptions, io: Io): Promise<LocalConnection> {
-  const { readEngines } = await import("../server/engines/engines.ts");
+/**
+ * The service as this process would run it, for a dry run, which answers only what its models cost. There is no key before its first run, and a provider
+ * lists its prices without one.
+ */
+async function planHere(options: LocalOptions, io: Io): Promise<LocalConnection> {
   const { listFreeModels } = await import("../server/api/price.ts");
-  const { readAnnouncement } = await import("../server/announcement.ts");
-  const engines = readEngines(engine.length === 0 ? ["preview"] : engine);
+  const { listModels } = await import("../server/api/models.ts");
+  const { localAccount, readAnnouncement } = await import("../server/announcement.ts");
+  const engines = await createEnginesHere(options, io, { readKey: () => noKey });
+  const prices = { engines, creditsPer: new Map(), hasPaidPreviews: false };
   return {
     baseUrl: localBaseUrl,
     mediaUrl: localBaseUrl,
@@ -313,9 +339,12 @@ async function planHere({ engine }: LocalOptions, io: Io): Promise<LocalConnecti
     isInProcess: true,
     hasRealModels: engines.some(({ isSimulation }) => !isSimulation),
     engines,
-    freeModels: listFreeModels({ engines, creditsPer: new Map(), hasPaidPreviews: false }),
+    freeModels: listFreeModels(prices),
     announcement: undefined,
-    fetch: () => Promise.reject(new Error("a dry run sends nothing")),
+    async fetch(url) {
+      if (url !== `${localBaseUrl}/v1/models`) return sendNothing();
+      return Response.json({ object: "list", data: await listModels(localAccount, prices) });
+    },
     settled: async () => {},
     close: async () => {},
   };

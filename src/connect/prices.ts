@@ -1,9 +1,10 @@
+import { fetchPrices } from "../client/generation/cost.ts";
 import { createApi } from "../client/http/api.ts";
-import { askOnce } from "../client/http/ask.ts";
 import type { Entry } from "../client/ledger/history.ts";
-import { listPrices, priceFieldsOf, readListedPrices, type StatedPrice } from "../client/ledger/price.ts";
+import { listPrices, type StatedPrice } from "../client/ledger/price.ts";
 import { readRecent } from "../client/ledger/search.ts";
 import type { Io } from "../io.ts";
+import { priceFieldsOf } from "../protocol/price.ts";
 import { localBaseUrl } from "./local.ts";
 import { findJournal, resolveService } from "./services.ts";
 
@@ -27,11 +28,14 @@ export function describeEarlierPrice({ base_url, request, at, credits, cost }: S
  */
 export async function findModelPrices(io: Io, baseUrl?: string): Promise<Map<string, ModelPrice>> {
   const service = await resolveService(baseUrl, io).catch(() => undefined);
-  const listedPrices = service ? await fetchPrices(service, io).catch(() => []) : [];
+  const api = service && createApi({ ...service, fetch: io.fetch });
+  const listed = api ? await fetchPrices({ api, io }, io.signal).catch(() => []) : [];
   const journal = findJournal({ ...io, onNote: () => {} });
   const entries = await readRecent(journal);
   const entriesOfService = entries.filter(({ base_url }) => base_url === service?.baseUrl);
-  const prices = new Map(listedPrices);
+  const prices = new Map<string, ModelPrice>();
+  for (const [model, { credits }] of listed)
+    if (service && credits !== undefined) prices.set(model, { base_url: service.baseUrl, credits });
   for (const entry of [...entriesOfService, ...entries])
     if (isStated(entry) && !prices.has(entry.request.model)) prices.set(entry.request.model, entry);
   return prices;
@@ -40,17 +44,4 @@ export async function findModelPrices(io: Io, baseUrl?: string): Promise<Map<str
 /** Whether the price is stated. Credits of the local service do not count, since they are free. */
 export function isStated({ base_url, credits, cost }: ModelPrice): boolean {
   return cost !== undefined || (credits !== undefined && base_url !== localBaseUrl);
-}
-
-/** A short limit, so that an unresponsive service does not delay the list of models. */
-const limitMs = 2_000;
-
-/** The prices of a `vidgen serve`; empty for other services. Rejects only with the signal's reason. */
-async function fetchPrices(
-  { baseUrl, apiKey }: { baseUrl: string; apiKey: string },
-  io: Io,
-): Promise<[string, ModelPrice][]> {
-  const { models } = createApi({ baseUrl, apiKey, fetch: io.fetch });
-  const { reply } = await askOnce(models, { baseUrl, signal: io.signal, limitMs }, io);
-  return [...readListedPrices(reply?.json)].map(([model, credits]) => [model, { base_url: baseUrl, credits }]);
 }

@@ -6,9 +6,6 @@ import { createSession, type ServiceAccess, type Session, type SessionOptions } 
 import { findBaseUrl, findEngineSetting, resolveApiKey, resolveBaseUrl, resolveKeyOfStart } from "./settings.ts";
 import { journalIn, storageFolder } from "./storage.ts";
 
-/** The base URL if none is set and nothing is sent. */
-export const unsetUrl = "https://vidgen.invalid";
-
 /** The services of a command. Each is opened when it is first needed. */
 export type Services = {
   /** The user's journal, of all services. */

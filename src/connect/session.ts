@@ -9,7 +9,7 @@ import { findByBeginning } from "../client/ledger/search.ts";
 import { VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { configPath } from "./keys.ts";
-import { findServiceFolder, type Local, localBaseUrl } from "./local.ts";
+import { findServiceFolder, type Local, localBaseUrl, noKey, sendNothing, unsetUrl } from "./local.ts";
 import { hasFolder, journalIn, storageFolder } from "./storage.ts";
 import { type SessionOutput, traceFetch } from "./trace.ts";
 
@@ -63,7 +63,8 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
   output.hide(apiKey);
   const proxyWarning = local === undefined ? unusedProxy(new URL(baseUrl), io.env) : undefined;
   if (proxyWarning !== undefined) output.note(`${proxyWarning.says} ${proxyWarning.fix}`);
-  const fetch = traceFetch(local?.fetch ?? io.fetch, baseUrl, output, io);
+  const isAsked = local !== undefined || (apiKey !== noKey && baseUrl !== unsetUrl);
+  const fetch = isAsked ? traceFetch(local?.fetch ?? io.fetch, baseUrl, output, io) : sendNothing;
   const service = openService(
     {
       baseUrl,
@@ -72,7 +73,7 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
       journal,
       protectedPaths: findProtectedPaths(io),
       isPreview: local?.isPreview,
-      engine: local?.engine.length ? local.engine : undefined,
+      ...(local?.engine.length ? { engine: local.engine } : { servedBy: local?.servedBy }),
       isLocal: local !== undefined,
       isFree: local?.isFree,
       isInProcess: local?.isInProcess,

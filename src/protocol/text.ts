@@ -46,3 +46,8 @@ function findEncoding([first = 1, second = 1]: Buffer): "utf-8" | "utf-16le" | "
   if ((first === 0xff && second === 0xfe) || (first !== 0 && second === 0)) return "utf-16le";
   return (first === 0xfe && second === 0xff) || (first === 0 && second !== 0) ? "utf-16be" : "utf-8";
 }
+
+/** Formats US dollars, such as "$0.40" or "$0.0125". */
+export function formatUsd(value: number): string {
+  return `$${value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 4 })}`;
+}

@@ -7,7 +7,7 @@ import { generateLine } from "../../src/cli/interactive.ts";
 import { withPaste } from "../../src/cli/terminal/paste.ts";
 import { models } from "../../src/protocol/models.ts";
 import { lacks } from "../needs.ts";
-import { apiKey, baseUrl, createWorld, type World } from "../vidgen.ts";
+import { apiKey, baseUrl, createWorld, isStart, type World } from "../vidgen.ts";
 
 const [enter, down, ctrlC, ctrlD, clear] = ["\r", "\u001b[B", "\u0003", "\u0004", "\u0015"];
 
@@ -18,7 +18,8 @@ async function createDesk(...answers: World["answers"]): Promise<World> {
   return world;
 }
 
-const sent = (world: World) => JSON.parse(world.requests[0]?.body ?? "null");
+const starts = (world: World) => world.requests.filter(isStart);
+const sent = (world: World) => JSON.parse(starts(world)[0]?.body ?? "null");
 
 test("asks for all missing values, shows the request and the equivalent command line, and asks for a confirmation", async () => {
   const world = await createDesk(
@@ -155,7 +156,7 @@ test.each(
     stdout: "",
     stderr: expect.stringContaining("Nothing was sent, nothing was charged."),
   });
-  expect(world.requests).toEqual([]);
+  expect(starts(world)).toEqual([]);
   expect([world.answers, existsSync(join(world.home, "journal.jsonl"))]).toEqual([[], false]);
 });
 
@@ -166,14 +167,14 @@ test.each([enter, `n${enter}`])("without a yes (%j) nothing is sent", async (key
     stdout: "",
     stderr: expect.stringContaining("Not started."),
   });
-  expect(world.requests).toEqual([]);
+  expect(starts(world)).toEqual([]);
 });
 
 test("--dry-run asks, and needs no yes", async () => {
   const world = await createDesk(...questions.slice(0, -2));
   const run = await world.vidgen("generate", "--dry-run", "--no-color");
   expect(run).toMatchObject({ code: 0, stdout: expect.stringContaining('"prompt": "a fox"') });
-  expect([run.stderr.includes("Start it?"), world.requests]).toEqual([false, []]);
+  expect([run.stderr.includes("Start it?"), starts(world)]).toEqual([false, []]);
 });
 
 test.each([
@@ -197,7 +198,7 @@ test.each([
   Object.assign(world.env, env);
   const run = await world.vidgen("generate", "--no-color");
   expect(run).toMatchObject({ code: 130, stderr: expect.stringMatching(/^ {2}vidgen generate 'a fox' .*--local$/m) });
-  expect(world.requests).toEqual([]);
+  expect(starts(world)).toEqual([]);
 });
 
 test.each([
@@ -388,7 +389,7 @@ test.each([
 test("Ctrl-C at that question sends nothing; nobody is asked in a script, at --dry-run, nor about an engine's own model", async () => {
   const world = await createDesk(["Did you mean veo-3.1?", ctrlC]);
   expect(await world.vidgen("generate", "a fox", "-m", "veo3")).toMatchObject({ code: 130 });
-  expect(world.requests).toEqual([]);
+  expect(starts(world)).toEqual([]);
   const { stderr } = await world.vidgen("generate", "a fox", "-m", "veo3", "--dry-run");
   expect(stderr.replace(/\s+/g, " ")).toContain('Unknown model "veo3"; did you mean veo-3.1?');
   const own = await world.vidgen("generate", "a fox", "-m", "veo3", "--engine", "veo3=preview", "--no-wait");

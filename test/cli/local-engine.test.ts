@@ -106,6 +106,147 @@ test("--max-cost bounds what a batch costs over all its runs, also before the fi
   expect(await world.vidgen(...bounded, "free")).toMatchObject({ code: 2 });
 });
 
+/** A scene in which the provider lists these prices of veo-3.1, and states this cost of each video. */
+async function createPriced(prices: unknown, cost = 0.4) {
+  const listed = [{ id: "google/veo-3.1", pricing_skus: prices, supported_durations: [4, 6, 8] }];
+  const scene = await createScene({
+    async fault({ request, route, serve }) {
+      if (request.url.endsWith("/videos/models")) return Response.json({ data: listed });
+      if (route !== "poll") return undefined;
+      const body = (await (await serve()).json()) as { usage?: object };
+      return Response.json(body.usage ? { ...body, usage: { cost } } : body);
+    },
+  });
+  const engine = ["--engine", "openrouter"];
+  const cost8 = async (...flags: string[]) => {
+    const line = ["generate", "an owl", "-m", "veo-3.1", "-d", "8", ...engine, "--dry-run"];
+    return (await scene.world.vidgen(...line, ...flags)).stdout.split("\n")[0];
+  };
+  return { ...scene, engine, cost8 };
+}
+
+const bySecond = { "per-video-second": "0.40" };
+
+describe("what the provider lists now", () => {
+  test("refuses a first video above --max-cost, before anything is sent, and is the price in a dry run", async () => {
+    const { fake, generate, world, engine, cost8 } = await createPriced(bySecond, 3.2);
+    const limit = (maxCost: string) => generate("-d", "8", ...engine, "--max-cost", maxCost);
+    const run = await limit("0.1");
+    expect(run).toMatchObject({ code: 7, stdout: "", stderr: expect.stringContaining("$3.20 by OpenRouter's list") });
+    expect(fake.creates).toEqual([]);
+    // Without a key, too.
+    delete world.env.OPENROUTER_API_KEY;
+    expect(await cost8()).toBe("Cost: about $3.20 by OpenRouter's list.");
+    expect(await cost8("-n", "3", "-o", world.folder)).toBe("Cost: about $9.60 by OpenRouter's list.");
+    expect((await world.vidgen("models", "veo-3.1", ...engine)).stdout).toContain("8 s: about $3.20");
+    const dry = await world.vidgen(
+      "generate",
+      "a fox",
+      "-m",
+      "veo-3.1",
+      "-d",
+      "8",
+      ...engine,
+      "--dry-run",
+      "--max-cost",
+      "3",
+    );
+    expect(dry.stdout).toMatch(/Would send nothing, and end with exit code 7: .*\$3\.20 by OpenRouter's list/);
+    world.env.OPENROUTER_API_KEY = key;
+    expect(await limit("3.20")).toMatchObject({ code: 0 });
+    expect(fake.creates).toHaveLength(1);
+  });
+
+  test.each<[string, unknown, string[]]>([
+    ["null", { "per-video-second": null }, []],
+    ["0", { "per-video-second": "0" }, []],
+    ["a negative price", { "per-video-second": -0.4 }, []],
+    ["no list", undefined, []],
+    ["a price by token", { video_tokens: "0.000007" }, []],
+    ["a missing length", bySecond, ["-d", ""]],
+    ["a passed field", bySecond, ["--set", "multi_prompt=a"]],
+    ["a reference video", bySecond, ["--reference", "https://example.com/fox.mp4"]],
+  ])("is unknown with %s: the start with a limit is refused, and several run one by one", async (_, prices, flags) => {
+    const { fake, world, engine } = await createPriced(prices);
+    const length = flags[0] === "-d" ? [] : ["-d", "8", ...flags];
+    const fox = ["generate", "a fox", "-m", "veo-3.1", ...length, ...engine];
+    const dry = await world.vidgen(...fox, "--dry-run", "--max-cost", "100");
+    expect(dry.stdout).toMatch(
+      /^Cost: unknown.*\n\nWould send nothing, and end with exit code 7: The price of veo-3.1/,
+    );
+    expect(await world.vidgen(...fox, "--max-cost", "100")).toMatchObject({ code: 7 });
+    expect(fake.creates).toEqual([]);
+  });
+
+  test("refuses the first rows of a batch and the first takes that cost more, and is the sum of a plan", async () => {
+    const { fake, world, engine } = await createPriced(bySecond, 3.2);
+    const rows = join(world.folder, "shots.csv");
+    await writeFile(rows, "prompt,duration\none,8\ntwo,4\nthree,\n");
+    const batch = ["batch", rows, "-m", "veo-3.1", ...engine, "-o", join(world.folder, "{n}.mp4")];
+    const plan = await world.vidgen(...batch, "--dry-run");
+    expect(plan.stdout.split("\n").slice(1)).toEqual([
+      "  veo-3.1: 3 to start, cost of 1 row unknown",
+      "Cost: about $4.80 by OpenRouter's list plus veo-3.1, whose price is unknown (1 row).",
+      "",
+    ]);
+    const { models, ...sums } = JSON.parse((await world.vidgen(...batch, "--dry-run", "--json")).stdout);
+    expect([sums, models]).toMatchObject([{ cost: null, unpriced: 1 }, [{ to_start: 3, cost: null, unpriced: 1 }]]);
+    const run = await world.vidgen(...batch, "--yes", "--max-cost", "3");
+    expect(run).toMatchObject({
+      code: 7,
+      stderr: expect.stringContaining("about $3.20 by OpenRouter's list: nothing more"),
+    });
+    const takes = ["generate", "a fox", "-m", "veo-3.1", "-d", "8", "-n", "2", ...engine, "--max-cost", "3"];
+    expect(await world.vidgen(...takes)).toMatchObject({ code: 7, stderr: expect.stringContaining("2 of 2 were not") });
+    const agent = await connectAgent(world, ...engine, "--max-cost", "3");
+    const call = await agent.call("generate_video", { prompt: "a fox", model: "veo-3.1", duration: 8 });
+    expect(call.value).toMatchObject({
+      code: "credits",
+      message: expect.stringContaining("$3.20 by OpenRouter's list"),
+    });
+    await agent.leave();
+    expect(fake.creates).toEqual([]);
+  });
+
+  test("starts no more than fit, all at once, and a real cost above it counts for the rest of the run", async () => {
+    for (const { cost, started } of [
+      { cost: 1.6, started: 3 },
+      { cost: 3, started: 2 },
+    ]) {
+      const { fake, world, engine } = await createPriced(bySecond, cost);
+      const rows = join(world.folder, "shots.txt");
+      await writeFile(rows, "one\ntwo\nthree\nfour\n");
+      const batch = ["batch", rows, "-m", "veo-3.1", "-d", "4", ...engine, "--yes", "--jobs", "1"];
+      expect(await world.vidgen(...batch, "--max-cost", "6")).toMatchObject({ code: 7 });
+      expect(fake.creates).toHaveLength(started);
+    }
+    const { fake, world, engine } = await createPriced(bySecond, 1.6);
+    world.stdin = "one\ntwo\nthree\n";
+    const place = ["--results", join(world.folder, "r.jsonl"), "--input-format", "txt"];
+    const flags = ["-m", "veo-3.1", "-d", "4", ...engine, "--yes", "--jobs", "3", "--max-cost", "5"];
+    expect(await world.vidgen("batch", "-", ...flags, ...place)).toMatchObject({ code: 0 });
+    const createdAt = [...fake.jobs.values()].map(({ createdAtMs }) => createdAtMs);
+    expect(Math.max(...createdAt) - Math.min(...createdAt), "none waits for the end of another").toBeLessThan(30_000);
+  });
+});
+
+test("a cost from earlier commands is known for a day, and then only refuses what it puts over the limit", async () => {
+  const { fake, world, engine, cost8 } = await createPriced(undefined);
+  const fox = (take: string, ...flags: string[]) =>
+    world.vidgen("generate", `a fox, ${take}`, "-m", "veo-3.1", "-d", "8", ...engine, ...flags);
+  expect(await fox("one")).toMatchObject({ code: 0 });
+  expect(await cost8()).toBe("Cost: about $0.40.");
+  await world.io.sleep(24 * 3600_000);
+  expect(await cost8()).toMatch(/^Cost: unknown/);
+  const refused = await fox("two", "--max-cost", "0.39");
+  expect(refused).toMatchObject({ code: 7, stderr: expect.stringContaining("costs up to $0.4: nothing more") });
+  expect(fake.creates).toHaveLength(1);
+  const several = await fox("three", "-n", "3", "--no-wait", "--max-cost", "5");
+  expect(several).toMatchObject({ code: 7, stderr: expect.stringContaining("2 of 3 were not started") });
+  expect(await fox("four", "--max-cost", "0.41")).toMatchObject({ code: 0 });
+  expect(fake.creates).toHaveLength(3);
+});
+
 test("without credits at the provider the exit code is 7, nothing is charged, and the same batch resumes later", async () => {
   let hasCredits = false;
   let refused = 0;

@@ -1,11 +1,9 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import type { Batch, BatchPlan } from "../../client/batch/batch.ts";
+import type { Batch } from "../../client/batch/batch.ts";
 import type { RedoOptions } from "../../client/batch/redo.ts";
 import { knownColumns } from "../../client/batch/rows/columns.ts";
 import { formats } from "../../client/batch/rows/file.ts";
-import type { ExpectedCost } from "../../client/generation/cost.ts";
 import type { GenerationEvent } from "../../client/generation/events.ts";
-import type { Service } from "../../client/generation/service.ts";
 import { readBudget } from "../../connect/budget.ts";
 import { withEngine } from "../../connect/engines.ts";
 import type { Services } from "../../connect/services.ts";
@@ -219,8 +217,7 @@ async function prepare(file: string, flags: BatchFlags, context: BatchContext): 
   const keepFrame = needsFrames ? await prepareFrames(context) : undefined;
   const film = options.join === undefined ? undefined : await prepareJoin(options.join, openedBatch, options, context);
   const { service } = session;
-  const cost = await expectCosts(openedBatch, service);
-  const planText = describePlan(openedBatch, { results, service, cost, budget: limits });
+  const planText = describePlan(openedBatch, { results, service, budget: limits });
   const text = film ? `${planText}\n${film.description}` : planText;
   if (options.dryRun) {
     for (const line of projectInput.project ? describeProject(projectInput.project) : []) output.note(line);
@@ -228,7 +225,7 @@ async function prepare(file: string, flags: BatchFlags, context: BatchContext): 
     return undefined;
   }
   output.note(text);
-  await confirm(openedBatch.plan, { yes: options.yes, cost }, context);
+  await confirm(openedBatch, options, context);
   return { openedBatch, limits: { ...limits, keepFrame }, film, results, file, unusedColumns, options, session };
 }
 
@@ -240,19 +237,10 @@ async function openForPlan(
 ): Promise<Session> {
   if (asVidgenError(error).code !== "auth") throw error;
   const { findResults, readResults } = await import("../../client/batch/results.ts");
-  const { unsetUrl } = await import("../../connect/services.ts");
+  const { unsetUrl } = await import("../../connect/local.ts");
   const { lastRun } = await readResults(await findResults(results, io.disk), io.disk);
   output.note("No base URL is set; without --dry-run this would fail.");
   return services.open(lastRun?.service ?? unsetUrl);
-}
-
-/** The expected cost of all rows to start. */
-async function expectCosts({ rows, plan: { credits } }: Batch, service: Service): Promise<ExpectedCost> {
-  const { countsCredits, expectCost } = await import("../../client/generation/cost.ts");
-  const requests = rows.flatMap(({ state, record }) => (state.kind === "new" ? record : []));
-  // The results files have prices that are not in the newest part of the journal.
-  const isKnown = credits !== null && requests.every(({ model }) => countsCredits(service, model));
-  return isKnown ? { kind: "credits", amount: credits } : expectCost(service, requests);
 }
 
 /** Prepares to take the last frames of videos. Throws `usage` without ffmpeg. */
@@ -364,9 +352,7 @@ function pickPlanOptions({ overwrite, retryFailed, retryUnknown, dryRun }: Batch
   return { overwrite, retryFailed, retryUnknown, isDryRun: dryRun };
 }
 
-type ConfirmOptions = { yes: boolean | undefined; cost: ExpectedCost };
-
-async function confirm({ to_start }: BatchPlan, { yes, cost }: ConfirmOptions, context: Context): Promise<void> {
+async function confirm({ plan: { to_start }, cost }: Batch, { yes }: BatchFlags, context: Context): Promise<void> {
   const { canAsk, askToStart } = await import("../terminal/prompts.ts");
   if (yes || to_start === 0 || !canAsk(context, context.io)) return;
   await askToStart(to_start, cost, context.io);

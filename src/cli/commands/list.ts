@@ -10,13 +10,13 @@ import { findByBeginning, findByKey, readRecent } from "../../client/ledger/sear
 import { sharesKey } from "../../client/ledger/shared-key.ts";
 import { dismiss } from "../../client/save/claim.ts";
 import { createTargets } from "../../client/save/target.ts";
-import { countCredits, formatAge, formatNumber, formatUsd } from "../../connect/format.ts";
+import { countCredits, formatAge, formatNumber } from "../../connect/format.ts";
 import { readTime } from "../../connect/values.ts";
 import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { isUuid } from "../../protocol/id.ts";
 import { models } from "../../protocol/models.ts";
-import { trimInvisible } from "../../protocol/text.ts";
+import { formatUsd, trimInvisible } from "../../protocol/text.ts";
 import { localOption, withDetails, withSuggestions } from "../command.ts";
 import type { Context } from "../context.ts";
 import { findLast, findNamed, isNamedBy, minTypedChars, namesOf, tooShortError } from "../generations.ts";

@@ -1,5 +1,5 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { countCredits, formatUsd } from "../../connect/format.ts";
+import { countCredits } from "../../connect/format.ts";
 import { type EngineOffer, findOffers, localBaseUrl } from "../../connect/local.ts";
 import type { ModelPrice } from "../../connect/prices.ts";
 import { findModelSetting } from "../../connect/settings.ts";
@@ -13,6 +13,7 @@ import {
   maxLocalSeconds,
   models,
 } from "../../protocol/models.ts";
+import { formatUsd } from "../../protocol/text.ts";
 import { isLoopback } from "../../protocol/url.ts";
 import { collectValues, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -96,7 +97,7 @@ function modelDocument({ id, characteristic }: Model, defaultId: string) {
 /** Prints a model, its price from the service or from this machine's journal, and what it accepts. */
 async function showModel(model: Model, defaultId: string, { io, output }: Context): Promise<void> {
   const { findJournal } = await import("../../connect/services.ts");
-  const { priceFieldsOf } = await import("../../client/ledger/price.ts");
+  const { priceFieldsOf } = await import("../../protocol/price.ts");
   const { readRecent } = await import("../../client/ledger/search.ts");
   const journal = findJournal({ ...io, onNote: output.note });
   const entries = await readRecent(journal);
@@ -157,7 +158,13 @@ async function showOffers(id: string | undefined, engine: readonly string[], { i
       id,
       all.flatMap((offer) => [offer.id, ...offer.models]),
     );
-  await output.result(shown.map(describeOffer).join("\n"), shown);
+  const describe = (offer: EngineOffer) =>
+    [describeOffer(offer), ...(id === undefined ? [] : describeCosts(offer))].join("\n");
+  await output.result(shown.map(describe).join("\n"), shown);
+}
+
+function describeCosts({ costs }: EngineOffer): string[] {
+  return Object.entries(costs).map(([seconds, usd]) => `  ${seconds} s: about ${formatUsd(usd)}`);
 }
 
 /** Such as "google/veo-3.1 (veo-3.1)  4, 6, 8 s; 720p, 1080p; 16:9, 9:16; image; per-video-second $0.40". */

@@ -144,6 +144,7 @@ export const results: Readonly<Record<string, z.core.$ZodType>> = {
         models: z.array(text),
         name: textOrNull,
         prices: z.record(z.string(), text).nullable(),
+        costs: z.record(z.string(), number),
         durations: z.array(number).nullable(),
         resolutions: z.array(text).nullable(),
         aspect_ratios: z.array(text).nullable(),

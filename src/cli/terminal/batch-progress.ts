@@ -2,9 +2,10 @@ import type { BatchPlan } from "../../client/batch/batch.ts";
 import { countsOf } from "../../client/batch/plan-counts.ts";
 import { createCounts } from "../../client/generation/counts.ts";
 import type { BatchCounts, GenerationEvent } from "../../client/generation/events.ts";
-import { formatNumber, formatUsd } from "../../connect/format.ts";
+import { formatNumber } from "../../connect/format.ts";
 import { isSignal } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import { formatUsd } from "../../protocol/text.ts";
 import type { Output } from "./output.ts";
 
 /** Shows the progress of a batch: at a terminal one line that is redrawn, elsewhere a line for each row that ends. */

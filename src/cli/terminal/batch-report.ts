@@ -1,5 +1,5 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import type { Batch } from "../../client/batch/batch.ts";
+import type { Batch, BatchPlan } from "../../client/batch/batch.ts";
 import type { Budget, Costs } from "../../client/batch/costs.ts";
 import type { PlannedRow } from "../../client/batch/row-state.ts";
 import type { RunEnd } from "../../client/batch/run.ts";
@@ -10,6 +10,7 @@ import type { Entry } from "../../client/ledger/history.ts";
 import { countCredits, countRows, formatExpected, formatNumber, nameLines } from "../../connect/format.ts";
 import { asVidgenError, type CommandErrorCode, compareSeverity, type ErrorCharge, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import { formatUsd } from "../../protocol/text.ts";
 import { commandLine, quote, type ShellIo, shellOf } from "../../shell.ts";
 import { flagWords } from "../command.ts";
 import { programWords } from "../next.ts";
@@ -17,10 +18,11 @@ import { programName } from "./output.ts";
 
 /** The plan of a batch, printed before it starts. */
 export function describePlan(
-  { plan, rows, upToDate, costs }: Pick<Batch, "plan" | "rows" | "upToDate" | "costs">,
-  { results, service, cost, budget }: { results: string; service: Service; cost: ExpectedCost; budget: Budget },
+  { plan, rows, upToDate, costs, cost }: Pick<Batch, "plan" | "rows" | "upToDate" | "costs" | "cost">,
+  { results, service, budget }: { results: string; service: Service; budget: Budget },
 ): string {
   const { done, deleted, running, failed, unknown, lost, blocked, to_start, models, remaining_credits, chains } = plan;
+  const { unpriced } = plan;
   const parts: [string, number][] = [
     [deleted === 0 ? "done" : `done (${deleted} deleted)`, done],
     ["running", running],
@@ -32,12 +34,13 @@ export function describePlan(
   ];
   const counts = parts.flatMap(([name, count]) => (count > 0 || name === "to start" ? [`${count} ${name}`] : []));
   const starts = models.map(
-    ({ model, to_start, credits }) =>
-      `  ${model}: ${to_start} to start${cost.kind === "free" ? "" : describeModelPrice(model, credits, service)}`,
+    (each) =>
+      `  ${each.model}: ${each.to_start} to start${cost.kind === "free" ? "" : describeModelPrice(each, service)}`,
   );
   const hasCredits = models.some(({ model }) => countsCredits(service, model));
   const left = hasCredits && remaining_credits !== null ? `; ${countCredits(remaining_credits)} left` : "";
-  const total = to_start === 0 ? [] : [`Cost: ${formatExpected(cost) ?? "unknown"}${left}.`];
+  const more = unpriced === 0 || unpriced === to_start ? "" : ` (${countRows(unpriced)})`;
+  const total = to_start === 0 ? [] : [`Cost: ${formatExpected(cost) ?? "unknown"}${more}${left}.`];
   const limit = hasCredits ? describeLimit(rows, costs, budget) : undefined;
   const unclear = rows.flatMap(({ line, state }) =>
     state.kind === "unknown" || state.kind === "lost" ? [{ ...state.attempt, line }] : [],
@@ -114,10 +117,14 @@ function describeUnclear({ line, state, attempt, id, at, base_url }: Entry): str
 }
 
 /** The text about the price of a model's rows. */
-function describeModelPrice(model: string, credits: number | null, service: Service): string {
+function describeModelPrice(
+  { model, to_start, credits, cost, unpriced }: BatchPlan["models"][number],
+  service: Service,
+): string {
   if (service.isFree(model)) return ", free";
-  if (!countsCredits(service, model)) return "";
-  return credits === null ? ", cost unknown" : `, about ${countCredits(credits)}`;
+  if (credits !== null) return `, about ${countCredits(credits)}`;
+  if (cost !== null) return `, about ${formatUsd(cost)}`;
+  return unpriced === to_start ? ", cost unknown" : `, cost of ${countRows(unpriced)} unknown`;
 }
 
 type BatchEnd = { end: RunEnd; counts: BatchCounts };

@@ -2,7 +2,9 @@ import { basename, dirname, relative, resolve } from "node:path";
 import { asVidgenError, beforePaying, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, Machine } from "../../io.ts";
 import { findWarnings } from "../../protocol/fields.ts";
+import { roundUsd } from "../../protocol/price.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
+import { type Estimate, type ExpectedCost, fetchPrices, knownAmount, sumCosts } from "../generation/cost.ts";
 import { createEventFilter, type GenerationEvent } from "../generation/events.ts";
 import { type Service, withJournal } from "../generation/service.ts";
 import { addInfo, recordSaved } from "../generation/status.ts";
@@ -69,9 +71,21 @@ export type BatchPlan = {
   /** Rows that are not started, because the row whose last frame they begin with has no video and is not started again. */
   blocked: number;
   to_start: number;
-  /** `credits` is the expected cost of all starts, or null unless every price is known; `credits_each` is set where all prices are equal. */
-  models: { model: string; to_start: number; credits_each: number | null; credits: number | null }[];
+  /**
+   * `credits` is the expected cost of all starts, and `cost` that in USD, or null unless every price is known; `credits_each` is set where all prices are
+   * equal. `unpriced` starts have no known price.
+   */
+  models: {
+    model: string;
+    to_start: number;
+    credits_each: number | null;
+    credits: number | null;
+    cost: number | null;
+    unpriced: number;
+  }[];
   credits: number | null;
+  cost: number | null;
+  unpriced: number;
   remaining_credits: number | null;
   /** Chains of rows in which each begins with the last frame of the one before, as line numbers; the first row is new or running. */
   chains: number[][];
@@ -82,6 +96,8 @@ export type Batch = {
   /** The rows with their states. */
   rows: PlannedRow[];
   costs: Costs;
+  /** What all starts of the plan cost. */
+  cost: ExpectedCost;
   /** The keys of rows that began with the last frame of an earlier video of their source row. */
   oldFrameKeys: ReadonlySet<string>;
   /** The rows that are not made again because a redo has already done so. */
@@ -189,7 +205,9 @@ export async function openBatch(
     noteOldFrames(rowsWithOldFrame, options.onNote);
     noteOtherAccounts(plannedRows, service.account, options.onNote);
     noteWarnings(plannedRows, options.onNote, service);
-    const costs = createCosts(attemptsOfBatch, entries, service);
+    const toStart = plannedRows.filter(({ state }) => state.kind === "new");
+    const listed = toStart.length === 0 ? new Map() : await fetchPrices(service, signal);
+    const costs = createCosts(attemptsOfBatch, entries, service, listed);
     const { journal } = service;
     const readBeside = rowsFile && createBesideReader({ path, rowsFile, journal, attempts: attemptLines }, io.disk);
     /** Counts what other shards have started meanwhile. */
@@ -201,6 +219,11 @@ export async function openBatch(
       plan: sumUp(plannedRows, costs),
       rows: plannedRows,
       costs,
+      cost: sumCosts(
+        service,
+        toStart.map(({ record }) => record),
+        costs.estimate,
+      ),
       checkProtected: batchService.checkProtected,
       oldFrameKeys: new Set(rowsWithOldFrame.map(({ key }) => key)),
       upToDate,
@@ -230,7 +253,6 @@ export async function openBatch(
           { service: batchService, costs, ledger, results: path, rowsFile, label, confirmLease },
           { ...runOptions, signal, overwrite: options.overwrite, onEvent },
         );
-        const toStart = plannedRows.filter(({ state }) => state.kind === "new");
         const running = plannedRows.flatMap((row) =>
           row.state.kind === "running" ? [{ row, id: row.state.attempt.id, attempt: row.state.attempt.attempt }] : [],
         );
@@ -501,24 +523,25 @@ async function createFolders(rows: readonly PlannedRow[], disk: Disk): Promise<v
 
 function sumUp(rows: PlannedRow[], costs: Costs): BatchPlan {
   const count = (kind: PlannedRow["state"]["kind"]) => rows.filter(({ state }) => state.kind === kind).length;
-  const startsByModel = new Map<string, number>();
-  /** The known prices of the rows of each model. */
-  const pricesByModel = new Map<string, number[]>();
+  const estimates = new Map<string, Estimate[]>();
   for (const { state, record } of rows) {
     if (state.kind !== "new") continue;
-    const price = costs.price(record);
-    startsByModel.set(record.model, (startsByModel.get(record.model) ?? 0) + 1);
-    if (price !== undefined) pricesByModel.set(record.model, [...(pricesByModel.get(record.model) ?? []), price]);
+    const estimate = costs.estimate(record);
+    const ofModel = estimates.get(record.model);
+    if (ofModel) ofModel.push(estimate);
+    else estimates.set(record.model, [estimate]);
   }
-  const models = [...startsByModel].map(([model, to_start]) => {
-    const prices = pricesByModel.get(model) ?? [];
-    const sum = prices.length < to_start ? null : prices.reduce((sum, price) => sum + price, 0);
-    const isOnePrice = sum !== null && prices.every((price) => price === prices[0]);
-    return { model, to_start, credits_each: isOnePrice ? (prices[0] ?? null) : null, credits: sum };
+  const models = [...estimates].map(([model, ofModel]) => {
+    const inCredits = ofModel.map(({ credits }) => knownAmount(credits));
+    const credits = sumOf(inCredits);
+    const [first = null] = credits === null || inCredits.some((each) => each !== inCredits[0]) ? [] : inCredits;
+    const cost = sumOf(ofModel.map(({ usd }) => knownAmount(usd)));
+    const unpriced = ofModel.filter(
+      ({ credits, usd }) => knownAmount(credits) === undefined && knownAmount(usd) === undefined,
+    );
+    return { model, to_start: ofModel.length, credits_each: first, credits, cost, unpriced: unpriced.length };
   });
   const refused = rows.filter(({ state }) => state.kind === "failed" && state.attempt.state === "refused").length;
-  const isKnown = models.every(({ credits }) => credits !== null);
-  const credits = isKnown ? models.reduce((sum, { credits }) => sum + (credits ?? 0), 0) : null;
   return {
     rows: rows.length,
     done: count("done") + count("deleted"),
@@ -531,10 +554,22 @@ function sumUp(rows: PlannedRow[], costs: Costs): BatchPlan {
     blocked: count("blocked"),
     to_start: count("new"),
     models,
-    credits,
+    credits: sumOf(models.map(({ credits }) => credits)),
+    cost: sumOf(models.map(({ cost }) => cost)),
+    unpriced: models.reduce((sum, { unpriced }) => sum + unpriced, 0),
     remaining_credits: costs.remainingCredits() ?? null,
     chains: findChains(rows),
   };
+}
+
+/** The sum of amounts; `null` if one is unknown. */
+function sumOf(amounts: readonly (number | null | undefined)[]): number | null {
+  let sum = 0;
+  for (const amount of amounts) {
+    if (amount == null) return null;
+    sum += amount;
+  }
+  return roundUsd(sum);
 }
 
 function findChains(rows: readonly PlannedRow[]): number[][] {

@@ -1,16 +1,20 @@
 import { VidgenError } from "../../errors.ts";
+import { isPriceable, roundUsd } from "../../protocol/price.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
-import type { Service } from "../generation/service.ts";
-import { type Entry, isPaidBy } from "../ledger/history.ts";
+import { formatUsd } from "../../protocol/text.ts";
 import {
-  isComparable,
-  kindOfRequest,
-  readBalance,
-  readPrices,
-  readUsdPrices,
-  startOf,
-  weightOf,
-} from "../ledger/price.ts";
+  countsCredits,
+  createEstimates,
+  type Estimate,
+  isOldPrice,
+  isPayer,
+  knownAmount,
+  type Price,
+  type PricedService,
+  type PriceList,
+} from "../generation/cost.ts";
+import { type Entry, isPaidBy } from "../ledger/history.ts";
+import { isComparable, kindOfRequest, readBalance, startOf, weightOf } from "../ledger/price.ts";
 
 /** What the starts of a command may spend: of one generation, of a run of several, of all runs of a batch, or of an agent's session. */
 export type Budget = {
@@ -29,7 +33,9 @@ export function isLimited({ maxCredits, maxCost }: Budget): boolean {
 
 /** What is known of a kind of request (see `price.ts`), and of its starts in a batch. */
 type KindCosts = {
-  /** In credits: the newest price that the service stated. */
+  /** What a start costs by lists and earlier commands; of different prices in USD, the highest. */
+  estimate: Estimate;
+  /** In credits: the newest price that the service stated for a start of the batch. */
   price?: number;
   /** The largest drop of the balance at a start, which is the expected maximum cost of the next start. */
   maxDrop?: number;
@@ -42,7 +48,7 @@ type KindCosts = {
   startsWithoutDrop: number;
   /** Whether the cost of a start is unknown: its reply had no balance, or the balance did not drop. */
   isCostUnknown: boolean;
-  /** The highest price in USD, which is stated when a generation ends. */
+  /** The highest cost of a start of the batch in USD, which is stated when a generation ends. */
   maxUsd?: number;
   /** How many are still running. */
   running: number;
@@ -58,7 +64,7 @@ export type CostEntry = Pick<
   Entry,
   "attempt" | "key" | "resend_of" | "base_url" | "account" | "request" | "at" | "state" | "is_preview"
 > &
-  Partial<Pick<Entry, "id" | "cost">> &
+  Partial<Pick<Entry, "id" | "cost" | "engine" | "served_by">> &
   StatedCost;
 
 /** What is kept of each start. It has no request, so that the memory of a long batch stays flat. */
@@ -74,34 +80,35 @@ type CountedStart = Pick<CostEntry, "attempt" | "state"> & {
 /**
  * The costs of the starts of a command: credits are stated when a generation starts, USD when it ends. Attempts that share a key count once.
  * If the service never states credits, each drop of the balance between two replies counts as spent. `earlier` has the entries of earlier runs,
- * oldest first; `entries` has the journal's entries of the service, newest first. Balances of other accounts are ignored. `listed` has the
- * prices in credits by model that the service lists.
+ * oldest first; `entries` has the journal's entries of the service, newest first. Prices and balances of other accounts are ignored.
  */
 export function createCosts(
   earlier: readonly CostEntry[],
   entries: readonly Entry[],
-  service: Pick<Service, "account" | "engine" | "isFree" | "io">,
-  listedPrices: ReadonlyMap<string, number> = new Map(),
+  service: PricedService,
+  listed: PriceList,
 ) {
-  const { account, isFree } = service;
-  const now = service.io.date();
+  const { account, isFree, io } = service;
+  const estimate = createEstimates(service, listed, [...entries, ...earlier]);
+  const hasStatedCredits = entries.some((entry) => entry.credits !== undefined && isPaidBy(account, entry));
   const kinds = new Map<string, KindCosts>();
-  const kindNamed = (name: string): KindCosts => {
-    const kind = kinds.get(name) ?? {
-      unstatedStarts: 0,
-      dropSum: 0,
-      startsWithoutDrop: 0,
-      isCostUnknown: false,
-      running: 0,
-    };
-    kinds.set(name, kind);
-    return kind;
+  const kindOf = (request: StartRequest): KindCosts => {
+    const name = kindOfRequest(request);
+    const estimated = estimate(request);
+    const known = kinds.get(name);
+    if (known === undefined) {
+      const starts = { unstatedStarts: 0, dropSum: 0, startsWithoutDrop: 0, isCostUnknown: false, running: 0 };
+      kinds.set(name, { estimate: estimated, ...starts });
+    } else if ((estimated.usd?.amount ?? 0) > (known.estimate.usd?.amount ?? 0)) known.estimate = estimated;
+    return kinds.get(name) as KindCosts;
   };
-  const kindOf = (request: StartRequest) => kindNamed(kindOfRequest(request));
-  for (const [name, { credits }] of readPrices(entries, account)) kindNamed(name).price = credits;
-  for (const [name, cost] of readUsdPrices(entries, service)) kindNamed(name).maxUsd = cost;
-  const priceOf = (request: StartRequest) =>
-    isFree(request.model) ? 0 : (kindOf(request).price ?? listedPrices.get(request.model));
+  const estimateOf = (request: StartRequest): Estimate => {
+    const { credits, usd } = estimate(request);
+    const { price, maxUsd } = kindOf(request);
+    return isFree(request.model)
+      ? { credits, usd }
+      : { credits: replaceBy(price, credits), usd: replaceBy(maxUsd, usd) };
+  };
   /** The starts that were, or may have been, charged, by `startOf`. */
   const counted = new Map<string, CountedStart>();
   let [statedCredits, acceptedStarts, spentUsd, completedWithoutUsd] = [0, 0, 0, 0];
@@ -122,16 +129,18 @@ export function createCosts(
     else if (state !== "failed") completedWithoutUsd += sign;
   }
 
-  /** Takes what a start shows about the price of its kind. */
+  /** Takes what a start shows about the price of its kind. A price that this command has not seen itself counts only if it is not old. */
   function learn({ request, credits, balance_fell: drop, remaining_credits, ...entry }: CostEntry) {
     const kind = kindOf(request);
+    const showsPrice = isPriceable(request) && isPayer(service, entry) && (hasReadEarlier || !isOldPrice(entry.at, io));
     const remaining = isPaidBy(account, entry) ? remaining_credits : undefined;
     const dropSince = previousBalance === undefined || remaining === undefined ? 0 : previousBalance - remaining;
     previousBalance = remaining ?? previousBalance;
     const usd = hasEnded(entry) ? costOf(entry) : undefined;
-    if (usd !== undefined) kind.maxUsd = Math.max(kind.maxUsd ?? 0, usd);
-    if (credits !== undefined) kind.price = credits;
-    else if (drop !== undefined && drop > 0) kind.maxDrop = Math.max(kind.maxDrop ?? 0, drop);
+    if (usd !== undefined && showsPrice) kind.maxUsd = Math.max(kind.maxUsd ?? 0, usd);
+    if (credits !== undefined) {
+      if (showsPrice && countsCredits(service, request.model)) kind.price = credits;
+    } else if (drop !== undefined && drop > 0) kind.maxDrop = Math.max(kind.maxDrop ?? 0, drop);
     else if (drop === undefined && dropSince > 0)
       kind.minDropBetweenRuns = Math.min(kind.minDropBetweenRuns ?? dropSince, dropSince);
   }
@@ -152,11 +161,13 @@ export function createCosts(
     learn(entry);
   }
 
+  let hasReadEarlier = false;
   const paidEntries = earlier.filter((entry) => weightOf(entry) > 0);
   for (const entry of paidEntries) {
     count(entry);
     if (entry.credits === undefined && hasNotFallen(entry.balance_fell)) kindOf(entry.request).isCostUnknown = true;
   }
+  hasReadEarlier = true;
   // In a later run, a start of unknown cost counts as the largest drop of its kind, if there is one.
   for (const kind of kinds.values()) kind.isCostUnknown &&= expectedMaxOf(kind) === undefined;
   // The newest balance: another machine may have written a newer one to the results file than this journal has.
@@ -165,7 +176,7 @@ export function createCosts(
     .sort((one, other) => other.at.localeCompare(one.at));
   /** The last known balance, and the balance that the next start's reply can be compared with. */
   let lastBalance = balance?.credits;
-  let comparableBalance = balance && isComparable(balance, now) ? lastBalance : undefined;
+  let comparableBalance = balance && isComparable(balance, io.date()) ? lastBalance : undefined;
   /** The starts since then that may have been charged, with their kinds. */
   const startsSinceBalance = new Map(
     paidEntries
@@ -207,19 +218,24 @@ export function createCosts(
     isExact: () => [...kinds.values()].every(({ unstatedStarts }) => unstatedStarts === 0),
     /** Whether a request is for a free preview, which no budget stops. */
     isFree: ({ model }: StartRequest) => isFree(model),
-    /** The stated price of this kind of request, in credits. */
-    price: priceOf,
-    /** The expected maximum cost of the next start in credits: the stated price, else the largest drop of the balance. */
-    expectedMax: (request: StartRequest) => priceOf(request) ?? expectedMaxOf(kindOf(request)),
+    /** What a start would cost. */
+    estimate: estimateOf,
+    /** The expected maximum cost of the next start in credits: the price, else the largest drop of the balance, else an old price. */
+    expectedMax(request: StartRequest) {
+      const { maxDrop, minDropBetweenRuns } = kindOf(request);
+      const { credits } = estimateOf(request);
+      return knownAmount(credits) ?? maxDrop ?? minDropBetweenRuns ?? credits?.amount;
+    },
     /** Whether starts were accepted and none had a stated cost, so that waiting for a price is useless. */
-    statesNoCredits: () => acceptedStarts > 0 && [...kinds.values()].every(({ price }) => price === undefined),
+    statesNoCredits: () =>
+      acceptedStarts > 0 && !hasStatedCredits && [...kinds.values()].every(({ price }) => price === undefined),
     /** The last known balance, less what may have been charged since. */
     remainingCredits: () =>
       lastBalance &&
       [...startsSinceBalance.values()].reduce((sum, kind) => sum - (expectedMaxOf(kind) ?? 0), lastBalance),
     /** Whether the cost of a start is unknown, so that no budget can be kept. `keepCredits` also needs a balance. */
     isCostUnknown({ keepCredits }: Budget): boolean {
-      const unpriced = [...kinds.values()].filter(({ price }) => price === undefined);
+      const unpriced = [...kinds.values()].filter((kind) => priceOfKind(kind) === undefined);
       if (unpriced.some((kind) => kind.isCostUnknown)) return true;
       if (lastBalance !== undefined || counted.size === 0) return false;
       return keepCredits !== undefined || unpriced.some(({ unstatedStarts }) => unstatedStarts > 0);
@@ -228,9 +244,7 @@ export function createCosts(
     usd: () =>
       completedWithoutUsd > 0
         ? undefined
-        : [...kinds.values()].reduce((sum, { running, maxUsd = 0 }) => sum + running * maxUsd, spentUsd),
-    /** The highest known price of this kind of request in USD. */
-    priceUsd: (request: StartRequest) => (isFree(request.model) ? 0 : kindOf(request).maxUsd),
+        : roundUsd([...kinds.values()].reduce((sum, kind) => sum + kind.running * runningUsdOf(kind), spentUsd)),
   };
 }
 
@@ -239,10 +253,26 @@ function hasEnded({ state }: Pick<Entry, "state">): boolean {
   return state === "ready" || state === "delivered" || state === "failed";
 }
 
-/** The cost of the starts without a stated cost: by the price that other starts stated, else by the drops of the balance. */
+/** The cost of the starts without a stated cost: by the price of the kind, else by the drops of the balance. */
 function spentOn(kind: KindCosts): number {
-  const { price, unstatedStarts, dropSum, startsWithoutDrop } = kind;
+  const { unstatedStarts, dropSum, startsWithoutDrop } = kind;
+  const price = priceOfKind(kind) ?? kind.estimate.credits?.amount;
   return price === undefined ? dropSum + startsWithoutDrop * (expectedMaxOf(kind) ?? 0) : unstatedStarts * price;
+}
+
+function priceOfKind({ estimate, price }: KindCosts): number | undefined {
+  return knownAmount(replaceBy(price, estimate.credits));
+}
+
+/** A price, or what a start of the batch has cost in its place: more than a list says, or without one. */
+function replaceBy(stated: number | undefined, price: Price | undefined): Price | undefined {
+  if (stated === undefined || (price?.basis === "list" && price.amount >= stated)) return price;
+  return { amount: stated, basis: "earlier" };
+}
+
+/** What a running generation costs at most in USD, as far as that is known. */
+function runningUsdOf({ estimate: { usd }, maxUsd }: KindCosts): number {
+  return replaceBy(maxUsd, usd)?.amount ?? 0;
 }
 
 /** Whether the balance certainly did not fall at a start. If no balance from before the start is known, it may have fallen. */
@@ -251,13 +281,13 @@ function hasNotFallen(balanceFell: number | undefined): boolean {
 }
 
 /** The expected maximum cost of a start. */
-function expectedMaxOf({ price, maxDrop, minDropBetweenRuns }: KindCosts): number | undefined {
-  return price ?? maxDrop ?? minDropBetweenRuns;
+function expectedMaxOf(kind: KindCosts): number | undefined {
+  return priceOfKind(kind) ?? kind.maxDrop ?? kind.minDropBetweenRuns ?? kind.estimate.credits?.amount;
 }
 
-/** The cost of a completed generation in USD. A preview is free. */
+/** The cost of a completed generation in USD. A preview is free; a provider that states 0 has not stated a cost. */
 function costOf({ cost, is_preview }: Pick<CostEntry, "cost" | "is_preview">): number | undefined {
-  return cost ?? (is_preview === true ? 0 : undefined);
+  return cost || (is_preview === true ? 0 : undefined);
 }
 
 /**
@@ -272,8 +302,8 @@ export function mustRunAlone(
 ): boolean {
   const requests = [request, ...running];
   const needsCredits = (maxCredits !== undefined || keepCredits !== undefined) && !costs.statesNoCredits();
-  if (needsCredits && requests.some((each) => costs.price(each) === undefined)) return true;
-  return maxCost !== undefined && requests.some((each) => costs.priceUsd(each) === undefined);
+  if (needsCredits && requests.some((each) => knownAmount(costs.estimate(each).credits) === undefined)) return true;
+  return maxCost !== undefined && requests.some((each) => knownAmount(costs.estimate(each).usd) === undefined);
 }
 
 /** The error if a start would exceed the budget. A request without a known price is started: its reply states the price. */
@@ -319,9 +349,10 @@ function checkCost(request: StartRequest, maxCost: number, costs: Costs): Vidgen
       "The service did not state what a video cost in USD. --max-cost cannot be kept: nothing more is started.",
       { hint: "Run the command without --max-cost, or with --max-credits instead." },
     );
-  const next = costs.priceUsd(request) ?? 0;
-  if (usd < maxCost && usd + next <= maxCost) return undefined;
-  const cost = next === 0 ? "" : `, and the next one costs up to $${next}`;
+  const { amount: next, source } = costs.estimate(request).usd ?? { amount: 0 };
+  if (usd < maxCost && roundUsd(usd + next) <= maxCost) return undefined;
+  const price = source === undefined ? `up to $${next}` : `about ${formatUsd(next)} by ${source}'s list`;
+  const cost = next === 0 ? "" : `, and the next one costs ${price}`;
   const spent = Number(usd.toFixed(4));
   return new VidgenError(
     "credits",

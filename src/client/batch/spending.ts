@@ -1,10 +1,10 @@
 import { VidgenError } from "../../errors.ts";
+import { isPriceable, priceFieldsOf } from "../../protocol/price.ts";
 import type { AcceptedStart, StartRequest } from "../../protocol/schema.ts";
-import { countsCredits } from "../generation/cost.ts";
+import { countsCredits, createEstimates, fetchPrices, type PriceList } from "../generation/cost.ts";
 import type { Service } from "../generation/service.ts";
-import { askOnce } from "../http/ask.ts";
 import { addLine, type Entry, foldEntry, groupLines } from "../ledger/history.ts";
-import { kindOfRequest, priceFieldsOf, readListedPrices, readPrices, readUsdPrices } from "../ledger/price.ts";
+import { kindOfRequest } from "../ledger/price.ts";
 import { isSameService } from "../ledger/same-service.ts";
 import { createTail, readRecent, scanEntries, wordOf } from "../ledger/search.ts";
 import { type Budget, type Costs, checkBudget, createCosts, isLimited, mustRunAlone } from "./costs.ts";
@@ -33,7 +33,15 @@ export async function openSpending(
   const allEntries = groupLines(await readNewLines()).map(foldEntry);
   const entries = allEntries.filter(({ base_url }) => isSameService(base_url, service.name));
   const ownEntries = entries.filter(isOwn);
-  const costs = createCosts(ownEntries.toReversed(), entries, service, await fetchPrices(service, budget, signal));
+  const listed = new Map(await fetchPrices(service, signal));
+  let listedAt = service.io.now();
+  /** An agent's session may last for days. A list that cannot be read again stays. */
+  const refreshPrices = async () => {
+    if (service.io.now() - listedAt < listedForMs) return;
+    listedAt = service.io.now();
+    for (const [model, price] of await fetchPrices(service, signal)) listed.set(model, price);
+  };
+  const costs = createCosts(ownEntries.toReversed(), entries, service, listed);
   const running = new Map(ownEntries.filter(isRunning).map((entry) => [entry.id ?? "", entry]));
   const readEnds = async () => {
     for (const line of (await readNewLines()).reverse()) {
@@ -46,12 +54,13 @@ export async function openSpending(
     }
   };
   const entryOf = (key: string, request: StartRequest) => {
-    const { name: base_url, account, io } = service;
+    const { name: base_url, account, engine, servedBy: served_by, io } = service;
     const is_preview = service.isPreview(request.model);
-    return { attempt: key, base_url, account, request, at: io.date().toISOString(), is_preview };
+    return { attempt: key, base_url, account, engine, served_by, request, at: io.date().toISOString(), is_preview };
   };
   return {
     async mustWait(request) {
+      await refreshPrices();
       await readEnds();
       const runningRequests = [...running.values()].map((entry) => entry.request);
       return runningRequests.length > 0 && mustRunAlone(request, runningRequests, budget, costs);
@@ -73,36 +82,41 @@ export async function openSpending(
   };
 }
 
+/** For how long the prices that a service lists are used. */
+const listedForMs = 10 * 60_000;
+
 /**
- * The error if the start of a single generation would exceed the budget, or if its price is unknown, since no earlier start can show it.
- * With `signal`, the service is asked for its prices first.
+ * The error if the start of a single generation would exceed the budget, or if its price is unknown, since no earlier start can show it. Asks the service
+ * for its prices first.
  */
 export async function checkSingle(
   request: StartRequest,
   budget: Budget,
   service: Service,
-  signal?: AbortSignal,
+  signal: AbortSignal,
 ): Promise<VidgenError | undefined> {
   if (!isLimited(budget)) return undefined;
-  const entries = await findPriced(request, budget, service);
-  const costs = createCosts([], entries, service, await fetchPrices(service, budget, signal));
-  return findUnpriced(request, budget, { service, costs }) ?? checkBudget(request, budget, costs);
+  const listed = await fetchPrices(service, signal);
+  const costs = createCosts([], await findPriced(request, budget, { service, listed }), service, listed);
+  return findUnpriced(request, budget, { service, listed, costs }) ?? checkBudget(request, budget, costs);
 }
 
-/** The newest entries of this kind of request that state its price in the units of the budget. */
+/** The newest entries of this kind of request that state its price in the units of the budget, unless a list states it. */
 async function findPriced(
   request: StartRequest,
   { maxCredits, maxCost }: Budget,
-  service: Service,
+  { service, listed }: { service: Service; listed: PriceList },
 ): Promise<readonly Entry[]> {
   const kind = kindOfRequest(request);
   const isOfKind = ({ base_url, credits, cost, ...entry }: Entry) =>
     isSameService(base_url, service.name) &&
     (credits !== undefined || cost !== undefined) &&
     kindOfRequest(entry.request) === kind;
-  const isEnough = (entries: readonly Entry[]) =>
-    (maxCredits === undefined || readPrices(entries, service.account).has(kind)) &&
-    (maxCost === undefined || readUsdPrices(entries, service).has(kind));
+  const isEnough = (entries: readonly Entry[]) => {
+    const { credits, usd } = createEstimates(service, listed, entries)(request);
+    return (maxCredits === undefined || credits !== undefined) && (maxCost === undefined || usd !== undefined);
+  };
+  if (isEnough([]) || !isPriceable(request)) return [];
   // The newest part of the journal usually contains a price, and reading it is faster than a search.
   const recent = (await readRecent(service.journal, (entries) => isEnough(entries.filter(isOfKind)))).filter(isOfKind);
   if (isEnough(recent)) return recent;
@@ -120,7 +134,7 @@ async function findPriced(
 function findUnpriced(
   request: StartRequest,
   { maxCredits, maxCost }: Budget,
-  { service, costs }: { service: Service; costs: Costs },
+  { service, listed, costs }: { service: Service; listed: PriceList; costs: Costs },
 ): VidgenError | undefined {
   if (costs.isFree(request)) return undefined;
   const { model } = request;
@@ -134,42 +148,31 @@ function findUnpriced(
         hint,
       },
     );
-  const learnHint =
-    "Start one generation without the limit, or several with the limit (-n 2): then the first runs alone, and shows the price.";
+  const learnHint = isPriceable(request)
+    ? "Start one generation without the limit, or several with the limit (-n 2): then the first runs alone, and shows the price."
+    : "It has a field that may change the price, or a video as a reference: start it without the limit.";
   if (maxCredits !== undefined && !countsCredits(service, model))
     return unpricedError(
       "credits",
       `--max-credits ${maxCredits}`,
       "Engines charge US dollars, or nothing. Use --max-cost.",
     );
-  if (maxCredits !== undefined && costs.price(request) === undefined)
+  const { credits, usd } = costs.estimate(request);
+  if (maxCredits !== undefined && credits === undefined)
     return unpricedError(
       "credits",
       `--max-credits ${maxCredits}`,
       `The price becomes known when the service states it at a start of the same model, length, resolution and sound. ${learnHint}`,
     );
-  if (maxCost === undefined || costs.priceUsd(request) !== undefined) return undefined;
+  if (maxCost === undefined || usd !== undefined) return undefined;
+  const isBySecond = (listed.get(model)?.usd.length ?? 0) > 0 && request.duration === undefined;
   return unpricedError(
     "US dollars",
     `--max-cost ${maxCost}`,
-    `The price becomes known when a video of the same model, length, resolution and sound has ended, if its provider states the cost. ${learnHint}`,
+    `${isBySecond ? "The provider's list has prices by second: add --duration. " : ""}The price becomes known when a video of the same model, length, resolution and sound has ended, if its provider states the cost. ${learnHint}`,
   );
 }
 
 function isRunning({ id, state }: Entry): boolean {
   return id !== undefined && (state === "running" || state === "unknown" || state === "lost");
-}
-
-/** A short limit, so that an unresponsive service does not delay a start. */
-const pricesLimitMs = 2_000;
-
-/** The prices in credits that a `vidgen serve` lists by model; empty for other services. Rejects only with the signal's reason. */
-async function fetchPrices(
-  { api, io, isLocal }: Service,
-  { maxCredits }: Budget,
-  signal: AbortSignal | undefined,
-): Promise<Map<string, number>> {
-  if (maxCredits === undefined || isLocal || signal === undefined) return new Map();
-  const { reply } = await askOnce(api.models, { baseUrl: api.baseUrl, signal, limitMs: pricesLimitMs }, io);
-  return readListedPrices(reply?.json);
 }

@@ -31,6 +31,8 @@ export type ServiceOptions = {
   isPreview?: ((model: string) => boolean | undefined) | undefined;
   /** The engines of a local service, as in `--engine`. */
   engine?: readonly string[] | undefined;
+  /** Without `engine`: those that a running local service announces. */
+  servedBy?: readonly string[] | undefined;
   /** Whether the service is the local service, whose credits are free. */
   isLocal?: boolean | undefined;
   /** Returns whether the local service says that a model's videos are free previews. */
@@ -67,6 +69,7 @@ export type Service = {
   /** Whether a model's videos are previews; `undefined` if that is unknown. */
   isPreview(model: string): boolean | undefined;
   engine: readonly string[] | undefined;
+  servedBy: readonly string[] | undefined;
   keyHint: string | undefined;
   /** The text without keys. */
   redact(text: string): string;
@@ -103,6 +106,7 @@ export function openService(options: ServiceOptions, io: ServiceIo): Service {
     isInProcess: options.isInProcess ?? (() => false),
     isPreview: options.isPreview ?? (() => undefined),
     engine: options.engine,
+    servedBy: options.servedBy,
     keyHint: options.keyHint,
     redact,
     note: options.onNote ?? (() => {}),

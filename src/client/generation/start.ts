@@ -318,7 +318,7 @@ async function writeIntent(
 }
 
 function intentLine(
-  { account, engine }: Service,
+  { account, engine, servedBy }: Service,
   wanted: WantedStart,
   {
     attempt,
@@ -358,6 +358,7 @@ function intentLine(
     mcp: wanted.mcp,
     is_preview: wanted.isPreview,
     engine,
+    served_by: servedBy,
     parent: wanted.parent,
     from,
     typed: wanted.line?.hash ?? batch?.typed,

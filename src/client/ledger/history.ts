@@ -112,6 +112,8 @@ export type IntentLine = Partial<Take> & {
   is_preview?: boolean | undefined;
   /** The value of `--engine`. */
   engine?: readonly string[] | undefined;
+  /** Without `--engine`: the engines that a running local service announced. */
+  served_by?: readonly string[] | undefined;
   /** The id of the generation whose request `again` repeats. */
   parent?: string | undefined;
   /** The id of the generation whose last frame this one starts with. */

@@ -1,5 +1,5 @@
 import type { VidgenError } from "../../errors.ts";
-import { isRecord } from "../../protocol/json.ts";
+import { isPriceable, priceFieldsOf } from "../../protocol/price.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
 import { blocksRestart } from "./attempt.ts";
 import { type Entry, isPaidBy, keyOf } from "./history.ts";
@@ -32,22 +32,12 @@ export function distinctStarts<Each extends KeyedEntry & Pick<Entry, "id" | "sta
   return [...starts.values()];
 }
 
-/** Matches the fields for sound, such as `generate_audio`, which have other names at each provider. */
-const soundField = /audio|sound/i;
-
 /**
  * The kind of request that a price applies to: the model, the length, the resolution and the sound. An absent value means the service's default, which
- * counts as another kind.
+ * counts as another kind; so does a field that may change the price in another way.
  */
 export function kindOfRequest(request: StartRequest): string {
-  return JSON.stringify([request.model, ...priceFieldsOf(request)]);
-}
-
-/** The fields, besides the model, that the price of a request depends on. */
-export function priceFieldsOf({ duration, resolution, ...fields }: StartRequest): [name: string, value: unknown][] {
-  const sound = Object.entries(fields).filter(([name]) => soundField.test(name));
-  const allFields: [string, unknown][] = [["duration", duration], ["resolution", resolution], ...sound.sort()];
-  return allFields.filter(([, value]) => value !== undefined);
+  return JSON.stringify([request.model, ...priceFieldsOf(request), ...(isPriceable(request) ? [] : ["other"])]);
 }
 
 /**
@@ -87,45 +77,6 @@ export function withCharge(error: VidgenError, entry: Entry | undefined, where: 
   const isAccepted = entry.id !== undefined && entry.state !== "refused" && entry.state !== "unknown";
   const chargeIfAccepted = chargedOf(entry, where) ?? (where.isLocal ? undefined : "yes");
   return error.with({ attempt: entry.attempt, charged: isAccepted && !isChargeUnknown ? chargeIfAccepted : undefined });
-}
-
-/** The newest stated cost of a kind of request. A drop of the balance is not a price, because others spend too. */
-export type CreditPrice = { request: StartRequest; at: string; credits: number };
-
-/** The prices in credits by kind of request, from the journal's entries of a service, newest first. */
-export function readPrices(entries: readonly Entry[], account: string): Map<string, CreditPrice> {
-  const prices = new Map<string, CreditPrice>();
-  for (const entry of entries) {
-    const { request, at, credits } = entry;
-    const kind = kindOfRequest(request);
-    if (credits !== undefined && isPaidBy(account, entry) && !prices.has(kind))
-      prices.set(kind, { request, at, credits });
-  }
-  return prices;
-}
-
-/** The newest cost in US dollars of each kind of request, with the same engine. */
-export function readUsdPrices(
-  entries: readonly Entry[],
-  { engine = [] }: { engine?: readonly string[] | undefined },
-): Map<string, number> {
-  const prices = new Map<string, number>();
-  for (const { request, cost, engine: entryEngine = [] } of entries) {
-    const kind = kindOfRequest(request);
-    if (cost !== undefined && entryEngine.join(" ") === engine.join(" ") && !prices.has(kind)) prices.set(kind, cost);
-  }
-  return prices;
-}
-
-/** The prices in credits by model in the list of a `vidgen serve`. */
-export function readListedPrices(json: unknown): Map<string, number> {
-  const data = isRecord(json) && Array.isArray(json.data) ? json.data : [];
-  return new Map(
-    data.flatMap((model): [string, number][] => {
-      const isPriced = isRecord(model) && model.owned_by === "vidgen" && typeof model.credits === "number";
-      return isPriced ? [[String(model.id), Number(model.credits)]] : [];
-    }),
-  );
 }
 
 /** A service's stated price of a kind of request: in credits, or in USD as the engine's provider charged. */

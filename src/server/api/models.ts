@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { refuse } from "../http/message.ts";
 import { named, type Paths, parameters, refusal, reply } from "./openapi/operation.ts";
-import { type PriceOptions, priceOf } from "./price.ts";
+import { type PriceOptions, priceOf, usdListsOf } from "./price.ts";
 
 const modelSchema = named("Model", {
   id: z.string(),
@@ -9,15 +9,25 @@ const modelSchema = named("Model", {
   created: z.number(),
   owned_by: z.literal("vidgen"),
   credits: z.number().meta({ description: "What a start costs this account." }),
+  usd_prices: z.array(z.object({ source: z.string(), prices: z.record(z.string(), z.string()) })).meta({
+    description: "The prices in US dollars that the providers of all its engines list; empty if one lists none.",
+  }),
 });
 const modelsSchema = named("Models", { object: z.literal("list"), data: z.array(modelSchema) });
 
+/** Lists the models that are served, with what they cost this account. */
+export function listModels(account: string, options: PriceOptions) {
+  const served = new Set(options.engines.flatMap(({ models }) => models));
+  return Promise.all([...served].map((id) => describeModel(id, account, options)));
+}
+
+async function describeModel(id: string, account: string, options: PriceOptions) {
+  const usd_prices = await usdListsOf(id, options);
+  return { id, object: "model", created: 0, owned_by: "vidgen", credits: priceOf(id, account, options), usd_prices };
+}
+
 /** The routes of GET /v1/models and /v1/models/<id>: what is served here. */
 export function createModels(options: PriceOptions): Paths {
-  const served = () => [...new Set(options.engines.flatMap(({ models }) => models))];
-  const describe = (id: string, account: string) => {
-    return { id, object: "model", created: 0, owned_by: "vidgen", credits: priceOf(id, account, options) };
-  };
   return {
     "/v1/models": {
       GET: {
@@ -25,7 +35,7 @@ export function createModels(options: PriceOptions): Paths {
         summary: "Lists the models that this service serves",
         description: "Other services have this path too: only here `owned_by` is vidgen.",
         responses: { 200: reply("The models", modelsSchema) },
-        handle: (c) => c.json({ object: "list", data: served().map((id) => describe(id, c.var.account)) }),
+        handle: async (c) => c.json({ object: "list", data: await listModels(c.var.account, options) }),
       },
     },
     "/v1/models/:id": {
@@ -38,9 +48,10 @@ export function createModels(options: PriceOptions): Paths {
           200: reply("The model", modelSchema),
           ...refusal(404, "model_not_found", "sora-9 is not served here; GET /v1/models lists what is"),
         },
-        handle(c) {
+        async handle(c) {
           const wanted = c.req.param("id") ?? "";
-          if (served().includes(wanted)) return c.json(describe(wanted, c.var.account));
+          if (options.engines.some(({ models }) => models.includes(wanted)))
+            return c.json(await describeModel(wanted, c.var.account, options));
           const message = `${wanted.slice(0, 64)} is not served here; GET /v1/models lists what is`;
           throw refuse(404, "model_not_found", message);
         },

@@ -1,3 +1,4 @@
+import type { UsdList } from "../../protocol/price.ts";
 import { localAccount } from "../announcement.ts";
 import type { Engine } from "../engines/engine.ts";
 
@@ -5,7 +6,7 @@ import type { Engine } from "../engines/engine.ts";
 const defaultPrice = 10;
 
 export type PriceOptions = {
-  engines: readonly Pick<Engine, "models" | "isSimulation">[];
+  engines: readonly Pick<Engine, "models" | "isSimulation" | "listPrices">[];
   /** The credits that a start costs, by model, if not the default. */
   creditsPer: ReadonlyMap<string, number>;
   /** Whether previews cost the owner of the service credits too, as they cost every other account. */
@@ -32,4 +33,11 @@ export function isPreview(model: string, { engines }: Pick<PriceOptions, "engine
 export function listFreeModels(options: PriceOptions): string[] {
   const served = new Set(options.engines.flatMap(({ models }) => models));
   return [...served].filter((model) => isPreview(model, options) && priceOf(model, localAccount, options) === 0);
+}
+
+/** The price lists of the engines that may make the videos of a model in a provider's account; empty unless all of them have one. */
+export async function usdListsOf(model: string, { engines }: Pick<PriceOptions, "engines">): Promise<UsdList[]> {
+  const real = engines.filter(({ models, isSimulation }) => models.includes(model) && !isSimulation);
+  const lists = await Promise.all(real.map(({ listPrices }) => listPrices?.(model)));
+  return lists.every((list) => list !== undefined) ? lists : [];
 }

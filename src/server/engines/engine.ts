@@ -1,3 +1,4 @@
+import type { UsdList } from "../../protocol/price.ts";
 import type { Capabilities } from "../store/claims.ts";
 import type { Checkpoint, EngineOrigin, FailureKind, Images, RenderRequest } from "../store/generations.ts";
 
@@ -162,6 +163,8 @@ export type Engine = Capabilities & {
    * known. Never rejects, because without the list the provider itself refuses the request.
    */
   findFault?(request: RenderRequest & Images<unknown>): Promise<string | undefined>;
+  /** Returns the prices of a model in its provider's list, which costs nothing to read; `undefined` if there are none. Never rejects. */
+  listPrices?(model: string): Promise<UsdList | undefined>;
   /**
    * Checks whether the engine can be used now, free of charge; resolves with the kind of engine, for people. Rejects with an error whose message
    * continues the engine's name, such as "does not answer (ECONNREFUSED)"; it is `auth` when the key is refused or missing, and `usage` when the

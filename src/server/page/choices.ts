@@ -1,7 +1,8 @@
 import type { Clock } from "../../io.ts";
 import { fields } from "../../protocol/fields.ts";
 import { findModel } from "../../protocol/models.ts";
-import { isPreview, type PriceOptions, priceOf } from "../api/price.ts";
+import type { UsdList } from "../../protocol/price.ts";
+import { isPreview, type PriceOptions, priceOf, usdListsOf } from "../api/price.ts";
 import type { Engine } from "../engines/engine.ts";
 import type { RenderRequest } from "../store/generations.ts";
 
@@ -16,6 +17,8 @@ export type ModelChoice = {
   characteristic: string | undefined;
   /** The cost of a start for the visitor's account. */
   credits: number;
+  /** The prices in US dollars that the providers of its engines list. */
+  usdPrices: readonly UsdList[];
   maxImages: number;
   isPreview: boolean;
   /** The values that the model takes; a field that is missing takes every value of `allOffers`. */
@@ -49,6 +52,7 @@ export function listChoices(account: string, options: ChoiceOptions): Promise<Mo
         name,
         characteristic,
         credits: priceOf(name, account, options),
+        usdPrices: await usdListsOf(name, options),
         maxImages: images?.max ?? Math.max(...usedEngines.map((engine) => engine.maxImages)),
         isPreview: isPreview(name, options),
         offers: await Promise.race([offersOf(name, usedEngines), afterWait]),

@@ -338,6 +338,7 @@ function ModelField({ models, chosen }: { models: readonly ModelChoice[]; chosen
             value={model.name}
             selected={model.name === chosen}
             data-credits={model.credits}
+            data-usd-prices={JSON.stringify(model.usdPrices)}
             data-images={model.maxImages}
             data-offers={JSON.stringify(model.offers)}
           >

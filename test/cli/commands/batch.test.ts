@@ -41,7 +41,7 @@ const lines = (text: string) => text.trimEnd().split("\n");
 
 /** Ctrl-C at the first poll. */
 const pressWhilePolled = (request: Request, world: World) =>
-  void (request.method === "GET" && !world.io.signal.aborted && world.press("Ctrl-C"));
+  void (request.url.includes("generation-status") && !world.io.signal.aborted && world.press("Ctrl-C"));
 
 async function schemaOf(world: World, ...path: string[]) {
   const document = JSON.parse((await world.vidgen("help", "--json")).stdout);
@@ -56,8 +56,8 @@ test("the issue's lines: the plan, a path a row on stdout, a line a row on stder
   expect([run.code, lines(run.stdout).sort()]).toEqual([0, ["fox", "hare", "owl"].map(clip)]);
   expect(lines(run.stderr)).toEqual([
     `3 rows: 3 to start (${results})`,
-    "  wan-2.5: 3 to start, cost unknown",
-    "Cost: unknown.",
+    "  wan-2.5: 3 to start, about 30 credits",
+    "Cost: about 30 credits.",
     `[1/3] line 2, fox: ${clip("fox")}`,
     `[2/3] line 3, owl: ${clip("owl")}`,
     `[3/3] line 4, hare: ${clip("hare")}`,
@@ -72,7 +72,7 @@ test("--dry-run prints the plan with what is known of the cost, sends nothing an
   const { world, results, batch } = await createBatch();
   await world.vidgen("generate", "a bear", "--no-wait");
   await world.vidgen("generate", "a bear cub", "--no-wait");
-  const sent = world.requests.length;
+  const sent = starts(world).length;
   const run = await batch("--dry-run", "-m", "wan-2.5");
   expect(run).toMatchObject({ code: 0, stderr: "" });
   expect(run.stdout).toBe(
@@ -90,13 +90,15 @@ test("--dry-run prints the plan with what is known of the cost, sends nothing an
     blocked: 0,
     to_start: 3,
     results,
-    models: [{ model: "wan-2.5", to_start: 3, credits_each: 10, credits: 30 }],
+    models: [{ model: "wan-2.5", to_start: 3, credits_each: 10, credits: 30, cost: null, unpriced: 0 }],
     credits: 30,
+    cost: null,
+    unpriced: 0,
     remaining_credits: 980,
     chains: [],
     unused_columns: [],
   });
-  expect([world.requests.length, readdirSync(world.folder)]).toEqual([sent, ["shots.csv"]]);
+  expect([starts(world).length, readdirSync(world.folder)]).toEqual([sent, ["shots.csv"]]);
 });
 
 test.each([
@@ -224,10 +226,10 @@ test.each<[string, string[], string | undefined, number, number]>([
 ])("at a terminal it asks before it pays: %s", async (_, argv, keys, code, paid) => {
   const { world, batch } = await createBatch(["fox,a fox"]);
   world.isTerminal = true;
-  if (keys !== undefined) world.answers = [["Start 1 generation?", keys]];
+  if (keys !== undefined) world.answers = [["Start 1 generation for about 10 credits?", keys]];
   const run = await batch(...argv);
   expect([run.code, starts(world).length]).toEqual([code, paid]);
-  expect(run.stderr.includes("Start 1 generation?")).toBe(keys !== undefined);
+  expect(run.stderr.includes("Start 1 generation for about 10 credits?")).toBe(keys !== undefined);
 });
 
 test("--json: one document with the counts and how each row ended, as the schema of help says", async () => {
@@ -524,7 +526,7 @@ test("Ctrl-C twice leaves at once, and what runs is followed by the next run", a
   const { world, batch } = await createBatch(["fox,a fox"]);
   world.faults = [
     (request) => {
-      if (request.method === "GET") for (const _ of [1, 2]) world.press("Ctrl-C");
+      if (request.url.includes("generation-status")) for (const _ of [1, 2]) world.press("Ctrl-C");
       return undefined;
     },
   ];

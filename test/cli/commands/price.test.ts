@@ -64,11 +64,23 @@ describe("--dry-run begins with the cost", () => {
     const world = await createStating({ credits_charged: 7, remaining_credits: 90 });
     expect(await dryRun(world)).toMatch(/^Cost: unknown: no price for this request was stated before\./);
     await world.vidgen("generate", "an owl", "--no-wait");
-    const sent = world.requests.length;
+    const sent = world.requests.filter(isStart).length;
     expect(await dryRun(world)).toBe("Cost: about 7 credits.");
     expect(await dryRun(world, "-n", "3", "-o", world.folder)).toBe("Cost: about 21 credits.");
     expect(await dryRun(world, "--local")).toBe("Cost: free.");
-    expect(world.requests).toHaveLength(sent);
+    expect(world.requests.filter(isStart)).toHaveLength(sent);
+  });
+
+  test("of what the service lists now, whatever an earlier start has cost, and needs its key for that", async () => {
+    const world = await createStating({ credits_charged: 7, remaining_credits: 90 });
+    await world.vidgen("generate", "an owl", "--no-wait");
+    world.faults.pop();
+    expect(await dryRun(world)).toBe("Cost: about 10 credits.");
+    expect(await dryRun(world, "-d", "8", "--set", "mode=pro")).toBe("Cost: about 10 credits.");
+    const asked = world.requests.length;
+    delete world.env.VIDGEN_API_KEY;
+    expect(await dryRun(world)).toMatch(/^Cost: unknown/);
+    expect(world.requests).toHaveLength(asked);
   });
 
   test("also without a service, and where nothing would be sent", async () => {

@@ -50,14 +50,16 @@ test.each([
 ])("the price of a start with a limit is %s", async (_, starts, code) => {
   const { service, path } = openAt();
   writeFileSync(path, textOf(starts.flatMap((each, index) => started(`id-${index}`, each))));
-  expect(String((await checkSingle(request, { maxCredits: 50 }, service))?.code)).toBe(code);
+  expect(String((await checkSingle(request, { maxCredits: 50 }, service, new AbortController().signal))?.code)).toBe(
+    code,
+  );
 });
 
 test("a price that is several parts of the file back is found, not unknown", async () => {
   const { service, path } = openAt();
   const others = Array.from({ length: 4 }, (_, i) => started(`other-${i}`, { model: "wan-2.5", padding: 900_000 }));
   writeFileSync(path, textOf([started("old", { credits: 90 }), ...others, started("new", {})].flat()));
-  const error = await checkSingle(request, { maxCredits: 50 }, service);
+  const error = await checkSingle(request, { maxCredits: 50 }, service, new AbortController().signal);
   expect(error?.message).toBe(
     "0 of at most 50 credits are spent, and the next generation costs up to 90: nothing more is started.",
   );

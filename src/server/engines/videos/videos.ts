@@ -60,6 +60,11 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
       const offer = await findOffer(request.model, provider);
       return offer && findFault(offer, request);
     },
+    async listPrices(model) {
+      const known = server.knownKind();
+      const { prices } = (known?.provider && (await findOffer(model, known.provider))) ?? {};
+      return prices && { source: known?.title ?? url, prices };
+    },
     async passes(model) {
       const known = await server.findKind(new AbortController().signal).catch(() => undefined);
       if (!known?.provider) return known && { names: known.passes ?? [], written: known.writtenFields };

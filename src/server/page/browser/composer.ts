@@ -1,4 +1,5 @@
-import { priceText } from "../formatting.ts";
+import { readUsdPrice } from "../../../protocol/price.ts";
+import { priceText, usdText } from "../formatting.ts";
 import { type Draft, deleteDraft, findDraft, idempotencyKey, newKey, renewDraft, saveDraft } from "./draft.ts";
 import { clearFaults, openDetailsOf, showError, showFault, showStatus } from "./faults.ts";
 import {
@@ -23,7 +24,7 @@ export function listenForComposer(): void {
     draft.values = valuesOf(form);
     draft.state = "open";
     saveDraft(draft);
-    showChoice(form);
+    showChoice(form, draft);
     showStatus("");
   };
   form.addEventListener("input", () => {
@@ -71,7 +72,7 @@ function openDraft(form: HTMLFormElement): Draft {
     saved ??
     ({ key: newKey(), from, values: valuesOf(form), images: [], state: "new", mayBeStarted: false } satisfies Draft);
   if (saved) showValues(form, saved);
-  showChoice(form);
+  showChoice(form, draft);
   void addInitialImages(form, draft);
   return draft;
 }
@@ -206,12 +207,22 @@ function chosenModel(form: HTMLFormElement): HTMLOptionElement | undefined {
 }
 
 /** Updates the buttons that suggest values, such as lengths, and the price, for the chosen model and number of takes. */
-function showChoice(form: HTMLFormElement): void {
+function showChoice(form: HTMLFormElement, draft: Draft): void {
   const model = chosenModel(form);
   showOffers(form, model);
   const takes = Number(new FormData(form).get("takes"));
   const price = priceText(Number(model?.dataset.credits) * takes);
   const action = takes === 1 ? "Generate" : `Generate ${takes}`;
   const button = submitButton(form);
-  if (button) button.textContent = price === undefined ? action : `${action}, ${price}`;
+  const parts = [action, price, providerText(model, draft)];
+  if (button) button.textContent = parts.filter((part) => part !== undefined).join(", ");
+}
+
+/** What the provider charges for all takes; `undefined` if its list does not say. */
+function providerText(model: HTMLOptionElement | undefined, draft: Draft): string | undefined {
+  const built = bodiesOf(draft, Number.POSITIVE_INFINITY);
+  const [body] = "bodies" in built ? built.bodies : [];
+  const price = body && readUsdPrice(JSON.parse(model?.dataset.usdPrices ?? "[]"), { ...body });
+  if (price === undefined || !("bodies" in built)) return undefined;
+  return `about ${usdText(price.amount * built.bodies.length)} by ${price.source}'s list`;
 }
