@@ -235,7 +235,11 @@ export function createCosts(
       [...startsSinceBalance.values()].reduce((sum, kind) => sum - (expectedMaxOf(kind) ?? 0), lastBalance),
     /** Whether the cost of a start is unknown, so that no budget can be kept. `keepCredits` also needs a balance. */
     isCostUnknown({ keepCredits }: Budget): boolean {
-      const unpriced = [...kinds.values()].filter((kind) => priceOfKind(kind) === undefined);
+      // A list alone does not show what a start has cost.
+      const unpriced = [...kinds.values()].filter(
+        ({ estimate: { credits }, price }) =>
+          price === undefined && (credits === undefined || credits.basis === "list"),
+      );
       if (unpriced.some((kind) => kind.isCostUnknown)) return true;
       if (lastBalance !== undefined || counted.size === 0) return false;
       return keepCredits !== undefined || unpriced.some(({ unstatedStarts }) => unstatedStarts > 0);

@@ -9,9 +9,12 @@ const modelSchema = named("Model", {
   created: z.number(),
   owned_by: z.literal("vidgen"),
   credits: z.number().meta({ description: "What a start costs this account." }),
-  usd_prices: z.array(z.object({ source: z.string(), prices: z.record(z.string(), z.string()) })).meta({
-    description: "The prices in US dollars that the providers of all its engines list; empty if one lists none.",
-  }),
+  usd_prices: z
+    .array(z.object({ source: z.string(), prices: z.record(z.string(), z.string()) }))
+    .optional()
+    .meta({
+      description: "The prices in US dollars that the providers of its engines list, if all of them do.",
+    }),
 });
 const modelsSchema = named("Models", { object: z.literal("list"), data: z.array(modelSchema) });
 
@@ -22,8 +25,9 @@ export function listModels(account: string, options: PriceOptions) {
 }
 
 async function describeModel(id: string, account: string, options: PriceOptions) {
-  const usd_prices = await usdListsOf(id, options);
-  return { id, object: "model", created: 0, owned_by: "vidgen", credits: priceOf(id, account, options), usd_prices };
+  const lists = await usdListsOf(id, options);
+  const usd = lists.length > 0 && { usd_prices: lists };
+  return { id, object: "model", created: 0, owned_by: "vidgen", credits: priceOf(id, account, options), ...usd };
 }
 
 /** The routes of GET /v1/models and /v1/models/<id>: what is served here. */
