@@ -216,14 +216,40 @@ describe("what the provider lists now", () => {
       const { fake, world, engine } = await createPriced(bySecond, cost);
       const rows = join(world.folder, "shots.txt");
       await writeFile(rows, "one\ntwo\nthree\nfour\n");
-      const batch = ["batch", rows, "-m", "veo-3.1", "-d", "4", ...engine, "--yes", "--jobs", "1"];
+      const batch = [
+        "batch",
+        rows,
+        "-m",
+        "veo-3.1",
+        "-d",
+        "4",
+        ...engine,
+        "--yes",
+        "--jobs",
+        "1",
+        "-o",
+        `${world.folder}/`,
+      ];
       expect(await world.vidgen(...batch, "--max-cost", "6")).toMatchObject({ code: 7 });
       expect(fake.creates).toHaveLength(started);
     }
     const { fake, world, engine } = await createPriced(bySecond, 1.6);
     world.stdin = "one\ntwo\nthree\n";
     const place = ["--results", join(world.folder, "r.jsonl"), "--input-format", "txt"];
-    const flags = ["-m", "veo-3.1", "-d", "4", ...engine, "--yes", "--jobs", "3", "--max-cost", "5"];
+    const flags = [
+      "-m",
+      "veo-3.1",
+      "-d",
+      "4",
+      ...engine,
+      "--yes",
+      "--jobs",
+      "3",
+      "--max-cost",
+      "5",
+      "-o",
+      `${world.folder}/`,
+    ];
     expect(await world.vidgen("batch", "-", ...flags, ...place)).toMatchObject({ code: 0 });
     const createdAt = [...fake.jobs.values()].map(({ createdAtMs }) => createdAtMs);
     expect(Math.max(...createdAt) - Math.min(...createdAt), "none waits for the end of another").toBeLessThan(30_000);
@@ -234,7 +260,8 @@ test("a cost from earlier commands is known for a day, and then only refuses wha
   const { fake, world, engine, cost8 } = await createPriced(undefined);
   const fox = (take: string, ...flags: string[]) =>
     world.vidgen("generate", `a fox, ${take}`, "-m", "veo-3.1", "-d", "8", ...engine, ...flags);
-  expect(await fox("one")).toMatchObject({ code: 0 });
+  const saved = ["-o", `${world.folder}/`];
+  expect(await fox("one", ...saved)).toMatchObject({ code: 0 });
   expect(await cost8()).toBe("Cost: about $0.40.");
   await world.io.sleep(24 * 3600_000);
   expect(await cost8()).toMatch(/^Cost: unknown/);
@@ -243,7 +270,7 @@ test("a cost from earlier commands is known for a day, and then only refuses wha
   expect(fake.creates).toHaveLength(1);
   const several = await fox("three", "-n", "3", "--no-wait", "--max-cost", "5");
   expect(several).toMatchObject({ code: 7, stderr: expect.stringContaining("2 of 3 were not started") });
-  expect(await fox("four", "--max-cost", "0.41")).toMatchObject({ code: 0 });
+  expect(await fox("four", ...saved, "--max-cost", "0.41")).toMatchObject({ code: 0 });
   expect(fake.creates).toHaveLength(3);
 });
 
