@@ -11,6 +11,7 @@ import { createComfyUi } from "../engines/comfyui/fake.ts";
 import { workflow, writeWorkflow } from "../engines/comfyui/run.ts";
 import { type FakeOptions, ioFetch } from "../engines/videos/fakes/fake.ts";
 import { engineUrl, fakes, kindIds, timeoutMs } from "../engines/videos/run.ts";
+import { aPng } from "../queue/pictures.ts";
 import {
   apiKey,
   baseUrl,
@@ -232,6 +233,52 @@ test.each(kindIds)(
 test("a package of the AI SDK, which takes seeds as numbers, gets no seed that a number cannot hold", async () => {
   const { status, isCharged, arrived } = await start(scenes["ai-sdk"] as never, generate, { seed: "9007199254740993" });
   expect([status, isCharged, arrived]).toEqual([400, false, undefined]);
+});
+
+describe("the fields of a kind's list", () => {
+  const fields = {
+    enable_teacache: true,
+    enable_upscaling: true,
+    upscaling_scale: 2,
+    output_quality: "high",
+    output_compression: 90,
+  };
+  const imageUrl = `data:image/png;base64,${Buffer.from(aPng(2, 2)).toString("base64")}`;
+
+  test.each([{}, { imageUrl }])("reach SGLang in JSON and beside a file, %j", async (image) => {
+    const { status, arrived } = await start(createVideos("sglang"), generate, { ...fields, ...image });
+    const sent =
+      "imageUrl" in image
+        ? Object.entries(fields).map(([name, value]) => [name, String(value)])
+        : Object.entries(fields);
+    expect([status, arrived]).toMatchObject([200, Object.fromEntries(sent)]);
+  });
+
+  test.each([
+    ["fastvideo", { enable_teacache: true }, 200],
+    ["fastvideo", { enable_upscaling: true }, 400],
+    ["sglang", { diffusers_kwargs: { a: 1 } }, 400],
+    ["sglang", { upscaling_model_path: "/a" }, 400],
+    ["vllm-omni", { enable_teacache: true }, 400],
+    ["litellm", { enable_teacache: true }, 400],
+  ] as const)("are those that %s reads: %j", async (kind, passed, expected) => {
+    const { status, isCharged } = await start(createVideos(kind), generate, passed);
+    expect([status, isCharged]).toEqual([expected, expected === 200]);
+  });
+
+  test.each([
+    ["sglang", { lora: { name: "snow" } }, "SGLang ignores lora"],
+    ["vllm-omni", { generate_audio: true }, "vLLM-Omni ignores generate_audio"],
+    ["fastvideo", { flow_shift: 3 }, undefined],
+  ] as const)(
+    "of %s that it drops, %j, are refused if the video would be another one",
+    async (kind, dropped, fault) => {
+      const { status, error, isCharged } = await start(createVideos(kind), generate, dropped);
+      expect([status, error?.message, isCharged]).toEqual(
+        fault === undefined ? [200, undefined, true] : [400, `sora-2: ${fault}`, false],
+      );
+    },
+  );
 });
 
 describe("a resolution or a ratio", () => {

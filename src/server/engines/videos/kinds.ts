@@ -99,7 +99,7 @@ export function otherImagesOf(kind: Dialect | undefined): { takesLastImage: bool
 /** Returns the fields of a request that a kind silently ignores. */
 export function ignoredFieldsOf(
   { ignoredFields = [], ignoredFieldsWithImage = [] }: Dialect,
-  { request, ...images }: Pick<RenderTask, "request" | keyof Images<unknown>>,
+  { request, ...images }: { request: RenderRequest } & Images<unknown>,
 ): string[] {
   const hasImage = listImages(images).length > 0;
   return [...ignoredFields, ...(hasImage ? ignoredFieldsWithImage : [])].filter((name) => name in request.extras);
@@ -151,6 +151,8 @@ const dialects: readonly Dialect[] = [
     imageFields: [inputReference],
     hasDelete: true,
     ignoredFields: ["lora", "audio_reference", "boundary_ratio", "generate_sound", "short_edge"],
+    // Both its JSON and its forms have these (VideoGenerationsRequest, create_video). Only some of its backends read `diffusers_kwargs`.
+    passes: ["enable_teacache", "enable_upscaling", "upscaling_scale", "output_quality", "output_compression"],
     fields: (request) => ({ size: sizeOf(request), seconds: wholeSeconds(request) }),
   },
   {
@@ -163,6 +165,7 @@ const dialects: readonly Dialect[] = [
     imageFields: [inputReference],
     hasDelete: true,
     jobs: 1,
+    passes: ["enable_teacache"],
     ignoredFields: ["flow_shift"],
     ignoredFieldsWithImage: ["guidance_scale_2", "true_cfg_scale"],
     fields: (request) => ({ size: sizeOf(request), seconds: wholeSeconds(request) }),

@@ -1,11 +1,12 @@
 import { VidgenError } from "../../../errors.ts";
-import { defaultJobs, type Engine } from "../engine.ts";
+import type { Images, RenderRequest } from "../../store/generations.ts";
+import { defaultJobs, type Engine, requiredExtras } from "../engine.ts";
 import { describeShapeFault } from "../frame-size.ts";
 import { finish } from "../upstream/finish.ts";
 import { describeCheck } from "../upstream/upstream.ts";
 import { cancel } from "./cancel.ts";
 import { checkKey, detectKind } from "./detect.ts";
-import { type Kind, maxImagesOf, otherImagesOf } from "./kinds.ts";
+import { ignoredFieldsOf, type Kind, maxImagesOf, otherImagesOf } from "./kinds.ts";
 import { fetchOffers, findFault, type Offer, passesOf } from "./offers.ts";
 import { createServer, type ServerIo, type ServerOptions } from "./server.ts";
 import { submitVideo } from "./submit.ts";
@@ -55,9 +56,9 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
     },
     cancel: cancelJob,
     async findFault(request) {
-      const provider = server.knownKind()?.provider;
-      if (!provider) return describeShapeFault(request);
-      const offer = await findOffer(request.model, provider);
+      const known = server.knownKind();
+      if (!known?.provider) return describeShapeFault(request) ?? (known && findIgnored(known, request));
+      const offer = await findOffer(request.model, known.provider);
       return offer && findFault(offer, request);
     },
     async listPrices(model) {
@@ -82,6 +83,12 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
       return usedKind.title;
     },
   };
+}
+
+/** A server that drops such a field would make another video. */
+function findIgnored(kind: Kind, request: RenderRequest & Images<unknown>): string | undefined {
+  const [field] = ignoredFieldsOf(kind, { ...request, request }).filter((name) => requiredExtras.includes(name));
+  return field && `${kind.title} ignores ${field}`;
 }
 
 const offersLastMs = 10 * 60_000;
