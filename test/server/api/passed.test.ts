@@ -531,7 +531,7 @@ test.each([
 );
 
 test("fields that two engines take only together are refused with both reasons", async () => {
-  const { service, creates } = await createTwo("sglang", "tensorrt-llm");
+  const { service, creates } = await createTwo("vllm-omni", "tensorrt-llm");
   const response = await service.start({ multi_prompt, format: "avi" });
   expect(await readError(response)).toEqual({
     code: "invalid_format",
