@@ -13,5 +13,8 @@ export const headers = {
   "Cache-Control": "no-store",
 };
 
+/** The script of the page trusts only replies with this header: others may be from a proxy. */
+export const pageHeader = "Vidgen-Page";
+
 /** The bytes of a video or an image never change. */
 export const mediaHeaders = { ...headers, "Cache-Control": "private, max-age=86400, immutable" };

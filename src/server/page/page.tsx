@@ -22,12 +22,12 @@ import { addCredits } from "./credits.tsx";
 import { addEngines } from "./engines.tsx";
 import { addGallery } from "./gallery.tsx";
 import { addGeneration } from "./generation.tsx";
-import { headers, mediaHeaders } from "./headers.ts";
+import { headers, mediaHeaders, pageHeader } from "./headers.ts";
 import { AssetPathsContext, LinkPage, SignedInPage, SignInPage, VisitorContext } from "./layout.tsx";
 import { InvalidAddress, NoGeneration, NoPage, Unavailable } from "./messages.tsx";
 import type { PageOptions, PageParts, Send } from "./parts.ts";
 import type { SignedToken } from "./session.ts";
-import { accountOf, isNavigation, maySee, type PageContext, requestUrl, terminalOf, uuidLength } from "./visitor.ts";
+import { accountOf, maySee, type PageContext, requestUrl, terminalOf, uuidLength } from "./visitor.ts";
 
 /** Creates the routes of the page. All except the sign-in and the assets need a session. */
 export function createPage(options: PageOptions): Hono<ApiEnv> {
@@ -105,7 +105,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     return media(new Request(url, { method: req.method, headers: req.raw.headers }), env);
   });
   app.get("*", async (c, next) => {
-    if (!isNavigation(c)) return next();
+    if (/^\/(api|v1)\//.test(c.req.path)) return next();
     const account = await readSession(c, options);
     if (account !== undefined) c.set("account", account);
     return send(c, <NoPage />, 404);
@@ -123,7 +123,7 @@ const allKinds: Kinds = { batches: true, callbacks: true, credits: true };
 
 function createSend(findPaths: () => Promise<AssetPaths>, options: PageOptions): Send {
   return async (c, page, status, added = {}) => {
-    for (const [name, value] of Object.entries({ ...headers, ...added })) c.header(name, value);
+    for (const [name, value] of Object.entries({ ...headers, [pageHeader]: "1", ...added })) c.header(name, value);
     const paths = await findPaths();
     const { account } = c.var;
     const isOwner = account === localAccount;

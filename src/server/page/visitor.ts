@@ -58,10 +58,5 @@ export function terminalOf(
   return { ...common, flag: `--base-url ${quote(baseUrl, "posix")}`, login };
 }
 
-/** Whether a browser opens the address, rather than a program that expects a reply of the API. */
-export function isNavigation({ req }: PageContext): boolean {
-  return req.header("Accept")?.includes("text/html") ?? false;
-}
-
 export const uuidLength = 36;
 export const uuid = /^[0-9a-f-]{36}$/i;

@@ -101,6 +101,66 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
     await shows(tab.locator(".cards"), "shown later");
   });
 
+  /** Counts the documents that a tab loads from now on. */
+  const countLoads = (tab: Tab) => {
+    const loads: string[] = [];
+    tab.on("request", (request) => request.isNavigationRequest() && loads.push(request.url()));
+    return loads;
+  };
+
+  test("an address that does not exist is a page that stays", async () => {
+    const { page, tab } = await open();
+    await tab.goto(`${page.url}/nothing`);
+    const loads = countLoads(tab);
+    await isLive(tab);
+    await page.start({ prompt: "while it is open" });
+    await tab.waitForTimeout(1_500);
+    expect(loads).toEqual([]);
+    expect(await tab.locator("h1").innerText()).toBe("There is no such page");
+  });
+
+  const proxyReplies = [
+    { status: 200, contentType: "text/html", body: "<title>Sign in to the network</title><main>Sign in</main>" },
+    { status: 401, contentType: "text/html", body: "<main>Sign in</main>" },
+    { status: 404, contentType: "application/json", body: "{}" },
+    { status: 503, contentType: "text/html", body: "<main>Maintenance</main>" },
+  ];
+
+  test.each(proxyReplies)("a proxy that answers by itself with $status changes nothing on the page", async (reply) => {
+    const { page, tab } = await open();
+    await page.make({ prompt: "a fox" });
+    await shows(tab.locator(".cards"), "a fox");
+    await tab.goto(`${page.url}/new`);
+    await isLive(tab);
+    await tab.getByLabel("Prompt").fill("half a pro");
+    const loads = countLoads(tab);
+    await tab.route(/\/(new|events)$/, (route) => route.fulfill(reply));
+    await page.restart();
+    await shows(tab.locator("#notice"), "a proxy answers in its place");
+    await shows(tab.locator("#connection"), "No live updates");
+    expect([loads, await tab.getByLabel("Prompt").inputValue()]).toEqual([[], "half a pro"]);
+    await tab.unroute(/\/(new|events)$/);
+    await isLive(tab);
+    expect([loads, await tab.getByLabel("Prompt").inputValue()]).toEqual([[], "half a pro"]);
+  });
+
+  test("however often the page of another account arrives, it reloads once a minute at most", async () => {
+    const { page, tab } = await open();
+    await isLive(tab);
+    const loads = countLoads(tab);
+    await tab.route(page.url + "/", async (route) => {
+      if (route.request().isNavigationRequest()) return route.fallback();
+      const response = await route.fetch();
+      const body = (await response.text()).replace(/data-account="[^"]*"/, 'data-account="another"');
+      return route.fulfill({ response, body });
+    });
+    for (const n of [1, 2, 3]) {
+      await page.start({ prompt: `take ${n}` });
+      await tab.waitForTimeout(1_500);
+    }
+    expect(loads).toHaveLength(1);
+  });
+
   test("while many start, the list stays short and in order", async () => {
     const { page, tab } = await open();
     await isLive(tab);

@@ -385,7 +385,7 @@ describe("an account's own key", () => {
 
   test("a page that does not exist names the account, and offers no page that it may not see", async () => {
     const { url, Cookie } = await openTwo();
-    const open = (headers: object) => fetch(`${url}/nothing`, { headers: { Accept: "text/html", ...headers } });
+    const open = (headers: Record<string, string>) => fetch(`${url}/nothing`, { headers });
     const reply = await open({ Cookie });
     const text = await reply.text();
     expect([reply.status, text.includes(">another</button>"), text.includes("/engine-status")]).toEqual([
@@ -539,7 +539,7 @@ describe("an account's own key", () => {
 test("what is not there, and what cannot be read, is a page with a way out", async () => {
   const { get } = await openSignedIn();
   const look = async (path: string) => {
-    const reply = await get(path, { Accept: "text/html" });
+    const reply = await get(path);
     return [reply.status, (await reply.text()).includes('<a href="/">All generations</a>')];
   };
   for (const path of ["/nope", "/generations/none", "/generations/nope/more"])
@@ -547,7 +547,8 @@ test("what is not there, and what cannot be read, is a page with a way out", asy
   for (const list of ["/", "/callbacks", "/credits"]) expect(await look(`${list}?before=garbage`)).toEqual([400, true]);
   for (const query of ["state=garbage", "from=garbage", "shown=garbage"])
     expect(await look(`/?${query}`)).toEqual([400, true]);
-  expect((await get("/nope")).headers.get("Content-Type")).toMatch("application/json");
+  for (const path of ["/api/nope", "/v1/nope"])
+    expect((await get(path)).headers.get("Content-Type")).toMatch("application/json");
 });
 
 test("the files of the page have the hash of their content in their names, and are kept for good", async () => {

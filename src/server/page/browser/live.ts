@@ -2,6 +2,7 @@ import type { Change } from "../../store/change.ts";
 import { currentAddress, updateAddress, withQuery } from "./address.ts";
 import { isAwaiting, notifyOfEnds } from "./notify.ts";
 import { showProgress } from "./progress.ts";
+import { readFromTab, saveInTab } from "./tab.ts";
 import { appendEntries, type FetchFailure, fetchPage, showPage } from "./view.ts";
 
 /** How long the page waits before it connects or polls again. */
@@ -13,6 +14,9 @@ const collectMs = 200;
 /** The minimum time between two fetches for changes: 1 s, and 12 times as long as the last update took, so that the page stays responsive. */
 const minPauseMs = 1_000;
 const pauseFactor = 12;
+/** The minimum time between two reloads. */
+const minReloadMs = 60_000;
+const reloadedKey = "vidgen reloaded";
 
 /** The address of the page to show. The address bar changes once the page is shown. */
 let wantedAddress = currentAddress();
@@ -167,6 +171,8 @@ function showFetched(next: Document, address: string, update: (next: Document) =
   }
   // Another account has signed in, in another tab.
   if (next.body.dataset.account !== document.body.dataset.account) {
+    if (Date.now() - readFromTab(reloadedKey, 0) < minReloadMs) return;
+    saveInTab(reloadedKey, Date.now());
     location.reload();
     return;
   }
@@ -184,10 +190,11 @@ function isSignedOut(): boolean {
 const notices: Record<FetchFailure, string> = {
   "signed out":
     "You are signed out. Sign in again in this browser, with a link or an API key; this page then continues by itself.",
-  busy: "vidgen serve has too many requests. No data is lost, and this page continues by itself.",
+  busy: "There are too many requests. No data is lost, and this page continues by itself.",
   database:
     "The database cannot be reached. No data is lost, and this page continues by itself once the database is back.",
-  unreachable: "vidgen serve does not respond. This page continues by itself once the service runs again.",
+  unreachable:
+    "vidgen serve does not respond, or a proxy answers in its place. This page continues by itself once the service responds.",
 };
 
 function showConnection(result: Document | FetchFailure): void {

@@ -1,8 +1,9 @@
 import { Idiomorph } from "idiomorph";
+import { pageHeader } from "../headers.ts";
 import { showTimes } from "./ages.ts";
 import { showSelection } from "./selection.ts";
 
-/** Why a page could not be fetched. */
+/** Why a page could not be fetched; "unreachable" also if anything but the page answers, such as a proxy. */
 export type FetchFailure = "signed out" | "busy" | "database" | "unreachable";
 
 /**
@@ -14,11 +15,12 @@ export async function fetchPage(
   init: { signal?: AbortSignal; body?: URLSearchParams },
 ): Promise<Document | FetchFailure> {
   const reply = await fetch(address, { ...init, method: init.body ? "POST" : "GET" }).catch(() => undefined);
-  if (reply?.status === 401) return "signed out";
   if (reply?.status === 429) return "busy";
-  if (reply?.status === 503) return "database";
+  if (!reply?.headers.has(pageHeader)) return "unreachable";
+  if (reply.status === 401) return "signed out";
+  if (reply.status === 503) return "database";
   // The page of a missing generation has the status 404.
-  if (!reply?.ok && reply?.status !== 404) return "unreachable";
+  if (!reply.ok && reply.status !== 404) return "unreachable";
   const text = await reply.text().catch(() => undefined);
   return text === undefined ? "unreachable" : new DOMParser().parseFromString(text, "text/html");
 }
