@@ -519,7 +519,7 @@ async function asRow(
   const error = await findDoubt(request, io);
   const doubt = error && { text: `${error.message} ${error.hint}`, where: undefined };
   const record = recordOf(wire);
-  const written = readAsWritten({ id, record }, request.aspectRatio);
+  const written = readAsWritten({ id, record, request: wire }, request.aspectRatio);
   return { id, line: index + 1, record, load: async () => wire, outputPath: outputPathOf(output), written, doubt };
 }
 

@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import { readOlderRatio, readRatio } from "../../protocol/fields.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
+import { olderRecordOf } from "../ledger/history.ts";
 import { asRead } from "../ledger/policy.ts";
 
 /** A checked row of a batch, ready to be started. */
@@ -43,11 +45,17 @@ export type KeyedRow = Row & {
   source?: string | undefined;
 };
 
-/** The row as older versions read it, which sent a ratio such as 16:09 as it was typed; `undefined` if they sent what this version sends. */
-export function readAsWritten({ id, record }: Pick<Row, "id" | "record">, typedRatio = ""): Row["written"] {
-  const aspectRatio = readOlderRatio(typedRatio);
-  const isOther = record.aspectRatio === readRatio(typedRatio) && record.aspectRatio !== aspectRatio;
-  return isOther ? { id, record: { ...record, aspectRatio } } : undefined;
+/**
+ * The row as older versions read it, which sent a ratio such as 16:09 as it was typed, and recorded a secret that only the name of its field shows;
+ * `undefined` if they recorded what this version records.
+ */
+export function readAsWritten(
+  { id, record, request }: Pick<Row, "id" | "record"> & { request: StartRequest },
+  typedRatio = "",
+): Row["written"] {
+  const older = olderRecordOf(request);
+  if (older.aspectRatio === readRatio(typedRatio)) older.aspectRatio = readOlderRatio(typedRatio);
+  return isDeepStrictEqual(older, record) ? undefined : { id, record: older };
 }
 
 /** Names each row by its `id`, else by its request and a counter for equal requests; both as older versions read the row. */

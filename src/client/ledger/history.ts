@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { CommandErrorCode } from "../../errors.ts";
 import { isRecord } from "../../protocol/json.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
-import { hashText, mayBeSecret } from "../../protocol/secrets.ts";
+import { hashText, hideSecrets, mayBeSecret } from "../../protocol/secrets.ts";
 import { type AttemptState, blocksRestart, nextState, type Status, statusOf } from "./attempt.ts";
 import { type Content, parseContent } from "./content.ts";
 import type { FileId, FileIdentity } from "./identity.ts";
@@ -265,10 +265,10 @@ function readNewer({ attempt, id, at }: Record<string, unknown>): DatedLine | un
   return { kind: "newer", attempt, id: typeof id === "string" ? id : undefined, at: String(at) };
 }
 
-/** A prompt or model of the wrong type is converted to text, since it is only shown. */
+/** A prompt or model of the wrong type is converted to text, since it is only shown. Older versions recorded some secrets. */
 function readRecordedRequest(request: unknown): StartRequest {
   const { prompt = "", model = "", ...rest } = isRecord(request) ? request : {};
-  return { ...rest, prompt: asText(prompt), model: asText(model) };
+  return { ...hideFields(rest), prompt: asText(prompt), model: asText(model) };
 }
 
 function asText(value: unknown): string {
@@ -498,10 +498,19 @@ export function datedEntries(entries: readonly Entry[], now: Date): DatedEntry[]
 export const reusableMs = 24 * 3600_000;
 
 /**
- * A request in the form that the journal keeps, which is enough to recognize it. URLs with a query or a password, and images, may be secret, and are
- * replaced by a hash. The prompt and the model are unchanged.
+ * A request in the form that the journal keeps, which is enough to recognize it. What may be secret is replaced by a hash (see `hideSecrets`). The prompt
+ * and the model are unchanged.
  */
 export function recordOf({ prompt, model, ...fields }: StartRequest): StartRequest {
+  return { prompt, model, ...hideFields(JSON.parse(JSON.stringify(fields))) };
+}
+
+function hideFields(fields: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, hideSecrets(name, value)]));
+}
+
+/** A request as older versions recorded it, whatever the names of its fields are. The key of a row depends on it. */
+export function olderRecordOf({ prompt, model, ...fields }: StartRequest): StartRequest {
   const text = JSON.stringify(fields, (_, value) =>
     typeof value === "string" && mayBeSecret(value) ? hashText(value) : value,
   );

@@ -451,6 +451,41 @@ describe("tables", () => {
     expect(starts(world)).toHaveLength(1);
   });
 
+  const secrets = { hub_token: "canary-1", elements: [{ url: "https://a.example/b.png", api_key: "canary-2" }] };
+  const setSecrets = Object.entries(secrets).flatMap(([name, value]) => ["--set", `${name}=${JSON.stringify(value)}`]);
+  /** As an older version has recorded secrets that only the names of their fields show. */
+  const asPlain = (world: World) =>
+    editLines(world, (text) =>
+      text
+        .replace(/"hub_token":"sha256:[^"]+"/, `"hub_token":"${secrets.hub_token}"`)
+        .replace(/"api_key":"sha256:[^"]+"/, '"api_key":"canary-2"'),
+    );
+
+  test("a secret that the name of its field shows is not in the journal; what an older version left open with it is resumed", async () => {
+    const world = await open();
+    await kill(world, isPoll, "generate", "a fox", ...setSecrets);
+    expect(readFileSync(join(world.home, "journal.jsonl"), "utf8")).not.toContain("canary");
+    asPlain(world);
+    expect(readFileSync(join(world.home, "journal.jsonl"), "utf8").match(/canary/g)).toHaveLength(2);
+    expect(await world.vidgen("generate", "a fox", ...setSecrets)).toMatchObject({ code: 0 });
+    expect(starts(world)).toHaveLength(1);
+    expect(await world.vidgen("again", "last", "--set", "hub_token=another")).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("Pass it again with --set elements=..."),
+    });
+  });
+
+  test("a row that an older version left open with such a secret is resumed, and keeps its key", async () => {
+    const world = await open({ "shots.txt": "a fox\n" });
+    await kill(world, isPoll, "batch", "shots.txt", ...setSecrets);
+    expect(readFileSync("shots.txt.results.jsonl", "utf8")).not.toContain("canary");
+    expect(readFileSync("shots.txt.results.jsonl", "utf8")).toContain(keyOfRow({ ...fox, ...secrets }));
+    asPlain(world);
+    for (let times = 0; times < 2; times++)
+      expect(await world.vidgen("batch", "shots.txt", ...setSecrets)).toMatchObject({ code: 0 });
+    expect(starts(world)).toHaveLength(1);
+  });
+
   test("rows that were started with 16:9 are done after a spreadsheet has made 16:09 of it, and the other way round", async () => {
     const world = await open();
     for (const ratio of ["16:9", "16:09", "16:9"]) {

@@ -35,6 +35,8 @@ test.each(["Data: a fox in numbers", "https://hooks.example/?token=1", "data:ima
       imageUrls: [text, "https://images.example/a.png"],
       style: "Database",
       seed: 7,
+      hub_token: "secret",
+      elements: [{ api_key: "secret" }],
     };
     const hash = expect.stringMatching(/^sha256:[\w-]{43}$/);
     expect(recordOf(request)).toEqual({
@@ -46,6 +48,8 @@ test.each(["Data: a fox in numbers", "https://hooks.example/?token=1", "data:ima
       imageUrls: [hash, "https://images.example/a.png"],
       style: "Database",
       seed: 7,
+      hub_token: hash,
+      elements: [{ api_key: hash }],
     });
   },
 );

@@ -172,7 +172,7 @@ export function createRowCheck(
     const olderTyped = flags.typed && environmentModel && hashTyped(row, flags.typed, undefined);
     const doubt = await findDoubt(row, n);
     const hashes = { doubt, typed, olderTyped, untyped: untyped.length > 0 ? untyped : undefined };
-    const written = readAsWritten({ id, record }, input.texts.aspectRatio);
+    const written = readAsWritten({ id, record, request }, input.texts.aspectRatio);
     const rowFields = { id, line: line.line, outputPath, written, ...hashes };
     if (hasFrame) return { ...rowFields, record, load: createFramedLoad(input, record, line.line) };
     if (checkedImages.isFile) {
