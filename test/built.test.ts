@@ -479,7 +479,13 @@ test.skipIf(lacks("signals"))("SIGTERM ends serve with 0, and takes its addresse
   const own = run(["serve", "--port", "0", "--media-port", "0"], home);
   while (!own.stderr.includes("Ctrl-C")) await once(own.child.stderr as NodeJS.ReadableStream, "data");
   expect(own.stdout).toMatch(/^http:\/\/127\.0\.0\.1:\d+\n$/);
-  expect(own.stderr).toMatch(/^export VIDGEN_BASE_URL=http:\S+\nexport VIDGEN_API_KEY=\S+\n/);
+  expect(own.stderr).toMatch(/^export VIDGEN_BASE_URL=http:\S+\n/);
+  const { api_key, webhook_secret } = JSON.parse(
+    readFileSync(join(folder, "fourth-home/service/service.json"), "utf8"),
+  );
+  for (const secret of [api_key, webhook_secret, "token="]) expect(own.stderr).not.toContain(secret);
+  expect(own.stderr).toContain(join(folder, "fourth-home/service/service.json"));
+  expect(own.stderr).toContain("vidgen serve --link");
   own.child.kill("SIGTERM");
   expect(await own.ended).toMatchObject({ code: 0 });
   const left = JSON.parse(readFileSync(join(folder, "fourth-home/service/service.json"), "utf8"));

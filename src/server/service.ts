@@ -140,7 +140,7 @@ export function createService(given: ServiceOptions): Service {
   let stopListening = () => {};
   return {
     api: createApp({ ...parts, media, health: health.paths, readMetrics, page }),
-    media,
+    media: createRehearsedMedia({ ...options, isDisabled: store.isDisabled }),
     onRequest: (event) => metrics?.onRequest(event),
     metrics: readMetrics && createMetricsApp(readMetrics, reportProblem),
     async start(resume) {

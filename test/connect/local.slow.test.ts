@@ -426,14 +426,15 @@ test("serve warns that the page is not encrypted where other machines reach it",
 });
 
 test("with a name that others reach it by, the service calls nothing on this machine", async () => {
-  const server = (await createMachine()).run(
+  const machine = await createMachine();
+  const server = machine.run(
     ...["serve", "--port", "0", "--media-port", "0", "--name", "tunnel.example", "--webhook-log"],
   );
   let said = "";
   server.child.stderr?.on("data", (chunk) => (said += chunk));
   await server.said("Ctrl-C");
   const [, port] = /VIDGEN_BASE_URL=http:\/\/tunnel\.example:(\d+)/.exec(said) ?? [];
-  const [, key] = /VIDGEN_API_KEY=(\S+)/.exec(said) ?? [];
+  const { api_key: key } = JSON.parse(readFileSync(join(machine.folder, "home/service/service.json"), "utf8"));
   const body = { prompt: "a fox [fail]", model: "wan-2.5", callback_url: "http://127.0.0.1:65000/" };
   const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
   await fetch(`http://127.0.0.1:${port}/api/generate`, { method: "POST", headers, body: JSON.stringify(body) });

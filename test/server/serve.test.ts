@@ -112,6 +112,34 @@ test("the directives of a preview reach the address of its video", async () => {
   expect((await fetch(video)).status).toBe(200);
 });
 
+test("the videos of a disabled account are refused at their address, and shown to the owner, until it is enabled", async () => {
+  const engine = fakeEngine({
+    async render({ file, thumbnail }) {
+      for (const name of [file, thumbnail]) writeFileSync(name, tinyMp4("a fox"));
+      return { kind: "made", hasThumbnail: true };
+    },
+  });
+  const service = await open({ engines: [engine] });
+  const ask = async (path: string, body?: object, key = service.address.api_key) => {
+    const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
+    const init = body ? { method: "POST", body: JSON.stringify(body) } : {};
+    return service.api(new Request(`http://127.0.0.1${path}`, { headers, ...init }));
+  };
+  const { api_key } = (await (await ask("/accounts", { name: "ci" })).json()) as { api_key: string };
+  const started = await ask("/api/generate", { prompt: "a fox", model: "sora-2" }, api_key);
+  const { data } = (await started.json()) as { data: { id: string } };
+  const statuses = () =>
+    Promise.all(
+      ["mp4", "png"].map(async (end) => (await fetch(`${service.address.media_url}/${data.id}.${end}`)).status),
+    );
+  await expect.poll(statuses).toEqual([200, 200]);
+  await ask("/accounts/disable", { account: "ci" });
+  expect(await statuses()).toEqual([403, 403]);
+  expect((await ask(`/v1/videos/${data.id}/content?account=ci`)).status).toBe(200);
+  await ask("/accounts/enable", { account: "ci" });
+  expect(await statuses()).toEqual([200, 200]);
+});
+
 test("a key that was rotated, or whose service.json was removed, is refused", async () => {
   const folder = makeFolder();
   const run = async (rotate: boolean) => {

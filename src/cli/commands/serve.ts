@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { checkAddressSpace } from "../../address-space.ts";
 import { formatBytes } from "../../client/request/bytes.ts";
@@ -203,7 +204,7 @@ async function runService(options: ServeOptions, given: Context): Promise<void> 
     const used = engines.filter(({ concurrency }) => concurrency > 0);
     const checks = await startChecks(used, io);
     if (database !== undefined) noteLimits({ media: options.media, engines: used }, context);
-    await printAddress(service, checks, { ...options, ...log }, context);
+    await printAddress(service, checks, { ...options, ...log, isShared: database !== undefined }, context);
     await Promise.all([printChecks(checks, used, context), waitForStop(service, io)]);
   } finally {
     await service.close(graceMs);
@@ -309,7 +310,7 @@ function readKeepTime(text: string | undefined, flag: string): number | undefine
 async function printOwnerKey({ database }: ServeOptions, { io, output }: Context): Promise<void> {
   if (database === undefined)
     throw usage(
-      "--owner-key needs --database: without it, serve prints its key at each start.",
+      `--owner-key needs --database: without it, the owner's key is in ${join(findServiceFolder(io), "service.json")}.`,
       "`vidgen accounts create <account>` creates a key for another account; `vidgen serve --rotate` replaces the owner's.",
     );
   const { makeOwnerKey } = await import("../../server/api/accounts.ts");

@@ -1,4 +1,6 @@
+import { join } from "node:path";
 import type { EngineCheck } from "../../connect/engines.ts";
+import { findServiceFolder } from "../../connect/local.ts";
 import type { Io } from "../../io.ts";
 import { isLoopback, isPlainHttp, listRemoteWays } from "../../protocol/url.ts";
 import { exportLine, type Shell, shellOf } from "../../shell.ts";
@@ -18,17 +20,27 @@ type ReportedService = {
 export type AddressOptions = {
   host: string;
   allowRemote?: true | undefined;
-  /** Writes an event to the JSON log, which gets no keys and no links that sign in. */
+  publicUrl?: string | undefined;
+  keep?: string | undefined;
+  mediaRedirect?: true | undefined;
+  /** Whether the owner's key is in a database, not in the folder of this machine. */
+  isShared: boolean;
+  /** Writes an event to the JSON log. */
   logEvent?: ((event: string, fields: object) => void) | undefined;
 };
 
-/** Prints the service's address and notes for its owner. With `--json` prints one document, after the checks. */
+/**
+ * Prints the service's address and notes for its owner. With `--json` prints one document, after the checks. Otherwise keys, links that sign in and
+ * secrets are printed to a terminal alone, because a system keeps other output.
+ */
 export async function printAddress(
   service: ReportedService,
   checks: Promise<EngineCheck>[],
-  { host, allowRemote, logEvent }: AddressOptions,
+  options: AddressOptions,
   { io, output }: Context,
 ): Promise<void> {
+  const { host, allowRemote, logEvent, isShared } = options;
+  const isSecretShown = io.stderr.isTTY === true && !logEvent;
   const { base_url, media_url, api_key, webhook_secret } = service.address;
   // Printed on purpose, although it may be in VIDGEN_API_KEY, which is hidden elsewhere.
   if (api_key !== null) output.reveal(api_key);
@@ -37,23 +49,30 @@ export async function printAddress(
   const metrics_url = service.metricsUrl ?? null;
   const urls = { base_url, media_url, metrics_url };
   await output.result(base_url, { ...urls, api_key, webhook_secret, page_url, engines });
-  if (logEvent) {
-    for (const secret of [api_key ?? "", webhook_secret]) output.hide(secret);
-    logEvent("listening", urls);
-    if (!output.json) output.note("The API key is not in this log: --json prints it on stdout.");
-  } else if (!output.json && !output.quiet) io.stderr.write(exportLines(base_url, api_key, shellOf(io)));
-  if (api_key === null)
-    output.note(
-      "An earlier process created the account and its API key, which is not shown again. To create another key, run this with the same database: vidgen serve --owner-key",
-    );
-  if (page_url !== null && !logEvent)
-    output.note(`Open the page in a browser. The link signs in once, within 10 minutes: ${page_url}`);
-  if (!logEvent) output.note(`Callbacks are signed with ${webhook_secret}`);
+  if (!isSecretShown) for (const secret of [api_key ?? "", webhook_secret]) output.hide(secret);
+  if (logEvent) logEvent("listening", urls);
+  else if (!output.json && !output.quiet)
+    io.stderr.write(exportLines(base_url, isSecretShown ? api_key : null, shellOf(io)));
+  if (isSecretShown) {
+    if (api_key === null)
+      output.note(`An earlier process created the account and its API key, which is not shown again. ${ownerKeyHint}`);
+    if (page_url !== null)
+      output.note(`Open the page in a browser. The link signs in once, within 10 minutes: ${page_url}`);
+    output.note(`Callbacks are signed with ${webhook_secret}`);
+  } else if (!output.json) {
+    const place = isShared
+      ? `printed only to a terminal and by --json. ${ownerKeyHint}`
+      : `in ${join(findServiceFolder(io), "service.json")}, which only this user can read.`;
+    output.note(`The owner's API key and the secret that signs callbacks are ${place}`);
+    if (page_url !== null) output.note("To open the page in a browser, get a link: vidgen serve --link");
+  }
   if (metrics_url !== null) output.note(`Prometheus metrics are at ${metrics_url}`);
-  if (allowRemote && !isLoopback(host))
+  const isOnNetwork = allowRemote && !isLoopback(host);
+  if (isOnNetwork)
     output.note(
-      "Other machines on the network can reach this service, without encryption: anyone with a key can use it, and anyone with a link can see the videos.",
+      "Other machines on the network can reach this service, without encryption: anyone with a key can use it.",
     );
+  if (isOnNetwork || options.publicUrl !== undefined) output.note(describeVideoAccess(options));
   if (allowRemote && isPlainHttp(base_url))
     output.note(
       [
@@ -66,6 +85,18 @@ export async function printAddress(
       "The link to the page is not encrypted on the network either: anyone who reads it can see the generations of all accounts.",
     );
   if (!logEvent) output.note("Press Ctrl-C to stop.");
+}
+
+const ownerKeyHint = "To create another key, run this with the same database: vidgen serve --owner-key";
+
+/** Who can see a video without a key, for how long, and what ends that. */
+function describeVideoAccess({ keep, mediaRedirect }: AddressOptions): string {
+  const end =
+    keep === undefined ? "; --keep deletes each video after a time" : `, at most ${keep} after it was generated`;
+  const redirect = mediaRedirect
+    ? " The store's own address, to which --media-redirect leads, ends after 15 minutes."
+    : "";
+  return `Anyone with the address of a video can see it without a key, until it is deleted${end}, or its account is disabled.${redirect}`;
 }
 
 function exportLines(baseUrl: string, apiKey: string | null, shell: Shell): string {

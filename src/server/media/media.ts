@@ -11,6 +11,8 @@ export type MediaHandlerOptions = {
   videos: MediaStore;
   /** Whether a video is served by a redirect to the store's own URL, where the store has one. */
   hasRedirects?: boolean | undefined;
+  /** Whether the videos of an account are refused to everybody without a key; by default, no account's are. */
+  isDisabled?: Store["isDisabled"] | undefined;
   /** Added to each reply with a video or a picture. */
   headers?: Record<string, string>;
   reportProblem: ReportProblem;
@@ -21,7 +23,7 @@ export type MediaHandlerOptions = {
  * Requests need no key, because the links in replies contain none, and ids cannot be guessed. An id is never used as a path.
  */
 export function createMedia(options: MediaHandlerOptions): Handler {
-  const { store, videos, hasRedirects = false, reportProblem } = options;
+  const { store, videos, hasRedirects = false, isDisabled, reportProblem } = options;
   // A cache must revalidate before each use, because the video may have been deleted.
   const headers = { "X-Content-Type-Options": "nosniff", "Cache-Control": "private, no-cache", ...options.headers };
   const respond = async (request: Request, outgoing: ServerResponse | undefined) => {
@@ -31,7 +33,9 @@ export function createMedia(options: MediaHandlerOptions): Handler {
     const { id, kind } = readPath(request) ?? {};
     const generation = id === undefined ? undefined : await store.generation(id);
     if (!generation?.media) throw refuse(404, "not_found", "there is no such video");
-    const { media } = generation;
+    const { media, account } = generation;
+    if (await isDisabled?.(account))
+      throw refuse(403, "account_disabled", "the account of this video is disabled; the service's owner can enable it");
     if (kind === "png") return serveThumbnail(request, media, { videos, headers });
     // The signed URL accepts only GET.
     if (hasRedirects && videos.presign && request.method === "GET") {

@@ -84,6 +84,7 @@ export type Accounts = {
    * has started continues. Resolves with `undefined` when there is no such account.
    */
   setDisabled(account: string, at: string | null): Promise<Disabling | undefined>;
+  isDisabled(account: string): Promise<boolean>;
   /** Every account that was not deleted, in alphabetical order. */
   accounts(): Promise<AccountRecord[]>;
   /** Changes the given limits. Resolves with all limits; with `undefined` if the account does not exist. */

@@ -344,6 +344,36 @@ test("a callback whose target is forbidden is told at its first attempt, without
   await stop();
 });
 
+test.each([
+  { log: "text", isTerminal: true, isShown: true },
+  { log: "text", isTerminal: false, isShown: false },
+  { log: "json", isTerminal: true, isShown: false },
+  { log: "json", isTerminal: false, isShown: false },
+])("the owner's key, the secret and a link are printed to a terminal alone: $log, $isTerminal", async (row) => {
+  const world = await createWorld();
+  world.isTerminal = row.isTerminal;
+  const ended = world.vidgen("serve", "--port", "0", "--media-port", "0", "--log", row.log);
+  const { printed } = world;
+  await expect.poll(() => printed.stderr).toContain(row.isShown ? "Ctrl-C" : "serve --link");
+  const file = join(world.home, "service", "service.json");
+  const { api_key, webhook_secret } = JSON.parse(readFileSync(file, "utf8"));
+  for (const secret of [api_key, webhook_secret, "?token="]) expect(printed.stderr.includes(secret)).toBe(row.isShown);
+  if (!row.isShown) expect(printed.stderr).toContain(`are in ${file}, which only this user can read`);
+  await stop(world, ended);
+});
+
+test.each([
+  [[], /until it is deleted; --keep deletes each video after a time, or its account is disabled/],
+  [["--keep", "30d"], /until it is deleted, at most 30d after it was generated, or its account is disabled/],
+])("with --public-url and %j, the first lines say who can see a video, and what ends that", async (flags, says) => {
+  const urls = ["--public-url", "https://video.example", "--public-media-url", "https://video.example/videos"];
+  const { printed, stop } = await createServing(...urls, ...flags);
+  await expect.poll(() => printed.stderr).toContain("Press Ctrl-C");
+  expect(printed.stderr).toMatch(/Anyone with the address of a video can see it without a key/);
+  expect(printed.stderr).toMatch(says);
+  await stop();
+});
+
 test("--log json: each line of stderr is a document with full id, account and request id, and none has a key or a prompt", async () => {
   const { world, printed, stop } = await createServing("--log", "json", "--page");
   const events = () =>

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -37,9 +37,11 @@ function createMachine() {
     child.stdout.on("data", (chunk) => (printed.stdout += chunk));
     child.stderr.on("data", (chunk) => (printed.stderr += chunk));
     onTestFinished(() => void child.kill("SIGKILL"));
-    const key = () => /VIDGEN_API_KEY=(\S+)/.exec(printed.stderr)?.[1];
-    await expect.poll(() => key() ?? child.exitCode ?? undefined, { timeout: 60_000 }).toBeDefined();
-    return { child, printed, ...createClient(printed.stdout.trim(), key() ?? "") };
+    await expect
+      .poll(() => printed.stderr.includes("Ctrl-C") || (child.exitCode ?? undefined), { timeout: 60_000 })
+      .toBeTruthy();
+    const key = () => JSON.parse(readFileSync(join(folder, "home/service/service.json"), "utf8")).api_key;
+    return { child, printed, ...createClient(printed.stdout.trim(), child.exitCode === null ? key() : "") };
   };
   return { file, write, serve };
 }

@@ -29,6 +29,10 @@ export function* findAccount(name: string): Rule<AccountRow | undefined> {
   return row && readAccount(row);
 }
 
+export function* isDisabled(name: string): Rule<boolean> {
+  return ((yield* findAccount(name))?.disabled_at ?? null) !== null;
+}
+
 /** Returns the account of a key, unless it is disabled. */
 export function* findEnabledOwner(keyHash: string): Rule<string | undefined> {
   const [row] = yield* sql(

@@ -1,6 +1,6 @@
 import { createKeyUses } from "../key-uses.ts";
 import type { Store } from "../store.ts";
-import { findBalance, findEnabledOwner, findOwner } from "./account.ts";
+import { findBalance, findEnabledOwner, findOwner, isDisabled } from "./account.ts";
 import { setLimits } from "./account-limits.ts";
 import { recordAttempt } from "./callback.ts";
 import { addCredits } from "./credits.ts";
@@ -47,6 +47,7 @@ export function createMethods({ read, change }: Runner, context: Context) {
     account: (keyHash) => read(findEnabledOwner(keyHash)),
     keys: (account) => read(listKeys(account)),
     recordKeyUse: createKeyUses((keyHash, use) => change(keepKeyUse(keyHash, use))),
+    isDisabled: (account) => read(isDisabled(account)),
     keyOwner: (keyHash) => read(findOwner(keyHash)),
     balance: (account) => read(findBalance(account)),
     hasTokenEnded: (hash) => read(hasTokenEnded(hash)),
