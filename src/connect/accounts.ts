@@ -35,6 +35,7 @@ export const accountReplies = {
   limit: z.looseObject({ account: z.string(), ...limits }),
   rotate: z.extend(newKey, { revoked: nonNegative }),
   keys: z.looseObject({ account: z.string(), keys: z.array(accountKey) }),
+  link: z.looseObject({ account: z.string(), page_url: z.string() }),
   revoke: z.looseObject({ revoked: nonNegative }),
   disable: z.looseObject({ account: z.string(), ...disabling }),
   enable: z.looseObject({ account: z.string(), ...disabling }),
@@ -70,6 +71,8 @@ export type Accounts = {
   enable(name: string): Promise<Disabling>;
   /** Deletes an account permanently. Its keys become invalid, and its waiting generations are not submitted. Its videos and its ledger stay. */
   delete(name: string): Promise<{ account: string; revoked: number; not_submitted: number }>;
+  /** A link that signs the account in to the page, once, within `seconds` or ten minutes. */
+  link(name: string, seconds: number | undefined): Promise<{ account: string; page_url: string }>;
   /** The keys of an account, the oldest first. */
   keys(name: string): Promise<AccountKey[]>;
   /** Revokes a key, or all keys of an account, or one of them by the first characters of its hash. */
@@ -148,6 +151,7 @@ export function createAccounts(api: Api, options: { signal: AbortSignal }, clock
           hint: `\`vidgen accounts delete ${account}\` is safe to run again.`,
         },
       }),
+    link: (account, seconds) => ask("/link", { body: { account, seconds }, schema: accountReplies.link }),
     keys: async (account) =>
       (await ask(`/keys?account=${encodeURIComponent(account)}`, { schema: accountReplies.keys })).keys,
     revoke: (keyOrName, keyHash) =>

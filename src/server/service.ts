@@ -132,7 +132,8 @@ export function createService(given: ServiceOptions): Service {
   );
   const linkFor =
     sessions &&
-    (async (keyHash: string) => linkOf(options.baseUrl(), await sessions(), { keyHash, now: options.clock.date() }));
+    (async (keyHash: string, ms?: number) =>
+      linkOf(options.baseUrl(), await sessions(), { keyHash, ms, now: options.clock.date() }));
   const parts = { ...options, linkFor, queue, metrics, startBy, onEnd };
   const page = sessions && createPage({ ...parts, sessions, changes, sign });
   const readMetrics = metrics && (() => metrics.read(queue));

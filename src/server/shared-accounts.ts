@@ -19,8 +19,8 @@ export async function openSharedAccounts(
     const { webhookSecret, pageSecret, addresses } = await settings();
     if (webhookSecret === undefined) throw usage("No service has used this database. Nothing was changed in it.");
     const { base_url = "", media_url = "", has_page = false } = addresses ?? {};
-    const linkFor = async (keyHash: string) =>
-      linkOf(base_url, createSessions(pageSecret ?? ""), { keyHash, now: io.date() });
+    const linkFor = async (keyHash: string, ms?: number) =>
+      linkOf(base_url, createSessions(pageSecret ?? ""), { keyHash, ms, now: io.date() });
     const handle = createAccountsApp({
       store,
       webhookSecret,

@@ -11,7 +11,7 @@ import { openService } from "../../src/server/serve.ts";
 import { makeFolder } from "../folder.ts";
 import { tinyMp4 } from "../mp4.ts";
 import { realIo } from "../real-io.ts";
-import { useLink } from "./page/sign-in.ts";
+import { cookieOf, useLink } from "./page/sign-in.ts";
 import { fakeEngine } from "./service.ts";
 
 const system = realIo();
@@ -110,6 +110,30 @@ test("the directives of a preview reach the address of its video", async () => {
   const video = `${service.address.media_url}/${data.id}.mp4`;
   await expect.poll(async () => (await fetch(video)).status).toBe(403);
   expect((await fetch(video)).status).toBe(200);
+});
+
+test("a link of an account signs in once, as long as it says, and its keys and sessions stay", async () => {
+  let aheadMs = 0;
+  const io = { ...system, date: () => new Date(Date.now() + aheadMs) };
+  const service = await open({ hasPage: true }, io);
+  const post = async (path: string, body: object) => {
+    const headers = { Authorization: `Bearer ${service.address.api_key}`, "Content-Type": "application/json" };
+    const init = { method: "POST", headers, body: JSON.stringify(body) };
+    const reply = await service.api(new Request(`http://127.0.0.1/accounts${path}`, init));
+    return (await reply.json()) as { page_url: string };
+  };
+  const first = await post("", { name: "ci" });
+  const Cookie = cookieOf(await useLink(first.page_url));
+  const [short, long] = [
+    await post("/link", { account: "ci" }),
+    await post("/link", { account: "ci", seconds: 259_200 }),
+  ];
+  aheadMs = 600_000;
+  expect((await useLink(short.page_url)).status).toBe(401);
+  aheadMs = 259_000_000;
+  for (const status of [200, 401]) expect((await useLink(long.page_url)).status).toBe(status);
+  const page = await fetch(service.address.base_url, { headers: { Cookie } });
+  expect(await page.text()).toContain('popovertarget="account">ci</button>');
 });
 
 test("the videos of a disabled account are refused at their address, and shown to the owner, until it is enabled", async () => {

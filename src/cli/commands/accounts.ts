@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Command, CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { AccountLimits, ListedAccount, NewKey } from "../../connect/accounts.ts";
-import { readNumber } from "../../connect/values.ts";
+import { readNumber, readTime } from "../../connect/values.ts";
 import { usage, VidgenError } from "../../errors.ts";
 import { isLoopback, loginCommand, sshCommand } from "../../protocol/url.ts";
 import { baseUrlOption, localOption, withDetails } from "../command.ts";
@@ -32,6 +32,7 @@ export function addAccounts(program: CommandUnknownOpts, context: Context): void
     addCredits,
     addLimit,
     addRotate,
+    addLink,
     addKeys,
     addRevoke,
     addDisable,
@@ -148,6 +149,23 @@ function addRotate(accounts: CommandUnknownOpts, context: Context): void {
       );
     });
   withDetails(command, { examples: ["vidgen accounts rotate ci > ci-key.txt"] });
+}
+
+function addLink(accounts: CommandUnknownOpts, context: Context): void {
+  const command = addPlace(accounts.command("link"))
+    .summary("print a link to the page for an account")
+    .description(
+      "Prints a link that signs an account in to the page, once. Its keys and sessions stay. The link ends with the account's newest key.",
+    )
+    .argument("<account>", "its name")
+    .option("--for <time>", "how long it can be used, from 1m to 30d", "10m")
+    .action(async (name, options) => {
+      const seconds = readTime(options.for, "--for") / 1_000;
+      const linked = await (await open(options, context)).link(name, seconds);
+      await context.output.result(linked.page_url, linked);
+      context.output.note(`The link signs in once, within ${options.for}. Anyone with the link can use it.`);
+    });
+  withDetails(command, { examples: ["vidgen accounts link ci", "vidgen accounts link ci --for 3d"] });
 }
 
 function addKeys(accounts: CommandUnknownOpts, context: Context): void {

@@ -177,6 +177,7 @@ export const results: Readonly<Record<string, z.core.$ZodType>> = {
   "accounts credits": accountReplies.credits,
   "accounts limit": accountReplies.limit,
   "accounts rotate": accountReplies.rotate,
+  "accounts link": accountReplies.link,
   "accounts keys": accountReplies.keys.shape.keys,
   "accounts revoke": accountReplies.revoke,
   "accounts disable": accountReplies.disable,

@@ -118,6 +118,23 @@ const keysSchema = named("Keys", {
 });
 
 const notRevocable = "must be a key or an account";
+const maxLinkSeconds = 30 * 86_400;
+const notSeconds = `must be a whole number from 60 to ${maxLinkSeconds}`;
+const linkSchema = named("Link", {
+  account,
+  seconds: z
+    .int(notSeconds)
+    .min(60, notSeconds)
+    .max(maxLinkSeconds, notSeconds)
+    .optional()
+    .meta({ description: "How long the link can be used; ten minutes by default." }),
+});
+const linkedSchema = named("Linked", {
+  account: z.string(),
+  page_url: z.string().meta({ description: "Signs the account in to the page, once, while it has its newest key." }),
+});
+const noPage = "this service has no page: start it with --page";
+
 const revokeSchema = named("Revoke", {
   revoke: nameOr(notRevocable).meta({ description: "A key, or the name of an account to revoke all of its keys." }),
   key: z
@@ -152,6 +169,7 @@ export type AccountOptions = {
     | "setLimits"
     | "setDisabled"
     | "keys"
+    | "newestKey"
     | "removeKeys"
     | "deleteAccount"
     | "list"
@@ -168,7 +186,7 @@ export type AccountOptions = {
   /** Whether the service runs inside a command, and ends with it. */
   isCommand?: boolean | undefined;
   /** Makes a link to the page for the account whose key has this hash; without it, there is no page. */
-  linkFor?: ((keyHash: string) => Promise<string>) | undefined;
+  linkFor?: ((keyHash: string, ms?: number) => Promise<string>) | undefined;
   videos: Pick<MediaStore, "remove">;
   clock: Pick<Clock, "date">;
   onEnd?: ((ended: EndedGeneration) => void) | undefined;
@@ -222,9 +240,15 @@ export function createAccountRoutes(options: AccountOptions): Paths {
           const { name, credits, new: isNew } = await readFields(c, newAccountSchema);
           if (name === localAccount)
             throw refuse(400, "invalid_account", `the account ${localAccount} already has a key`);
-          const creditsOf = (balance: number | undefined, isDeleted: boolean) => {
+          const creditsOf: NewAccount["creditsOf"] = (balance, isDeleted, similarName) => {
             if (isDeleted)
               throw refuse(409, "account_deleted", `an account ${name} was deleted, and its name is not given again`);
+            if (similarName !== undefined)
+              throw refuse(
+                409,
+                "account_exists",
+                `the account ${similarName} has almost this name; nothing was changed`,
+              );
             // Credits of an existing account are never replaced, because they may have been paid for.
             if (balance !== undefined && (isNew || credits !== undefined))
               throw refuse(
@@ -406,6 +430,31 @@ export function createAccountRoutes(options: AccountOptions): Paths {
           const keys = await store.keys(name);
           if (!keys) throw refuseNoAccount(name);
           return c.json({ account: name, keys });
+        },
+      },
+    },
+    "/accounts/link": {
+      POST: {
+        operationId: "link",
+        summary: "Makes a link that signs an account in to the page",
+        description: "Its keys and its other links and sessions stay.",
+        requestBody: requestBody(linkSchema, { account: "ci", seconds: 259_200 }),
+        responses: {
+          200: reply("The link", linkedSchema),
+          ...refusal(400, "invalid_account", `account ${notAccount}`),
+          ...noAccount,
+          ...refusal(409, "no_page", noPage),
+        },
+        async handle(c) {
+          const { account, seconds } = await readFields(c, linkSchema);
+          if (!(await store.keys(account))) throw refuseNoAccount(account);
+          if (!linkFor) throw refuse(409, "no_page", noPage);
+          const keyHash = await store.newestKey(account);
+          if (keyHash === undefined)
+            throw refuse(409, "no_key", `the account ${account} has no key: rotate gives it one`);
+          const page_url = await linkFor(keyHash, seconds && seconds * 1_000);
+          note(c, `a link to the page was made for ${account}`);
+          return c.json({ account, page_url });
         },
       },
     },

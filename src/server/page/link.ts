@@ -7,11 +7,13 @@ type LinkOptions = {
   /** Signs in the account whose key has this hash, while the key is valid; without it, the owner. */
   keyHash?: string;
   now: Date;
+  /** How long it is valid; by default ten minutes. */
+  ms?: number | undefined;
 };
 
-/** A link that signs in to the page, once and within ten minutes, in every process with the same secret. */
-export function linkOf(baseUrl: string, sessions: Pick<Sessions, "link">, { keyHash, now }: LinkOptions): string {
-  return `${baseUrl}/?token=${sessions.link(now, keyHash)}`;
+/** A link that signs in to the page, once, in every process with the same secret. */
+export function linkOf(baseUrl: string, sessions: Pick<Sessions, "link">, { keyHash, now, ms }: LinkOptions): string {
+  return `${baseUrl}/?token=${sessions.link(now, keyHash, ms)}`;
 }
 
 /** Creates a link to the page of the service that runs from a folder. Rejects with `usage` if none runs there, or it has no page. */

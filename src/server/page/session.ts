@@ -7,8 +7,8 @@ export type Token = { hash: string; until: string };
 export type SignedToken = Token & { keyHash: string | undefined };
 
 export type Sessions = {
-  /** Returns the token of a link, valid for ten minutes in every process with the same secret. The store ensures that it is used once. */
-  link(now: Date, keyHash?: string): string;
+  /** Returns the token of a link, valid for ten minutes or `ms` in every process with the same secret. The store ensures that it is used once. */
+  link(now: Date, keyHash?: string, ms?: number): string;
   readLink(text: string, now: Date): SignedToken | "expired" | "unknown";
   /** Returns the Set-Cookie header for a session of seven days. */
   createCookie(keyHash: string | undefined, address: PageAddress, now: Date): string;
@@ -47,7 +47,7 @@ export function createSessions(secret: string): Sessions {
     return { hash: hash("sha256", `${what} ${end}.${random}`), until, keyHash };
   };
   return {
-    link: (now, keyHash) => create("link", keyHash, now.getTime() + linkMs),
+    link: (now, keyHash, ms = linkMs) => create("link", keyHash, now.getTime() + ms),
     readLink: (text, now) => read("link", text, now),
     createCookie(keyHash, address, now) {
       const secure = address.protocol === "https:" ? "; Secure" : "";

@@ -2,14 +2,15 @@ import type { Limits } from "./limits.ts";
 import type { PageOf } from "./paging.ts";
 
 /**
- * An account that gets a key. `creditsOf` returns its new credits from its balance, which is `undefined` for a new account; the difference becomes a
+ * An account that gets a key. `creditsOf` returns its new credits from its balance, which is `undefined` for a new account, and from the name of an account
+ * that differs from that of a new one only in its case; the difference becomes a
  * row of the ledger. Without `creditsOf`, a new account has no credits. If `creditsOf` throws, as it must for a deleted account, nothing is changed. With
  * `replacesKeys`, the earlier keys of the account are removed.
  */
 export type NewAccount = {
   name: string;
   keyHash: string;
-  creditsOf?(balance: number | undefined, isDeleted: boolean): number;
+  creditsOf?(balance: number | undefined, isDeleted: boolean, similarName: string | undefined): number;
   replacesKeys?: boolean;
 };
 
@@ -70,6 +71,8 @@ export type Accounts = {
   addAccount(account: NewAccount): Promise<AddedKey>;
   /** The keys of an account, the oldest first; `undefined` when there is no such account. */
   keys(account: string): Promise<KeyRecord[] | undefined>;
+  /** The hash of the account's newest key; `undefined` if it has none. */
+  newestKey(account: string): Promise<string | undefined>;
   /** Records that a key is used now, at most once a minute. Does not wait for the write. */
   recordKeyUse(keyHash: string, date: Date): void;
   /** Removes an account's keys, or one of them. Resolves with their number. */

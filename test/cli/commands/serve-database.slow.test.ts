@@ -226,10 +226,11 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
     const first = await createMachine(database);
     first.world.isTerminal = true;
     const { run: one } = await first.serve("--media", first.world.folder);
+    await expect.poll(() => one.stderr).toContain("Ctrl-C");
     const [, key = ""] = /export VIDGEN_API_KEY=(vgs_\S+)/.exec(one.stderr) ?? [];
     expect(one.stderr).not.toMatch(/owner-key|this machine|another server/);
     // `--local` finds the service of this machine's folder, and not this one.
-    const [, link = ""] = /within 10 minutes: (\S+)/.exec(one.stderr) ?? [];
+    const [, link = ""] = /(http\S+\?token=\S+)/.exec(one.stderr) ?? [];
     const Cookie = cookieOf(await useLink(link));
     const { data } = JSON.parse(await (await start(one.stdout.trim(), key, "one")).text());
     const page = await fetch(new URL(`/generations/${data.id}`, link), { headers: { Cookie } });

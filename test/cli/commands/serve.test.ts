@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { lacks } from "../../needs.ts";
 import { createVllmOmni } from "../../server/engines/videos/fakes/vllm-omni.ts";
+import { useLink } from "../../server/page/sign-in.ts";
 import { createWorld, type World } from "../../vidgen.ts";
 
 test.each([
@@ -160,6 +161,10 @@ test("accounts, without a login, are those of the service that runs on this mach
     stdout: expect.stringMatching(/^guest\t5\t.*\nlocal\t/),
   });
   expect(made.stderr).toMatch(/^Service: the one that runs in \S+service\n/);
+  const linked = await world.vidgen("accounts", "link", "guest", "--for", "3d");
+  expect(linked.stdout).toContain(`${base_url}/?token=`);
+  expect(linked.stderr).toContain("The link signs in once, within 3d.");
+  expect((await useLink(linked.stdout.trim())).status).toBe(200);
   await stop();
   const stopped = {
     code: 0,

@@ -68,6 +68,18 @@ test("creating an account that must be new does not change an existing one", asy
   expect((await send("", { name: "ci", credits: 5, new: true })).status).toBe(200);
 });
 
+test("a new name that differs from another one only in its case is refused; two that exist stay two", async () => {
+  const { send, store } = await createOwner();
+  expect((await send("", { name: "Ada" })).status).toBe(200);
+  for (const name of ["ada", "ADA", "Local"]) {
+    const refused = await send("", { name });
+    expect([refused.status, await readError(refused)]).toMatchObject([409, { code: "account_exists" }]);
+  }
+  expect((await store.accounts()).map(({ account }) => account)).toEqual(["Ada", "local", "other"]);
+  await store.addAccount({ name: "ada", keyHash: "of an earlier version" });
+  for (const name of ["Ada", "ada"]) expect((await send("", { name })).status).toBe(200);
+});
+
 test("creating another key for an account does not set its credits again", async () => {
   const { send, list, read } = await createOwner();
   const reply = await send("", { name: "other", credits: 5 });

@@ -208,6 +208,9 @@ const asks: Record<string, (service: TestService, examples: { body: Body }) => P
   "POST /accounts/rotate 400": ({ api }) => api(post("/accounts/rotate", {})),
   "POST /accounts/rotate 404": ({ api }) => api(post("/accounts/rotate", { account: "ci" })),
   "POST /accounts/rotate 409": ({ api }) => api(post("/accounts/rotate", { account: "local" })),
+  "POST /accounts/link 400": ({ api }) => api(post("/accounts/link", {})),
+  "POST /accounts/link 404": ({ api }) => api(post("/accounts/link", { account: "ci" })),
+  "POST /accounts/link 409": ({ api }) => api(post("/accounts/link", { account: "other" })),
   "GET /accounts/keys 400": ({ api }) => api(get("/accounts/keys")),
   "GET /accounts/keys 404": ({ api }) => api(get("/accounts/keys?account=ci")),
   "POST /accounts/disable 200": async ({ api }, { body }) => {

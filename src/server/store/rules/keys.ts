@@ -22,13 +22,21 @@ export function* addAccount(added: NewAccount, at: string): Rule<AddedKey> {
   yield* sql(insertKey, keyHash, name, at);
   const owner = yield* findOwner(keyHash);
   if (!account || owner !== name) throw new Error(`this key belongs to the account ${owner}`);
-  const credits = creditsOf(created ? undefined : account.credits, account.isDeleted);
+  const [similar] = created
+    ? yield* sql("SELECT name FROM accounts WHERE lower(name) = ? AND name <> ?", name.toLowerCase(), name)
+    : [];
+  const credits = creditsOf(created ? undefined : account.credits, account.isDeleted, similar && String(similar.name));
   if (account.isDeleted) throw new Error(`the account ${name} was deleted`);
   const amount = credits - account.credits;
   if (amount !== 0) yield* changeCredits({ account: name, amount, reason: setReason, at });
   const others = "DELETE FROM keys WHERE account = ? AND hash <> ? RETURNING hash";
   const removed = replacesKeys ? yield* sql(others, name, keyHash) : [];
   return { credits, removed: removed.length };
+}
+
+export function* findNewestKey(account: string): Rule<string | undefined> {
+  const [key] = yield* sql("SELECT hash FROM keys WHERE account = ? ORDER BY created_at DESC, hash LIMIT 1", account);
+  return key && String(key.hash);
 }
 
 /** Returns the number of removed keys. */

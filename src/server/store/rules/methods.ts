@@ -20,6 +20,7 @@ import {
   addAccount,
   deleteAccount,
   endToken,
+  findNewestKey,
   hasTokenEnded,
   keepKeyUse,
   listKeys,
@@ -46,6 +47,7 @@ export function createMethods({ read, change }: Runner, context: Context) {
   return {
     account: (keyHash) => read(findEnabledOwner(keyHash)),
     keys: (account) => read(listKeys(account)),
+    newestKey: (account) => read(findNewestKey(account)),
     recordKeyUse: createKeyUses((keyHash, use) => change(keepKeyUse(keyHash, use))),
     isDisabled: (account) => read(isDisabled(account)),
     keyOwner: (keyHash) => read(findOwner(keyHash)),
