@@ -50,10 +50,10 @@ export const resolutions: Readonly<Record<string, number>> = {
   "480p": 480,
   "720p": 720,
   "1080p": 1080,
-  "2k": 1440,
-  "4k": 2160,
+  "1440p": 1440,
+  "2160p": 2160,
 };
-const otherResolutionNames: Readonly<Record<string, string>> = { "1440p": "2k", "2160p": "4k" };
+const otherResolutionNames: Readonly<Record<string, string>> = { "2k": "1440p", "4k": "2160p" };
 
 /** Returns the shorter side of a resolution in pixels; `undefined` if that is not known. */
 export function shorterSideOf(resolution: string): number | undefined {

@@ -142,6 +142,7 @@ async function start(createScene: (clock: Clock) => Scene, way: Way, fields: obj
     error: status === 200 ? undefined : await readError(response),
     isCharged,
     arrived: scene?.arrived()[0],
+    scene,
     response,
   };
 }
@@ -246,12 +247,13 @@ describe("the fields of a kind's list", () => {
   const imageUrl = `data:image/png;base64,${Buffer.from(aPng(2, 2)).toString("base64")}`;
 
   test.each([{}, { imageUrl }])("reach SGLang in JSON and beside a file, %j", async (image) => {
-    const { status, arrived } = await start(createVideos("sglang"), generate, { ...fields, ...image });
+    const { scene } = await start(createVideos("sglang"), generate, { ...fields, ...image });
     const sent =
       "imageUrl" in image
         ? Object.entries(fields).map(([name, value]) => [name, String(value)])
         : Object.entries(fields);
-    expect([status, arrived]).toMatchObject([200, Object.fromEntries(sent)]);
+    // The file is read from the disk.
+    await expect.poll(() => scene?.arrived()).toMatchObject([Object.fromEntries(sent)]);
   });
 
   test.each([
@@ -301,6 +303,7 @@ describe("a resolution or a ratio", () => {
   test.each([
     [{ resolution: "2k" }, "takes resolution 480p, 768p, 1080p or 4K, not 2k"],
     [{ resolution: "1440p" }, "takes resolution 480p, 768p, 1080p or 4K, not 1440p"],
+    [{ resolution: "8k" }, "takes resolution 480p, 768p, 1080p or 4K, not 8k"],
     [{ aspectRatio: "1:1" }, "takes aspectRatio 16:9, 21:9 or adaptive, not 1:1"],
   ])("that is not in a provider's list is refused with the list: %j", async (fields, words) => {
     const { status, error, isCharged, arrived } = await start(listed, generate, fields);
@@ -329,7 +332,7 @@ describe("a resolution or a ratio", () => {
 
   test.each(
     [...servers, "comfyui"].flatMap((kind) => [
-      [kind, { resolution: "8k" }, "resolution must be 480p, 720p, 1080p, 2k or 4k"] as const,
+      [kind, { resolution: "8k" }, "resolution must be 480p, 720p, 1080p, 1440p or 2160p"] as const,
       [kind, { aspectRatio: "adaptive" }, 'aspectRatio must be a ratio such as "16:9"'] as const,
     ]),
   )("without pixels is refused by %s before anything is charged: %j", async (kind, fields, words) => {

@@ -261,7 +261,7 @@ const dialects: readonly Dialect[] = [
       // `size` replaces `aspect_ratio` and `resolution`.
       ...(request.extras.size === undefined && {
         ...(!unset.includes("aspectRatio") && { aspect_ratio: request.aspectRatio }),
-        ...(!unset.includes("resolution") && { resolution: openRouterResolution(request.resolution) }),
+        ...(!unset.includes("resolution") && { resolution: request.resolution }),
       }),
       ...(!unset.includes("duration") && { duration: wholeSeconds(request) }),
     }),
@@ -317,13 +317,6 @@ export const kinds: readonly Kind[] = dialects.map((dialect) => ({
     };
   },
 }));
-
-/** Returns OpenRouter's name for a resolution, such as "768p" or "4K". */
-function openRouterResolution(resolution: string): string {
-  const name = resolution.toLowerCase();
-  const names: Readonly<Record<string, string>> = { "1440p": "2K", "2160p": "4K" };
-  return names[name] ?? name.replace(/k$/, "K");
-}
 
 function imagePart(url: string) {
   return { type: "image_url", image_url: { url } };

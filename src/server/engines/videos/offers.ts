@@ -109,16 +109,20 @@ export function findFault(
       (unset as readonly string[]).includes(field) ||
       !all ||
       all.length === 0 ||
-      all.some((each) => each === value || (field === "resolution" && isSameResolution(String(each), String(value))));
+      all.includes(value) ||
+      (field === "resolution" && listedResolution(request.resolution, resolutions) !== undefined);
     if (!isAccepted) return `${id} takes ${field} ${oneOf(all ?? [])}${unit}, not ${value}${unit}`;
   }
   return undefined;
 }
 
-/** Whether two names mean the same resolution, such as "4K" and "2160p". */
-function isSameResolution(one: string, other: string): boolean {
-  const shorter = shorterSideOf(one);
-  return one.toLowerCase() === other.toLowerCase() || (shorter !== undefined && shorter === shorterSideOf(other));
+/** Returns the list's own name for a resolution, such as "4K" for "2160p"; `undefined` if the list does not have it. */
+export function listedResolution(resolution: string, listed: readonly string[] = []): string | undefined {
+  const pixels = shorterSideOf(resolution);
+  return (
+    listed.find((name) => name.toLowerCase() === resolution.toLowerCase()) ??
+    listed.find((name) => pixels !== undefined && shorterSideOf(name) === pixels)
+  );
 }
 
 /**

@@ -7,7 +7,7 @@ import { describeCheck } from "../upstream/upstream.ts";
 import { cancel } from "./cancel.ts";
 import { checkKey, detectKind } from "./detect.ts";
 import { ignoredFieldsOf, type Kind, maxImagesOf, otherImagesOf } from "./kinds.ts";
-import { fetchOffers, findFault, type Offer, passesOf } from "./offers.ts";
+import { fetchOffers, findFault, listedResolution, type Offer, passesOf } from "./offers.ts";
 import { createServer, type ServerIo, type ServerOptions } from "./server.ts";
 import { submitVideo } from "./submit.ts";
 
@@ -34,6 +34,12 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
     const id = upstreamModel ?? models[model];
     return (await findOffers())?.find((each) => each.id === id);
   };
+  /** Replaces a resolution by the name that the provider's list has for it. */
+  const withListedNames = async (request: RenderRequest): Promise<RenderRequest> => {
+    const provider = server.knownKind()?.provider;
+    const offer = provider && (await findOffer(request.model, provider));
+    return { ...request, resolution: listedResolution(request.resolution, offer?.resolutions) ?? request.resolution };
+  };
   const cancelJob = (job: string, signal: AbortSignal) => cancel(job, server, signal);
   return {
     name: url,
@@ -51,7 +57,7 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
       const finishOptions = { upstream: server, cancel: cancelJob, ...rest };
       if (resume && "job" in resume) return finish({ job: resume.job }, task, finishOptions);
       if (resume?.state === "finished") return finish({ videoUrl: resume.url }, task, finishOptions);
-      const outcome = await submitVideo(task, server, rest);
+      const outcome = await submitVideo({ ...task, request: await withListedNames(task.request) }, server, rest);
       return outcome.kind === "submitted" ? finish(outcome.submitted, task, finishOptions) : outcome;
     },
     cancel: cancelJob,
