@@ -15,7 +15,7 @@ export type VidgenModel = {
   /** Always 1: for more videos, the SDK makes more calls. */
   readonly maxVideosPerCall: number;
   /** Starts a generation, which is charged. The SDK calls it. */
-  doStart(call: VideoCall & { webhookUrl?: string }): Promise<ReplyFields & { operation: string; warnings: [] }>;
+  doStart(call: VideoCall & { webhookUrl?: string }): Promise<ReplyFields & { operation: string; warnings: Warning[] }>;
   /** Returns the status of a generation, and its video once it is completed. Costs nothing. The SDK calls it. */
   doStatus(call: StatusCall): Promise<ReplyFields & StatusFields>;
 };
@@ -25,6 +25,9 @@ type StatusFields =
   | { status: "pending" }
   | { status: "completed"; videos: { type: "binary"; data: Uint8Array; mediaType: string }[]; warnings: [] }
   | { status: "error"; error: string };
+
+/** What the service warns about, such as a field without effect. */
+type Warning = { type: "other"; message: string };
 
 /** The fields that both replies have. */
 type ReplyFields = {
@@ -55,12 +58,12 @@ export function createVidgen(options: ClientOptions = {}): VidgenProvider {
     modelId,
     maxVideosPerCall: 1,
     async doStart({ abortSignal: signal, headers = {}, webhookUrl: callbackUrl, ...call }) {
-      const request = requestOf(modelId, call);
+      const request = { ...requestOf(modelId, call), callbackUrl };
       const [, idempotencyKey] = Object.entries(headers).find(([name]) => /^idempotency-key$/i.test(name)) ?? [];
-      const { id, ...started } = await open().start({ ...request, callbackUrl }, { signal, idempotencyKey });
+      const { id, warnings = [], ...started } = await open().start(request, { signal, idempotencyKey });
       return {
         operation: id,
-        warnings: [],
+        warnings: warnings.map((message) => ({ type: "other", message })),
         providerMetadata: { vidgen: { id, ...started } },
         response: responseFields(modelId),
       };

@@ -877,6 +877,20 @@ test("a callback is read when its signature is good, in the web's form and in No
   });
 });
 
+test("what the service warns about is a note and in the result, and a warning of the AI SDK", async () => {
+  const warnings = ["Previews do not show mood."];
+  const notes: string[] = [];
+  const { client, baseUrl } = await createWorld(
+    (_, response) => send(response, 200, { success: true, data: { id: "gen-1", status: "processing" }, warnings }),
+    { onNote: (note) => notes.push(note) },
+  );
+  expect(await client.start(request)).toMatchObject({ warnings });
+  expect(notes).toEqual(["The service warns: Previews do not show mood."]);
+  const call = { ...noOptions, prompt: "a fox", n: 1, providerOptions: {} };
+  const started = await createVidgen({ baseUrl, apiKey })("ray-3").doStart(call);
+  expect(started.warnings).toEqual([{ type: "other", message: warnings[0] }]);
+});
+
 /** The options that a call of the AI SDK leaves out. */
 const noOptions = {
   ...{ aspectRatio: undefined, resolution: undefined, duration: undefined, fps: undefined, seed: undefined },

@@ -105,10 +105,10 @@ function reportStarted(
   { output, reporter }: StartContext,
 ): FollowedStart {
   const { id } = attempt;
-  const { generation, credits_charged, remaining_credits, balance_fell } = started;
+  const { generation, credits_charged, remaining_credits, balance_fell, warnings } = started;
   const isPriced = countsCredits(session.service, request.model);
   const credits = isPriced ? credits_charged : undefined;
-  const costs = { model: request.model, resumed: false, remaining_credits, credits, balance_fell };
+  const costs = { model: request.model, resumed: false, remaining_credits, credits, balance_fell, warnings };
   reporter.report({ event: "started", id, attempt: attempt.attempt, ...costs });
   const cost = isPriced ? priceText(started) : localText(request.model, session);
   // The generation is in the local service's queue; an engine may never get it.
@@ -116,7 +116,7 @@ function reportStarted(
   const isQueued = session.isLocal && is_preview === false;
   output.note(`${isQueued ? "Queued" : "Started"} ${id} (${request.model}${cost}).`);
   const charged = chargedOf({ credits: credits_charged, is_preview }, session);
-  const document = { ...generation, credits_charged, remaining_credits, charged };
+  const document = { ...generation, credits_charged, remaining_credits, charged, warnings };
   return { attempt, document, credits, isResumed: false, accepted: { ...started, key } };
 }
 

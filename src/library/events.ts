@@ -50,6 +50,8 @@ export type BatchRowEvent = {
       credits?: number | undefined;
       /** By how many credits the balance fell, if the cost is not known. Others may have spent too. */
       balanceFell?: number | undefined;
+      /** What the service warns about, such as a field without effect. */
+      warnings?: readonly string[] | undefined;
     }
   | {
       /** The service reports a new status. */
@@ -144,11 +146,13 @@ type PublicName<Name> = Name extends "attempt"
     : Name;
 
 /** The library's error codes do not include those for signals. */
-type WithPublicNames<Value> = Value extends object
-  ? { [Name in keyof Value as PublicName<Name>]: WithPublicNames<Value[Name]> }
-  : Value extends CommandErrorCode
-    ? Extract<Value, ErrorCode>
-    : Value;
+type WithPublicNames<Value> = Value extends readonly string[]
+  ? Value
+  : Value extends object
+    ? { [Name in keyof Value as PublicName<Name>]: WithPublicNames<Value[Name]> }
+    : Value extends CommandErrorCode
+      ? Extract<Value, ErrorCode>
+      : Value;
 
 /** Converts an event to the library's names. */
 export function toBatchEvent(event: WireBatchEvent): BatchEvent {
@@ -156,7 +160,7 @@ export function toBatchEvent(event: WireBatchEvent): BatchEvent {
 }
 
 function withPublicNames(value: unknown): unknown {
-  if (typeof value !== "object" || value === null) return value;
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
   const renamed = Object.entries(value).map(([name, each]) => [
     toPublicName(name),
     name === "hint" && typeof each === "string" ? restateHint(each) : withPublicNames(each),

@@ -41,6 +41,8 @@ export type Started = {
   credits: number | undefined;
   /** The credits of the account after the start, if the service states them. */
   remainingCredits: number | undefined;
+  /** What the service warns about, such as a field without effect. */
+  warnings?: readonly string[] | undefined;
 };
 
 /** A generation whose video is ready. */

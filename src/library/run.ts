@@ -11,8 +11,16 @@ export function readStarted(
 ): { attempt: Attempt; started: Started } {
   if (outcome.kind === "accepted") {
     const { id, attempt: name = "" } = outcome.attempt;
-    const { credits_charged: credits, remaining_credits: remainingCredits } = outcome.started;
-    const started = { id, idempotencyKey: idempotencyKey ?? name, resumed: false, credits, remainingCredits };
+    const { credits_charged: credits, remaining_credits: remainingCredits, warnings } = outcome.started;
+    const key = idempotencyKey ?? name;
+    const started = {
+      id,
+      idempotencyKey: key,
+      resumed: false,
+      credits,
+      remainingCredits,
+      ...(warnings && { warnings }),
+    };
     return { attempt: outcome.attempt, started };
   }
   if (outcome.kind === "resumed") {

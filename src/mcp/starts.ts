@@ -38,6 +38,8 @@ export type ToolStart = {
   remaining_credits: number | null;
   /** Whether it was charged, if stated. */
   charged?: Charge;
+  /** What the service warns about. */
+  warnings: readonly string[];
   session: Session;
 };
 
@@ -112,12 +114,12 @@ export function createStarts({ services, budget, ending }: CreateStartsOptions, 
       const charged = await findCharged(session.service, id);
       if (outcome.kind === "resumed") {
         const { status, remaining_credits = null } = outcome.earlier;
-        return { id, status, model, resumed: true, started_at, remaining_credits, ...charged, session };
+        return { id, status, model, resumed: true, started_at, remaining_credits, ...charged, warnings: [], session };
       }
-      const { generation, remaining_credits = null } = outcome.started;
+      const { generation, remaining_credits = null, warnings = [] } = outcome.started;
       spending?.started(outcome.key, request, outcome.started);
       const { status } = generation;
-      return { id, status, model, resumed: false, started_at, remaining_credits, ...charged, session };
+      return { id, status, model, resumed: false, started_at, remaining_credits, ...charged, warnings, session };
     } finally {
       await close(attempt);
     }

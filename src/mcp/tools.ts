@@ -201,7 +201,7 @@ async function startVideo(
   const checkNote = " Check the warnings: list_models has the known models, and cancel_video may stop this video.";
   return {
     ...started,
-    warnings: [...probableMistakes, ...warnings],
+    warnings: [...probableMistakes, ...warnings, ...started.warnings],
     note: probableMistakes.length === 0 ? note : note + checkNote,
   };
 }

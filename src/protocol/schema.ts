@@ -69,6 +69,8 @@ export type AcceptedStart = {
   /** Without a stated cost: by how much the balance fell, if known. Others may have spent too. */
   balance_fell?: number | undefined;
   remaining_credits: number | undefined;
+  /** What the request may not have meant, such as a field without effect, as `vidgen serve` says; not part of the interface. */
+  warnings?: readonly string[] | undefined;
 };
 
 /**

@@ -290,3 +290,29 @@ test("at a terminal progress is lines, as elsewhere", async () => {
   expect(run.stderr).toMatch(/^Started .*\n?.*\)\.\nGenerating .*\n/);
   expect(run.stderr).not.toContain("\u001b");
 });
+
+test.each([
+  ["generate", "a fox"],
+  ["generate", "a fox", "-n", "2", "--no-wait"],
+  ["batch", "shots.txt"],
+])("the service's warnings are printed once, and are in the JSON: %s %s", async (...line) => {
+  const world = await createWorld();
+  const [first] = line;
+  const words = line.map((word) => (word === "shots.txt" ? join(world.folder, word) : word));
+  writeFileSync(join(world.folder, "shots.txt"), "a fox\nan owl\n");
+  const warnings = ["Previews do not show mood.", "imageUrl is null: the video is made without it."];
+  world.faults.push(async (request) =>
+    isStart(request) ? Response.json({ ...((await world.start(request)) as object), warnings }) : undefined,
+  );
+  const run = await world.vidgen(...words, "--events");
+  expect(run.code).toBe(0);
+  for (const warning of warnings) expect(run.stderr.split(warning)).toHaveLength(2);
+  const events = run.stdout
+    .trim()
+    .split("\n")
+    .map((text) => JSON.parse(text));
+  for (const event of events) if (event.event === "started") expect(event.warnings).toEqual(warnings);
+  if (first === "batch") return;
+  const json = JSON.parse((await world.vidgen(...words, "--again", "--json")).stdout);
+  for (const document of [json].flat()) expect(document.warnings).toEqual(warnings);
+});

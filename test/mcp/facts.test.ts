@@ -110,3 +110,12 @@ test.each<[string, (world: World) => Response | Promise<Response>]>([
 ])("a thumbnail that %s fails nothing", async (_, answer) => {
   expect((await readPictures(answer)).images).toEqual([]);
 });
+
+test("the service's warnings about a request are in the answer", async () => {
+  const world = await createWorld();
+  stateAtStarts(world, { warnings: ["imageUrl is null: the video is made without it."] });
+  const { call, leave } = await connectAgent(world);
+  const { warnings } = (await call("generate_video", { prompt: "a fox" })).value;
+  expect(warnings).toEqual(["imageUrl is null: the video is made without it."]);
+  await leave();
+});

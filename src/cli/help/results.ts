@@ -46,6 +46,7 @@ const startedGeneration = {
   remaining_credits: number.optional(),
   file: text.optional(),
   charged,
+  warnings: z.array(text).optional(),
 };
 /** With `-n` an array, which also contains the generations that were not started. */
 const startResult = z.union([

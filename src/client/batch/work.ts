@@ -218,8 +218,8 @@ export function createWork(
       if (outcome.kind === "accepted") {
         const { started } = outcome;
         const { id } = outcome.attempt;
-        const { remaining_credits, credits_charged: credits, balance_fell } = started;
-        const details = { remaining_credits, credits, balance_fell };
+        const { remaining_credits, credits_charged: credits, balance_fell, warnings } = started;
+        const details = { remaining_credits, credits, balance_fell, warnings };
         onEvent({ event: "started", ...rowFields(row), id, attempt, model: record.model, resumed: false, ...details });
         return { kind: "running", running: { row, id, attempt, started: outcome.attempt } };
       }

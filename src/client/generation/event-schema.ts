@@ -55,6 +55,8 @@ export const generationEvent = z.union([
     credits: number.optional(),
     /** By how much the balance fell, if the cost is not known. Other users may have changed the balance too. */
     balance_fell: number.optional(),
+    /** What the service warns about, such as a field without effect. */
+    warnings: z.array(text).readonly().optional(),
     ...ofRow,
   }),
   /** The service reports a new status, in its own words. */

@@ -102,7 +102,11 @@ export async function sendPaid(
   intent: Intent,
   options: SendOptions,
 ): Promise<SendOutcome> {
-  if (options.warnsAboutRequest !== false) noteWarnings(service, request);
+  if (options.warnsAboutRequest !== false)
+    noteOnce(
+      service,
+      findWarnings(request, service).map((warning) => `${warning} Sent as typed.`),
+    );
   let outcome = await sendAndRecord(service, request, intent, options);
   const maxSends = intent.hasCallerKey ? maxNamedResends : maxResends;
   for (let failures = 0; outcome.kind === "unknown" && failures < maxSends; failures++) {
@@ -131,10 +135,10 @@ async function waitForKeptKey(
   }
 }
 
-function noteWarnings(service: Service, request: StartRequest): void {
-  const { warned, note } = service;
-  for (const warning of findWarnings(request, service)) {
-    if (!warned.has(warning)) note(`${warning} Sent as typed.`);
+/** Shows each warning only once, since many rows of a batch may have it. */
+function noteOnce({ warned, note }: Service, warnings: readonly string[]): void {
+  for (const warning of warnings) {
+    if (!warned.has(warning)) note(warning);
     remember(warned, warning, true);
   }
 }
@@ -181,7 +185,11 @@ async function sendAndRecord(
   const settled =
     recorded.kind === "refused" ? await settleRefused(service, recorded, { attempt, ...options }) : recorded;
   if (settled.kind !== "accepted") return { ...settled, error: explainKey(service, settled.error).with({ attempt }) };
-  const { generation, credits_charged: credits, remaining_credits } = settled.started;
+  const { generation, credits_charged: credits, remaining_credits, warnings = [] } = settled.started;
+  noteOnce(
+    service,
+    warnings.map((warning) => `The service warns: ${warning}`),
+  );
   const { name: base_url, account } = service;
   const entry = {
     attempt,

@@ -2,6 +2,7 @@ import { splitVideoData } from "../../protocol/data-url.ts";
 import { isUsableId } from "../../protocol/id.ts";
 import { isRecord, parseJson, parseReplyJson } from "../../protocol/json.ts";
 import { type AcceptedStart, asGeneration, readGeneration, type StartRequest } from "../../protocol/schema.ts";
+import { shorten } from "../../protocol/text.ts";
 import type { Reply } from "./reply.ts";
 
 /** The readable part of a start reply, which may be cut off. `saysNo` is set for `"success": false`. */
@@ -23,7 +24,15 @@ export function readStartReply(text: string): StartReply {
   const started: AcceptedStart = { generation, remaining_credits: toNumber(remaining_credits) };
   const charged = toNumber(credits_charged);
   if (charged !== undefined && charged >= 0) started.credits_charged = charged;
+  const warnings = isRecord(json) ? readWarnings(json.warnings) : [];
+  if (warnings.length > 0) started.warnings = warnings;
   return { started, saysNo };
+}
+
+/** At most ten short texts: a service may use the name for anything. */
+function readWarnings(value: unknown): string[] {
+  const texts = Array.isArray(value) ? value.filter((each) => typeof each === "string" && each.trim() !== "") : [];
+  return texts.slice(0, 10).map((text) => shorten(text, 500));
 }
 
 function toNumber(word = ""): number | undefined {
