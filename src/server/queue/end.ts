@@ -66,7 +66,7 @@ export async function endGeneration(
 
 /**
  * Returns the end of a generation that is not submitted in a restored copy of the database. The generation may have been submitted, and charged for,
- * after the copy was result.
+ * after the copy was made.
  */
 export function endRestored(
   generation: StoredGeneration,

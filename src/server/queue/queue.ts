@@ -6,7 +6,7 @@ import type { Engine } from "../engines/engine.ts";
 import { createLoop } from "../loop.ts";
 import { isUnavailable } from "../observe/problem.ts";
 import type { Change, Progress } from "../store/change.ts";
-import type { Claim, NamedNeeds, Waiting, Wanted } from "../store/claims.ts";
+import type { Claim, Claims, NamedNeeds, Waiting, Wanted } from "../store/claims.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import { needsOf } from "../store/needs.ts";
 import type { Store } from "../store/store.ts";
@@ -51,10 +51,7 @@ export type Queue = {
 type WaitingGeneration = Pick<StoredGeneration, "status" | "request" | "checkpoint" | "imageFetch">;
 
 export type QueueOptions = Omit<EndOptions, "signal" | "confirm" | "loading"> & {
-  store: Pick<
-    Store,
-    "begun" | "claim" | "slots" | "release" | "freeSlot" | "named" | "waiting" | "isShared" | "publish"
-  >;
+  store: Claims & Pick<Store, "isShared" | "publish">;
   clock: Pick<Clock, "limit">;
   /** The list may change: see `updateEngines`. */
   engines: readonly Engine[];

@@ -1,9 +1,9 @@
 import { isUnavailable } from "../../observe/problem.ts";
 import { cutRequest } from "../cut-request.ts";
-import { type StartOutcome, stateOf } from "../generations.ts";
+import type { StartOutcome } from "../generations.ts";
 import { createGroupCommit, type GroupCommit } from "../group-commit.ts";
 import type { AccountUsage } from "../limits.ts";
-import { needsOf, toNames } from "../needs.ts";
+import { toNewRow } from "../new-row.ts";
 import { type AccountRow, accountColumns, readAccount } from "../rules/account.ts";
 import { findUse } from "../rules/account-limits.ts";
 import {
@@ -17,9 +17,7 @@ import {
   rowsAfter,
   type Start,
 } from "../rules/start.ts";
-import { searchText } from "../search.ts";
 import type { Store } from "../store.ts";
-import { toJson } from "../values.ts";
 import { notify } from "./changes.ts";
 import type { Database, PgValue, Query } from "./database.ts";
 import { runRule } from "./run.ts";
@@ -192,38 +190,17 @@ type Column = keyof typeof types;
 type NewRow = { values: Record<Column, PgValue>; sources: { place: number; source: string }[] };
 
 function toRow({ generation, cost, idempotency }: PendingStart, remaining_credits: number): NewRow {
-  const { account, id, status, created_at, completed_at, request, callback_url } = generation;
-  const { checkpoint, error, media, cost: usd } = generation;
-  const { model, images, isReal, names, isFetched, engine, isSubmitting } = needsOf(generation);
-  const cut = cutRequest(request);
-  const label = request.label?.name ?? null;
+  const { columns, searched, images } = toNewRow(generation);
   const values = {
-    account,
-    id,
-    status,
-    created_at,
-    completed_at,
-    asked: toJson({ request: cut.request, callback_url }),
-    checkpoint: checkpoint && toJson(checkpoint),
-    result: toJson({ error, media, cost: usd }),
-    secrets: cut.secrets && toJson(cut.secrets),
-    model,
-    search: searchText(request.prompt, id, model, label),
-    images,
-    is_real: isReal,
-    names: toNames(names),
-    is_fetched: isFetched,
-    engine,
-    is_submitting: isSubmitting,
-    label,
-    state: stateOf(generation),
+    ...columns,
+    search: searched,
     cost,
     is_billed: isBilled({ generation, cost }),
     remaining_credits,
     key_hash: idempotency && hashOfKey(idempotency),
     body_hash: idempotency && hashOfBody(idempotency),
   };
-  return { values, sources: cut.images };
+  return { values, sources: images };
 }
 
 const names = Object.keys(types) as Column[];

@@ -207,9 +207,13 @@ const namedFields = `
   ALTER TABLE generations RENAME COLUMN fetching TO image_fetch;
   ALTER TABLE generations RENAME COLUMN fetch_at TO image_fetch_at;
   DROP INDEX unfinished;
+  DROP INDEX waiting;
   CREATE INDEX unfinished
     ON generations (number, model, images, is_real, is_fetched, names, engine, is_submitting, created_at, id)
     WHERE status = 'processing';
+  CREATE INDEX waiting
+    ON generations (model, is_fetched, account, number, images, is_real, names, image_fetch_at, id)
+    WHERE status = 'processing' AND engine IS NULL AND NOT is_submitting;
   CREATE INDEX named ON generations (model, names)
     WHERE names IS NOT NULL AND status = 'processing' AND engine IS NULL AND NOT is_submitting;
 `;

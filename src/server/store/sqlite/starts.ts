@@ -1,14 +1,12 @@
 import type { Change } from "../change.ts";
-import { cutRequest } from "../cut-request.ts";
-import { type Idempotency, type StartOutcome, type StoredGeneration, stateOf } from "../generations.ts";
-import { needsOf, toNames } from "../needs.ts";
+import type { Idempotency, StartOutcome, StoredGeneration } from "../generations.ts";
+import { toNewRow } from "../new-row.ts";
 import { lockAccount } from "../rules/account.ts";
 import { findUse } from "../rules/account-limits.ts";
 import { changeCredits } from "../rules/credits.ts";
 import type { Rule } from "../rules/rule.ts";
 import { decideStart, findKeyUse, hashOfBody, hashOfKey, isBilled, type Start } from "../rules/start.ts";
-import { searchText } from "../search.ts";
-import { toJson, toText } from "../values.ts";
+import { toText } from "../values.ts";
 import type { Database } from "./database.ts";
 import { runRule } from "./run.ts";
 
@@ -36,36 +34,17 @@ export function start(database: Database, request: Start, changes: Change[]): St
 
 /** Adds a generation, and returns its number. */
 function addGeneration(database: Database, generation: StoredGeneration): number {
-  const { id, account, status, created_at, completed_at, request, callback_url } = generation;
-  const { error, media, cost, checkpoint } = generation;
-  const { model, images, isReal, names, isFetched, engine, isSubmitting } = needsOf(generation);
-  const cut = cutRequest(request);
-  const label = request.label?.name ?? null;
+  const { columns, searched, images } = toNewRow(generation);
+  const names = Object.keys(columns);
   const [row] = database.all(
-    `INSERT INTO generations (id, account, status, created_at, completed_at, asked, checkpoint, result,
-       secrets, model, images, is_real, names, is_fetched, engine, is_submitting, label, state)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number`,
-    ...[id, account, status, created_at, completed_at, toJson({ request: cut.request, callback_url })],
-    ...[checkpoint && toJson(checkpoint), toJson({ error, media, cost })],
-    ...[
-      cut.secrets && toJson(cut.secrets),
-      model,
-      images,
-      isReal,
-      toNames(names),
-      isFetched,
-      engine,
-      isSubmitting,
-      label,
-      stateOf(generation),
-    ],
+    `INSERT INTO generations (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")}) RETURNING number`,
+    ...Object.values(columns),
   );
   const number = Number(row?.number);
   // Long texts are bound as bytes, which is faster (see `Database.run`).
-  const searched = Buffer.from(searchText(request.prompt, id, model, label));
-  database.run("INSERT INTO search (generation, text) VALUES (?, CAST(? AS TEXT))", number, searched);
+  database.run("INSERT INTO search (generation, text) VALUES (?, CAST(? AS TEXT))", number, Buffer.from(searched));
   const insert = "INSERT INTO images (generation, place, source) VALUES (?, ?, CAST(? AS TEXT))";
-  for (const { place, source } of cut.images) database.run(insert, number, place, Buffer.from(toText(source)));
+  for (const { place, source } of images) database.run(insert, number, place, Buffer.from(toText(source)));
   return number;
 }
 
