@@ -16,7 +16,8 @@ import {
   type OpenAttemptOptions,
   openAttempt,
 } from "./client/generation/attempt.ts";
-import { entriesOf, listEntries, openService } from "./client/generation/service.ts";
+import { knownAmount, openEstimates } from "./client/generation/cost.ts";
+import { entriesOf, listEntries, listRecent, openService } from "./client/generation/service.ts";
 import { start as startGeneration } from "./client/generation/start.ts";
 import { readStatus } from "./client/generation/status.ts";
 import { createFetch } from "./client/http/http.ts";
@@ -51,6 +52,7 @@ import { type GenerationRequest, readRequest } from "./library/request.ts";
 import {
   type Completed,
   type Downloaded,
+  type Estimated,
   type Generated,
   type Generation,
   type Resumed,
@@ -82,6 +84,7 @@ export type {
   Completed,
   Downloaded,
   DownloadOptions,
+  Estimated,
   FollowOptions,
   Generated,
   GenerateOptions,
@@ -110,6 +113,11 @@ export type Client = {
    * the call waits up to 10 s for the id.
    */
   start(request: GenerationRequest, options?: StartOptions): Promise<Started>;
+  /**
+   * Returns what a start of this request would cost: what the service or its engines list now, or else what the newest start of the same kind has
+   * cost, by the journal. Costs nothing. Rejects with `usage`.
+   */
+  estimate(request: GenerationRequest, options?: CallOptions): Promise<Estimated>;
   /**
    * Returns the status of a generation, and retries for 30 s until there is an answer. Costs nothing. Rejects with `not_found`,
    * `auth`, or `network` if there was no answer.
@@ -343,6 +351,12 @@ export function createClient(options: ClientOptions = {}, machine: Machine = sys
       track({ name: "generate", callOptions }, (signal) => generate(request, { ...callOptions, signal })),
     start: (request, callOptions = {}) =>
       track({ name: "start", callOptions }, (signal) => start(request, { ...callOptions, signal })),
+    estimate: (request, callOptions = {}) =>
+      track({ name: "estimate", callOptions }, async (signal) => {
+        const wire = await readRequest(request, onNote);
+        const { credits, usd } = (await openEstimates(service, await listRecent(service), signal))(wire);
+        return { credits: knownAmount(credits), cost: knownAmount(usd), source: usd?.source };
+      }),
     status: (id, callOptions = {}) =>
       track({ name: "status", id, callOptions }, async (signal) =>
         toGeneration(await readStatus(service, id, { signal })),

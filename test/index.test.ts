@@ -85,6 +85,26 @@ async function failureOf(call: Promise<unknown>): Promise<VidgenError> {
   return thrown;
 }
 
+test("estimate returns what the service lists now, or else what an earlier start has cost, and starts nothing", async () => {
+  const prices = { source: "OpenRouter", prices: { duration_seconds: "0.40" } };
+  const listed = { id: "wan-2.5", owned_by: "vidgen", credits: 10, usd_prices: [prices] };
+  let data = [listed];
+  const serve = honest("gen-1");
+  const journal = join(makeFolder(), "journal.jsonl");
+  const { client, posts } = await createWorld(
+    (call, response) => (call.url === "/v1/models" ? send(response, 200, { data }) : serve(call, response)),
+    { journal },
+  );
+  const eight = { ...request, duration: 8 };
+  expect(await client.estimate(eight)).toEqual({ credits: 10, cost: 3.2, source: "OpenRouter" });
+  expect(await client.estimate(request)).toMatchObject({ credits: 10, cost: undefined, source: undefined });
+  data = [];
+  expect(await client.estimate(eight)).toMatchObject({ credits: undefined, cost: undefined });
+  expect(posts()).toEqual([]);
+  // @ts-expect-error
+  await expect(client.estimate(eight, { length: 8 })).rejects.toMatchObject({ code: "usage" });
+});
+
 test("a generation that its service calls unclear rejects with unknown, id and attempt, and the same call sends nothing", async () => {
   const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
   const journal = join(makeFolder(), "journal.jsonl");

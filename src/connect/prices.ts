@@ -1,19 +1,27 @@
 import { fetchPrices } from "../client/generation/cost.ts";
 import { createApi } from "../client/http/api.ts";
 import type { Entry } from "../client/ledger/history.ts";
-import { listPrices, type StatedPrice } from "../client/ledger/price.ts";
+import { kindOfRequest } from "../client/ledger/price.ts";
 import { readRecent } from "../client/ledger/search.ts";
 import type { Io } from "../io.ts";
 import { priceFieldsOf } from "../protocol/price.ts";
 import { localBaseUrl } from "./local.ts";
 import { findJournal, resolveService } from "./services.ts";
 
-/** The price of a model's video: in credits, or in US dollars as its provider charged. */
+/** A service's stated price of a kind of request: in credits, or in US dollars as its provider charged. */
+export type StatedPrice = Pick<Entry, "base_url" | "request" | "at" | "credits" | "cost">;
 export type ModelPrice = Pick<StatedPrice, "base_url" | "credits" | "cost">;
 
-/** The prices that services stated for earlier videos of a model, newest first, from the journal's entries. */
+/** The stated prices of a model, by service and kind of request, from the journal's entries of all services, newest first. */
 export function listEarlierPrices(entries: readonly Entry[], model: string): StatedPrice[] {
-  return listPrices(entries, model).filter(isStated);
+  const stated = new Map<string, StatedPrice>();
+  for (const entry of entries) {
+    const { base_url, request, at, credits, cost } = entry;
+    const key = `${base_url} ${kindOfRequest(request)}`;
+    if (request.model === model && isStated(entry) && !stated.has(key))
+      stated.set(key, { base_url, request, at, credits, cost });
+  }
+  return [...stated.values()];
 }
 
 /** An earlier price for `--json`, with the fields of the request that it depends on. */
@@ -23,11 +31,11 @@ export function describeEarlierPrice({ base_url, request, at, credits, cost }: S
 }
 
 /**
- * The known prices of models: from the service of `baseUrl`, else the configured one, if it is a `vidgen serve`, else from the newest
- * video of each model in the journal, those of the configured service first. Never rejects.
+ * The known prices of models: from the configured service, if it is a `vidgen serve`, else from the newest video of each model in the journal, those of
+ * this service first. Never rejects.
  */
-export async function findModelPrices(io: Io, baseUrl?: string): Promise<Map<string, ModelPrice>> {
-  const service = await resolveService(baseUrl, io).catch(() => undefined);
+export async function findModelPrices(io: Io): Promise<Map<string, ModelPrice>> {
+  const service = await resolveService(undefined, io).catch(() => undefined);
   const api = service && createApi({ ...service, fetch: io.fetch });
   const listed = api ? await fetchPrices({ api, io }, io.signal).catch(() => []) : [];
   const journal = findJournal({ ...io, onNote: () => {} });
@@ -42,6 +50,6 @@ export async function findModelPrices(io: Io, baseUrl?: string): Promise<Map<str
 }
 
 /** Whether the price is stated. Credits of the local service do not count, since they are free. */
-export function isStated({ base_url, credits, cost }: ModelPrice): boolean {
+function isStated({ base_url, credits, cost }: ModelPrice): boolean {
   return cost !== undefined || (credits !== undefined && base_url !== localBaseUrl);
 }

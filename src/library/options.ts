@@ -173,6 +173,7 @@ const optionsByCall = {
   createClient,
   generate,
   start,
+  estimate: call,
   status: call,
   follow,
   download,

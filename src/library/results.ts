@@ -29,6 +29,16 @@ export type Generation = {
   raw: WireGeneration;
 };
 
+/** What a start would cost, as far as that is known; 0 if it is free. */
+export type Estimated = {
+  /** In credits. */
+  credits: number | undefined;
+  /** In USD. */
+  cost: number | undefined;
+  /** Whose list has the cost, such as "OpenRouter". */
+  source: string | undefined;
+};
+
 /** A generation that was started. */
 export type Started = {
   /** The id of the generation. */

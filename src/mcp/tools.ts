@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { knownAmount, openEstimates } from "../client/generation/cost.ts";
 import { statuses } from "../client/ledger/attempt.ts";
 import { listAttempts } from "../client/ledger/attempts.ts";
 import type { Entry } from "../client/ledger/history.ts";
@@ -9,7 +10,7 @@ import { readAllImages } from "../client/request/images.ts";
 import { formatAge } from "../connect/format.ts";
 import { type FrameSource, findLastFrame } from "../connect/frames.ts";
 import { localBaseUrl } from "../connect/local.ts";
-import { describeEarlierPrice, findModelPrices, listEarlierPrices } from "../connect/prices.ts";
+import { describeEarlierPrice, listEarlierPrices } from "../connect/prices.ts";
 import { findPromptError } from "../connect/program-prompt.ts";
 import { findBaseUrl, findModelSetting } from "../connect/settings.ts";
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
@@ -302,13 +303,16 @@ function serviceName(baseUrl: string): string {
   return baseUrl === localBaseUrl ? "local" : baseUrl;
 }
 
-function modelsTool({ services, local = false, baseUrl }: ToolOptions, io: Io): Tool {
+function modelsTool({ services, local = false }: ToolOptions, io: Io): Tool {
   return defineTool({
     name: "list_models",
     title: "List models",
     description:
       "Lists the models and what each is good at, with prices where they are known. Other models that the service has are accepted too. Costs nothing.",
-    input: z.strictObject({}),
+    input: z.strictObject({
+      duration: z.number().positive().optional().describe("A length in seconds, to see what such a video costs."),
+      resolution: z.string().optional().describe("A resolution, such as 1080p, to see what such a video costs."),
+    }),
     output: z.object({
       models: z.array(
         z.object({
@@ -318,6 +322,7 @@ function modelsTool({ services, local = false, baseUrl }: ToolOptions, io: Io): 
           images: z.object({ min: z.number(), max: z.number() }).nullable().describe("How many images it needs."),
           credits: creditsField.describe("What a video costs, in credits; null if that is unknown."),
           cost: z.number().nullable().describe("What a video costs, in US dollars; null if that is unknown."),
+          cost_source: z.string().nullable().describe("Whose list has this cost, such as OpenRouter."),
           prices: z
             .array(z.looseObject({ service: z.string(), at: z.string() }))
             .describe(
@@ -330,15 +335,32 @@ function modelsTool({ services, local = false, baseUrl }: ToolOptions, io: Io): 
       note: z.string(),
     }),
     hints: { readOnly: true, idempotent: true, openWorld: true },
-    async run() {
+    async run({ duration, resolution }) {
       const defaultId = (await findModelSetting(io)) ?? defaultModel;
       const entries = await readRecent(services.journal);
-      const currentPrices = local ? undefined : await findModelPrices(io, baseUrl);
+      const service = await services.open().then(
+        (session) => session.service,
+        () => undefined,
+      );
+      const estimate = service && (await openEstimates(service, entries, io.signal));
       const described = models.map(({ images = null, ...model }) => {
-        const { credits = null, cost = null } = currentPrices?.get(model.id) ?? {};
-        const earlier = listEarlierPrices(entries, model.id).map(describeEarlierPrice);
-        const prices = earlier.map(({ base_url, ...price }) => ({ service: serviceName(base_url), ...price }));
-        return { ...model, default: model.id === defaultId, images, credits, cost, prices };
+        const earlier = listEarlierPrices(entries, model.id);
+        const isPaid = service !== undefined && !service.isFree(model.id);
+        const { credits, usd } = (isPaid && estimate?.({ prompt: "", model: model.id, duration, resolution })) || {};
+        // Without a length and a resolution, the newest price of any is shown.
+        const isAny = !local && duration === undefined && resolution === undefined;
+        const here = earlier.find(({ base_url }) => base_url === service?.baseUrl);
+        const stated = isAny ? (here ?? earlier[0]) : undefined;
+        const price = {
+          credits: knownAmount(credits) ?? stated?.credits ?? null,
+          cost: knownAmount(usd) ?? stated?.cost ?? null,
+          cost_source: usd?.source ?? null,
+        };
+        const prices = earlier.map(describeEarlierPrice).map(({ base_url, ...each }) => ({
+          service: serviceName(base_url),
+          ...each,
+        }));
+        return { ...model, default: model.id === defaultId, images, ...price, prices };
       });
       const note = local
         ? "Previews are free. A provider charges for real videos."

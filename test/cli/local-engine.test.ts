@@ -204,6 +204,8 @@ describe("what the provider lists now", () => {
       code: "credits",
       message: expect.stringContaining("$3.20 by OpenRouter's list"),
     });
+    const { models: listed } = (await agent.call("list_models", { duration: 8 })).value as { models: object[] };
+    expect(listed).toContainEqual(expect.objectContaining({ id: "veo-3.1", cost: 3.2, cost_source: "OpenRouter" }));
     await agent.leave();
     expect(fake.creates).toEqual([]);
   });

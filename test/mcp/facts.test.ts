@@ -41,6 +41,25 @@ test("list_models has what the service stated for earlier videos, and null where
   await leave();
 });
 
+test("list_models has what a video of a length and a resolution costs, by the service's list or by earlier videos", async () => {
+  const world = await createWorld();
+  const { call, leave } = await connectAgent(world);
+  const priceOf = async (fields: object) => {
+    const { models } = (await call("list_models", { ...fields })).value as Listed;
+    return models.find(({ id }) => id === "ray-3");
+  };
+  expect(await priceOf({ duration: 8, resolution: "1080p" })).toMatchObject({
+    credits: 10,
+    cost: null,
+    cost_source: null,
+  });
+  stateAtStarts(world, { credits_charged: 7, remaining_credits: 90 });
+  await call("generate_video", { prompt: "a fox", model: "ray-3", duration: 8 });
+  expect(await priceOf({ duration: 8 })).toMatchObject({ credits: 7 });
+  expect(await priceOf({ duration: 4 })).toMatchObject({ credits: null });
+  await leave();
+});
+
 test("list_models with --local: previews have a longest length and no price", async () => {
   const world = await createWorld();
   const { call, leave } = await connectAgent(world, "--local");

@@ -4,6 +4,7 @@ import type { StartRequest } from "../../protocol/schema.ts";
 import { askOnce } from "../http/ask.ts";
 import { type Entry, isPaidBy } from "../ledger/history.ts";
 import { type Charge, chargedOf, kindOfRequest } from "../ledger/price.ts";
+import { isSameService } from "../ledger/same-service.ts";
 import { findEntry, listRecent, type Service } from "./service.ts";
 
 /**
@@ -99,6 +100,12 @@ export async function fetchPrices(
 ): Promise<PriceList> {
   const { reply } = await askOnce(api.models, { baseUrl: api.baseUrl, signal, limitMs: listLimitMs }, io);
   return readListedPrices(reply?.json);
+}
+
+/** Returns the estimates by what a service lists now, and by some entries of the journal. Rejects only with the signal's reason. */
+export async function openEstimates(service: Service, entries: readonly Entry[], signal: AbortSignal) {
+  const ofService = entries.filter(({ base_url }) => isSameService(base_url, service.name));
+  return createEstimates(service, await fetchPrices(service, signal), ofService);
 }
 
 /**

@@ -79,21 +79,6 @@ export function withCharge(error: VidgenError, entry: Entry | undefined, where: 
   return error.with({ attempt: entry.attempt, charged: isAccepted && !isChargeUnknown ? chargeIfAccepted : undefined });
 }
 
-/** A service's stated price of a kind of request: in credits, or in USD as the engine's provider charged. */
-export type StatedPrice = Pick<Entry, "base_url" | "request" | "at" | "credits" | "cost">;
-
-/** The stated prices of a model, by service and kind of request, from the journal's entries of all services, newest first. */
-export function listPrices(entries: readonly Entry[], model: string): StatedPrice[] {
-  const stated = new Map<string, StatedPrice>();
-  for (const { base_url, request, at, credits, cost } of entries) {
-    const key = `${base_url} ${kindOfRequest(request)}`;
-    const isStated = credits !== undefined || cost !== undefined;
-    if (isStated && request.model === model && !stated.has(key))
-      stated.set(key, { base_url, request, at, credits, cost });
-  }
-  return [...stated.values()];
-}
-
 /** The credits of an account in the newest reply that stated them. */
 export type Balance = { credits: number; at: string };
 
