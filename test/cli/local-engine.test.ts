@@ -787,6 +787,7 @@ test("models --engine lists what the provider has, without a key", async () => {
     [
       "google/veo-3.1 (veo-3.1)  4, 6, 8 s; 720p, 1080p; 16:9, 9:16; image; last image; per-video-second $0.40\n",
       "alibaba/wan-2.6 (wan-2.5)  generate $0.5\n",
+      "bytedance/seedance-2.0-fast (seedance)  480p, 768p, 1080p, 4K; 16:9, 21:9, adaptive\n",
     ].join(""),
   ]);
   const one = await world.vidgen("models", "veo-3.1", "--engine", "openrouter", "--json");
