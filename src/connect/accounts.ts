@@ -15,7 +15,12 @@ const account = z.looseObject({
   ...disabling,
   ...limits,
 });
-const accountKey = z.looseObject({ key: z.string(), created_at: z.string(), used_at: z.nullable(z.string()) });
+const accountKey = z.looseObject({
+  key: z.string(),
+  name: z.nullable(z.string()),
+  created_at: z.string(),
+  used_at: z.nullable(z.string()),
+});
 const address = z.optional(z.string());
 const newKey = z.looseObject({
   account: z.string(),
@@ -35,6 +40,7 @@ export const accountReplies = {
   limit: z.looseObject({ account: z.string(), ...limits }),
   rotate: z.extend(newKey, { revoked: nonNegative }),
   keys: z.looseObject({ account: z.string(), keys: z.array(accountKey) }),
+  key: newKey,
   link: z.looseObject({ account: z.string(), page_url: z.string() }),
   revoke: z.looseObject({ revoked: nonNegative }),
   disable: z.looseObject({ account: z.string(), ...disabling }),
@@ -44,7 +50,7 @@ export const accountReplies = {
 
 /** An account in the list; `null` means no limit. */
 export type ListedAccount = z.infer<typeof account>;
-/** A key: the first characters of its hash, when it was created, and when it was last used (ISO 8601). */
+/** A key: the first characters of its hash, its name, when it was created, and when it was last used (ISO 8601). */
 export type AccountKey = z.infer<typeof accountKey>;
 /** An account with its new key, which is shown only once, and the URLs of the service and its page, unless the service ends with this command. */
 export type NewKey = z.infer<typeof newKey>;
@@ -71,11 +77,13 @@ export type Accounts = {
   enable(name: string): Promise<Disabling>;
   /** Deletes an account permanently. Its keys become invalid, and its waiting generations are not submitted. Its videos and its ledger stay. */
   delete(name: string): Promise<{ account: string; revoked: number; not_submitted: number }>;
+  /** Makes another key for an account. Sent only once, since only this reply has the key. */
+  addKey(account: string, name: string): Promise<NewKey>;
   /** A link that signs the account in to the page, once, within `seconds` or ten minutes. */
   link(name: string, seconds: number | undefined): Promise<{ account: string; page_url: string }>;
   /** The keys of an account, the oldest first. */
   keys(name: string): Promise<AccountKey[]>;
-  /** Revokes a key, or all keys of an account, or one of them by the first characters of its hash. */
+  /** Revokes a key, or all keys of an account, or one of them by its name or the first characters of its hash. */
   revoke(keyOrName: string, keyHash?: string): Promise<{ revoked: number }>;
 };
 
@@ -149,6 +157,16 @@ export function createAccounts(api: Api, options: { signal: AbortSignal }, clock
         possibleEffect: {
           message: "The account may have been deleted anyway",
           hint: `\`vidgen accounts delete ${account}\` is safe to run again.`,
+        },
+      }),
+    addKey: (account, name) =>
+      ask("/key", {
+        body: { account, name },
+        schema: accountReplies.key,
+        patienceMs: 0,
+        possibleEffect: {
+          message: "The key may have been made anyway",
+          hint: `\`vidgen accounts revoke ${account} --key ${name}\` ends it; then run this again.`,
         },
       }),
     link: (account, seconds) => ask("/link", { body: { account, seconds }, schema: accountReplies.link }),

@@ -32,6 +32,7 @@ export function addAccounts(program: CommandUnknownOpts, context: Context): void
     addCredits,
     addLimit,
     addRotate,
+    addKey,
     addLink,
     addKeys,
     addRevoke,
@@ -151,6 +152,20 @@ function addRotate(accounts: CommandUnknownOpts, context: Context): void {
   withDetails(command, { examples: ["vidgen accounts rotate ci > ci-key.txt"] });
 }
 
+function addKey(accounts: CommandUnknownOpts, context: Context): void {
+  const command = addPlace(accounts.command("key"))
+    .summary("make another key for an account")
+    .description(
+      "Makes another key for an account, and prints it. Its other keys stay; `revoke --key` ends one by its name.",
+    )
+    .argument("<account>", "its name")
+    .requiredOption("--name <name>", "name of the key, such as that of a machine")
+    .action(async (account, { name, ...place }) => {
+      await printKey(await (await open(place, context)).addKey(account, name), context);
+    });
+  withDetails(command, { examples: ["vidgen accounts key ci --name laptop > laptop-key.txt"] });
+}
+
 function addLink(accounts: CommandUnknownOpts, context: Context): void {
   const command = addPlace(accounts.command("link"))
     .summary("print a link to the page for an account")
@@ -172,15 +187,15 @@ function addKeys(accounts: CommandUnknownOpts, context: Context): void {
   const command = addPlace(accounts.command("keys"))
     .summary("list the keys of an account with their last use")
     .description(
-      "Lists the keys of an account: the first 8 characters of the key's hash, when it was created, and its last use, which is recorded at most once a minute.",
+      "Lists the keys of an account: the first 8 characters of the key's hash, when it was created, its last use, which is recorded at most once a minute, and its name.",
     )
     .argument("<account>", "its name")
     .action(async (name, options) => {
       const { io, output } = context;
       const keys = await (await open(options, context)).keys(name);
       const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
-      const rows = keys.map(({ key, created_at, used_at }) => [key, created_at, used_at ?? "-"]);
-      await output.result((await formatRows(["KEY", "CREATED", "LAST USE"], rows, width)).join("\n"), keys);
+      const rows = keys.map(({ key, name, created_at, used_at }) => [key, created_at, used_at ?? "-", name ?? "-"]);
+      await output.result((await formatRows(["KEY", "CREATED", "LAST USE", "NAME"], rows, width)).join("\n"), keys);
     });
   withDetails(command, { examples: ["vidgen accounts keys ci"] });
 }
@@ -192,15 +207,15 @@ function addRevoke(accounts: CommandUnknownOpts, context: Context): void {
       "Revokes all keys of an account, one of them with --key, or one key that is read from stdin, and prints how many were revoked. Credits and generations are unchanged.",
     )
     .argument("<account>", 'its name; "-" reads one key from stdin')
-    .option("--key <hash>", "revoke only this key: its 8 characters, from `vidgen accounts keys`")
+    .option("--key <hash>", "revoke only this key: its name or its 8 characters, from `vidgen accounts keys`")
     .action(async (typed, options) => {
       const { output } = context;
       if (/^vgs_[0-9a-f]{48}$/.test(typed))
         throw usage("A key on the command line is visible to other users.", "vidgen accounts revoke - < key.txt");
       const { key } = options;
-      if (key !== undefined && (typed === "-" || !/^[0-9a-f]{8}$/.test(key)))
+      if (key !== undefined && (typed === "-" || !/^([0-9a-f]{8}|(?!vgs_|[0-9a-f]+$)[\w.-]{1,64})$/.test(key)))
         throw usage(
-          "--key takes the 8 characters of a key of the account, never the key itself.",
+          "--key takes the name or the 8 characters of a key of the account, never the key itself.",
           "`vidgen accounts keys <account>` lists them.",
         );
       const which = typed === "-" ? await readKey(context) : typed;

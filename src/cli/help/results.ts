@@ -178,6 +178,7 @@ export const results: Readonly<Record<string, z.core.$ZodType>> = {
   "accounts credits": accountReplies.credits,
   "accounts limit": accountReplies.limit,
   "accounts rotate": accountReplies.rotate,
+  "accounts key": accountReplies.key,
   "accounts link": accountReplies.link,
   "accounts keys": accountReplies.keys.shape.keys,
   "accounts revoke": accountReplies.revoke,

@@ -24,8 +24,12 @@ const account = nameOr(notAccount);
 const names = { name: "an account name" };
 const codes = { name: "account", credits: "account", new: "account", max_running: "limit", max_per_hour: "limit" };
 
-async function readFields<Schema extends z.ZodObject>(c: ApiContext, schema: Schema): Promise<z.infer<Schema>> {
-  return parse(schema, Object((await readJson(c)).json), { names, codes });
+async function readFields<Schema extends z.ZodObject>(
+  c: ApiContext,
+  schema: Schema,
+  fieldNames = names,
+): Promise<z.infer<Schema>> {
+  return parse(schema, Object((await readJson(c)).json), { names: fieldNames, codes });
 }
 
 const noAccount = refusal(404, "no_account", "there is no account ci");
@@ -105,12 +109,21 @@ const revoked = z.number().meta({ description: "How many keys were revoked." });
 const rotateSchema = named("Rotate", { account });
 const rotatedSchema = named("Rotated", { ...accountKeySchema.shape, webhook_secret: z.string(), revoked });
 
-const notKey = `must be the first ${keyPrefixLength} characters of the key's hash`;
+const keyName = z
+  .string()
+  .regex(
+    /^(?!vgs_|[0-9a-f]+$)[\w.-]{1,64}$/,
+    "has 1 to 64 characters of A-Z a-z 0-9 _ . -, and is not like a hash or a key",
+  );
+const newKeySchema = named("NewKey", { account, name: keyName });
+
+const notKey = `must be the name of a key, or the first ${keyPrefixLength} characters of its hash`;
 const keysSchema = named("Keys", {
   account: z.string(),
   keys: z.array(
     z.object({
       key: z.string().meta({ description: "The first characters of the SHA-256 of the key." }),
+      name: z.string().nullable().meta({ description: "Its name, if it has one." }),
       created_at: z.string(),
       used_at: z.string().nullable().meta({ description: "Its last use, to a minute; null if it was never used." }),
     }),
@@ -139,7 +152,7 @@ const revokeSchema = named("Revoke", {
   revoke: nameOr(notRevocable).meta({ description: "A key, or the name of an account to revoke all of its keys." }),
   key: z
     .string(notKey)
-    .regex(new RegExp(`^[0-9a-f]{${keyPrefixLength}}$`), notKey)
+    .regex(/^([0-9a-f]{8}|(?!vgs_|[0-9a-f]+$)[\w.-]{1,64})$/, notKey)
     .optional()
     .meta({ description: "Revokes only this key of the account, as GET /accounts/keys lists it." }),
 });
@@ -149,6 +162,7 @@ const ownAccount = "the owner's account cannot be deleted";
 const deleteSchema = named("Delete", { account });
 
 const notDisabled = "the owner's account cannot be disabled";
+const ownAccountKey = "the owner's account gets no other keys here";
 const disableSchema = named("Disable", { account });
 const disabledSchema = named("Disabled", { account: z.string(), disabled_at: disabledAt });
 
@@ -433,6 +447,35 @@ export function createAccountRoutes(options: AccountOptions): Paths {
         },
       },
     },
+    "/accounts/key": {
+      POST: {
+        operationId: "addKey",
+        summary: "Makes another key for an account",
+        description: "Its other keys stay. The key can be revoked by its name.",
+        requestBody: requestBody(newKeySchema, { account: "ci", name: "laptop" }),
+        responses: {
+          200: reply("The account with this key", accountKeySchema),
+          ...refusal(400, "invalid_account", `account ${notAccount}`),
+          ...noAccount,
+          ...refusal(409, "own_account", ownAccountKey),
+        },
+        async handle(c) {
+          const { account, name } = await readFields(c, newKeySchema, { name: "a key name" });
+          if (account === localAccount) throw refuse(409, "own_account", ownAccountKey);
+          const keys = await store.keys(account);
+          if (!keys) throw refuseNoAccount(account);
+          if (keys.some((key) => key.name === name))
+            throw refuse(409, "key_exists", `the account ${account} has a key ${name}; nothing was changed`);
+          const creditsOf: NewAccount["creditsOf"] = (balance, isDeleted) => {
+            if (balance === undefined || isDeleted) throw refuseNoAccount(account);
+            return balance;
+          };
+          const { made } = await addKey({ name: account, keyName: name, creditsOf });
+          note(c, `a key ${name} was created for ${account}`);
+          return c.json(made);
+        },
+      },
+    },
     "/accounts/link": {
       POST: {
         operationId: "link",
@@ -475,7 +518,7 @@ export function createAccountRoutes(options: AccountOptions): Paths {
           const owner = await store.keyOwner(hashKey(revoke));
           if (revoke === localAccount || owner === localAccount) throw refuse(409, "own_key", ownKey);
           if (key !== undefined) {
-            const ended = await store.removeKeys({ account: revoke, prefix: key });
+            const ended = await store.removeKeys({ account: revoke, key });
             if (ended > 0) note(c, `the key ${key} of ${revoke} was revoked`);
             return c.json({ revoked: ended });
           }

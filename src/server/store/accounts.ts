@@ -12,6 +12,8 @@ export type NewAccount = {
   keyHash: string;
   creditsOf?(balance: number | undefined, isDeleted: boolean, similarName: string | undefined): number;
   replacesKeys?: boolean;
+  /** The name of the key. */
+  keyName?: string | undefined;
 };
 
 /** `removed` is the number of keys that were removed. */
@@ -23,11 +25,11 @@ export type Disabling = { disabled_at: string | null; isChanged: boolean };
 /** The service's owner names a key by the beginning of its hash, which has this many characters. */
 export const keyPrefixLength = 8;
 
-/** A key of an account as the owner sees it: the beginning of its hash, when it was made, and its last use (ISO 8601). */
-export type KeyRecord = { key: string; created_at: string; used_at: string | null };
+/** A key of an account as the owner sees it: the beginning of its hash, its name, when it was made, and its last use (ISO 8601). */
+export type KeyRecord = { key: string; name: string | null; created_at: string; used_at: string | null };
 
-/** The keys to remove: all keys of an account, those whose hash begins with `prefix`, or one key by its hash. */
-export type Revoked = { account: string; prefix?: string | undefined } | { keyHash: string };
+/** The keys to remove: all keys of an account, or the one with this name or beginning of its hash, or one key by its whole hash. */
+export type Revoked = { account: string; key?: string | undefined } | { keyHash: string };
 
 /** An account in the list of the owner; `keys` is the number of its keys, and `disabled_at` since when it is disabled. */
 export type AccountRecord = Limits & { account: string; credits: number; keys: number; disabled_at: string | null };

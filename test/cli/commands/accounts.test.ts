@@ -129,7 +129,7 @@ test("revoke takes one key from stdin, and shows it nowhere", async () => {
 
 test("keys shows the last use of each key, of which one is revoked by its 8 characters", async () => {
   const { world, key } = await withAccount();
-  expect((await world.vidgen("accounts", "keys", "ci")).stdout).toMatch(/^[0-9a-f]{8}\t20\d\d-[^\t]+Z\t-\n$/);
+  expect((await world.vidgen("accounts", "keys", "ci")).stdout).toMatch(/^[0-9a-f]{8}\t20\d\d-[^\t]+Z\t-\t-\n$/);
   expect((await vidgenAs(world, key, "generate", "a fox")).code).toBe(0);
   const listed = await world.vidgen("accounts", "keys", "ci", "--json");
   expect(listed.stdout).not.toContain(key.slice(4));
@@ -139,6 +139,21 @@ test("keys shows the last use of each key, of which one is revoked by its 8 char
   expect(other).toMatchObject({ code: 1, stderr: expect.stringContaining("No account ci has the key 00000000.") });
   expect(await world.vidgen("accounts", "revoke", "ci", "--key", name)).toMatchObject({ code: 0, stdout: "1\n" });
   expect((await vidgenAs(world, key, "generate", "a fox")).code).toBe(3);
+});
+
+test("a second key has a name, by which it is revoked; the first one stays", async () => {
+  const { world, key } = await withAccount();
+  const made = await world.vidgen("accounts", "key", "ci", "--name", "laptop");
+  expect(made).toMatchObject({ code: 0, stdout: expect.stringMatching(keyLine) });
+  expect((await vidgenAs(world, made.stdout.trim(), "generate", "a fox")).code).toBe(0);
+  expect((await world.vidgen("accounts", "keys", "ci")).stdout).toMatch(/Z\t.*\t-\n.*\tlaptop\n$/);
+  const again = await world.vidgen("accounts", "key", "ci", "--name", "laptop");
+  expect([again.code, again.stderr]).toEqual([1, expect.stringContaining("the account ci has a key laptop")]);
+  const looksLikeHash = await world.vidgen("accounts", "key", "ci", "--name", "deadbeef");
+  expect([looksLikeHash.code, looksLikeHash.stderr]).toEqual([1, expect.stringContaining("a key name has 1 to 64")]);
+  expect(await world.vidgen("accounts", "revoke", "ci", "--key", "laptop")).toMatchObject({ code: 0, stdout: "1\n" });
+  expect((await vidgenAs(world, made.stdout.trim(), "generate", "an owl")).code).toBe(3);
+  expect((await vidgenAs(world, key, "generate", "an owl")).code).toBe(0);
 });
 
 test("revoke by name ends all keys of an account, and its credits stay", async () => {

@@ -419,8 +419,8 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await used()).toContainEqual(["aaaaaaaa", "2026-01-01T00:00:00.000Z"]);
     use(60);
     await expect.poll(used).toContainEqual(["aaaaaaaa", "2026-01-01T00:01:00.000Z"]);
-    expect(await store.removeKeys({ account: "local", prefix: "aaaaaaaa" })).toBe(0);
-    expect(await store.removeKeys({ account: "ci", prefix: "aaaaaaaa" })).toBe(1);
+    expect(await store.removeKeys({ account: "local", key: "aaaaaaaa" })).toBe(0);
+    expect(await store.removeKeys({ account: "ci", key: "aaaaaaaa" })).toBe(1);
     expect(await used()).toEqual([["bbbbbbbb", null]]);
     expect([await store.account(first), await store.account(second)]).toEqual([undefined, "ci"]);
     expect(await store.keys("nobody")).toBeUndefined();

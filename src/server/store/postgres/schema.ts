@@ -211,8 +211,13 @@ const namedFields = `
   UPDATE vidgen.generations SET image_fetch = fetching WHERE status = 'processing' AND fetching IS NOT NULL;
 `;
 
+/** Version 4: the name that the owner gave a key; NULL for most. */
+const namedKeys = `
+  ALTER TABLE vidgen.keys ADD COLUMN key_name text;
+`;
+
 /** The script at index n brings a database from version n to version n + 1. A released script is never changed. */
-export const steps: readonly string[] = [schema, fetchedImages, namedFields];
+export const steps: readonly string[] = [schema, fetchedImages, namedFields, namedKeys];
 
 /** The indexes by name. They are built after the script; see `Versions`. */
 export const indexes: Readonly<Record<string, string>> = {

@@ -15,11 +15,11 @@ export const setReason = "set by the service's owner";
 
 /** Adds an account with a key, or a key to an account. See `Accounts`. */
 export function* addAccount(added: NewAccount, at: string): Rule<AddedKey> {
-  const { name, keyHash, creditsOf = (balance = 0) => balance, replacesKeys = false } = added;
+  const { name, keyHash, creditsOf = (balance = 0) => balance, replacesKeys = false, keyName = null } = added;
   const [created] = yield* sql("INSERT INTO accounts (name) VALUES (?) ON CONFLICT DO NOTHING RETURNING name", name);
   const account = yield* lockAccount(name);
-  const insertKey = "INSERT INTO keys (hash, account, created_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
-  yield* sql(insertKey, keyHash, name, at);
+  const insertKey = "INSERT INTO keys (hash, account, created_at, key_name) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING";
+  yield* sql(insertKey, keyHash, name, at, keyName);
   const owner = yield* findOwner(keyHash);
   if (!account || owner !== name) throw new Error(`this key belongs to the account ${owner}`);
   const [similar] = created
@@ -42,10 +42,10 @@ export function* findNewestKey(account: string): Rule<string | undefined> {
 /** Returns the number of removed keys. */
 export function* removeKeys(keys: Revoked): Rule<number> {
   if ("keyHash" in keys) return (yield* sql("DELETE FROM keys WHERE hash = ? RETURNING hash", keys.keyHash)).length;
-  const { account, prefix } = keys;
-  if (prefix === undefined) return (yield* sql("DELETE FROM keys WHERE account = ? RETURNING hash", account)).length;
-  const remove = `DELETE FROM keys WHERE account = ? AND substr(hash, 1, ${keyPrefixLength}) = ? RETURNING hash`;
-  return (yield* sql(remove, account, prefix)).length;
+  const { account, key } = keys;
+  if (key === undefined) return (yield* sql("DELETE FROM keys WHERE account = ? RETURNING hash", account)).length;
+  const remove = `DELETE FROM keys WHERE account = ? AND (substr(hash, 1, ${keyPrefixLength}) = ? OR key_name = ?) RETURNING hash`;
+  return (yield* sql(remove, account, key, key)).length;
 }
 
 /** Returns an account's keys, the oldest first; `undefined` when there is no such account. */
@@ -53,11 +53,12 @@ export function* listKeys(name: string): Rule<KeyRecord[] | undefined> {
   const account = yield* findAccount(name);
   if (!account || account.isDeleted) return undefined;
   const rows = yield* sql(
-    `SELECT substr(hash, 1, ${keyPrefixLength}) AS key, created_at, used_at FROM keys WHERE account = ? ORDER BY created_at, hash`,
+    `SELECT substr(hash, 1, ${keyPrefixLength}) AS key, key_name, created_at, used_at FROM keys WHERE account = ? ORDER BY created_at, hash`,
     name,
   );
-  return rows.map(({ key, created_at, used_at }) => ({
+  return rows.map(({ key, key_name, created_at, used_at }) => ({
     key: String(key),
+    name: key_name === null ? null : String(key_name),
     created_at: String(created_at),
     used_at: used_at === null ? null : String(used_at),
   }));

@@ -218,5 +218,10 @@ const namedFields = `
     WHERE names IS NOT NULL AND status = 'processing' AND engine IS NULL AND NOT is_submitting;
 `;
 
+/** Version 4: the name that the owner gave a key; NULL for most. */
+const namedKeys = `
+  ALTER TABLE keys ADD COLUMN key_name TEXT;
+`;
+
 /** The script at index n brings a database from version n to version n + 1. A released script is never changed. */
-export const steps: readonly string[] = [schema, fetchedImages, namedFields];
+export const steps: readonly string[] = [schema, fetchedImages, namedFields, namedKeys];

@@ -86,7 +86,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     const lengths = await query(old, "SELECT length FROM vidgen.generations ORDER BY number");
     expect(lengths).toEqual([{ length: 1 }, { length: 2 }, { length: 3 }]);
     // Nobody waits for a new one.
-    expect(notes).toEqual([expect.stringMatching(/^Upgrading the database from version 3 to 5\./)]);
+    expect(notes).toEqual([expect.stringMatching(/^Upgrading the database from version 4 to 6\./)]);
     await upgrade(old, { onNote: (text) => void notes.push(text) });
     expect(notes).toHaveLength(1);
   });
@@ -112,7 +112,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     ]);
     await store.keepImageFetch("fox", { files: ["images/1"] });
     expect((await store.generation("fox"))?.imageFetch).toEqual({ files: ["images/1"] });
-    await expect(upgrade(old, { versions })).rejects.toThrow("it has version 3, but this vidgen supports only up to 1");
+    await expect(upgrade(old, { versions })).rejects.toThrow("it has version 4, but this vidgen supports only up to 1");
     const claim = "UPDATE vidgen.generations SET is_ready = false, holder = 'before' WHERE id = 'fox'";
     await expect(query(old, claim)).rejects.toThrow('"is_ready"');
   });

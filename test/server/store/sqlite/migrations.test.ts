@@ -73,8 +73,8 @@ test("a database of version 1 is upgraded: what waited for images waits for thei
   expect((await store.generation("fox"))?.imageFetch).toEqual({ files: ["images/1"] });
   await store.close();
   const { database, version } = await open(file);
-  expect(version()).toBe(3);
+  expect(version()).toBe(4);
   expect(() => checkDatabase(database, { afterCrash: false }, steps.slice(0, 1))).toThrow(
-    "it has version 3, but this vidgen supports only up to 1",
+    "it has version 4, but this vidgen supports only up to 1",
   );
 });
