@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createClient } from "vidgen";
 import { createVidgen } from "vidgen/ai-sdk";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import type { Clock } from "../src/io.ts";
 import { createComfyUiEngine } from "../src/server/engines/comfyui/comfyui.ts";
 import { readWorkflow } from "../src/server/engines/comfyui/workflow.ts";
@@ -165,6 +165,8 @@ async function start(createScene: (clock: Clock) => Scene, way: Way, fields: Rec
     },
   });
   const world = await createWorld();
+  const home = process.cwd();
+  onTestFinished(() => process.chdir(home));
   process.chdir(world.folder);
   world.faults.push((sent) => (sent.url.startsWith(baseUrl) ? service.api(sent) : undefined));
   const result = await way(fields, { world, service });

@@ -56,7 +56,7 @@ const familySizes: readonly { name: RegExp; sizes: Readonly<Record<string, Frame
 ];
 
 /** Returns the size that a model uses in place of a computed one. */
-export function familySize(model: string, size: FrameSize): FrameSize {
+function familySize(model: string, size: FrameSize): FrameSize {
   return familySizes.find(({ name }) => name.test(model))?.sizes[sizeText(size)] ?? size;
 }
 

@@ -194,24 +194,23 @@ function guardStart(
     const base64 = base64Of(image);
     return body.split(base64).length > allBase64.filter((other) => other === base64).length;
   };
-  const [call, options] = [createWatch<VideoCall>(), createWatch<JsonObject>()];
+  const [unread, unreadByProvider] = [new Set<string>(), new Set<string>()];
   const findIgnored = (body: string): typeof ignored => {
-    const unread = call.unread();
-    const movable = movableOptions.filter((option) => unread.includes(option));
+    const movable = movableOptions.filter((option) => unread.has(option));
     if (movable.length > 0) return movable;
     if (lastImage && !isIn(lastImage, body)) return "the last image";
     if (!references.every((image) => isIn(image, body))) return "the references";
-    return options.unread().find((option) => requiredExtras.includes(option));
+    return requiredExtras.find((option) => unreadByProvider.has(option));
   };
   return {
     ignored: () => ignored,
     /** Packages have names of their own for their provider, such as "googleVertex", so any name is that of the provider. */
     watch({ providerOptions, ...others }: VideoCall): VideoCall {
       const [[name, values] = ["", {}]] = Object.entries(providerOptions);
-      const watched = options.watch(values);
-      const get = (_: object, key: string | symbol) => (typeof key === "string" ? watched : undefined);
-      const byProvider = new Proxy<VideoCall["providerOptions"]>({ [name]: watched }, { get });
-      return call.watch({ ...others, providerOptions: byProvider });
+      const options = watch(values, unreadByProvider);
+      const get = (_: object, key: string | symbol) => (typeof key === "string" ? options : undefined);
+      const byProvider = new Proxy<VideoCall["providerOptions"]>({ [name]: options }, { get });
+      return watch({ ...others, providerOptions: byProvider }, unread);
     },
     async fetch(...args: Parameters<typeof globalThis.fetch>) {
       const request = new Request(...args);
@@ -224,21 +223,14 @@ function guardStart(
   };
 }
 
-/** Returns a function that wraps an object, and one that returns the names of its values that nobody has read. */
-function createWatch<Watched extends object>() {
-  const unread = new Set<string | symbol>();
-  return {
-    unread: () => [...unread].map(String),
-    watch(object: Watched): Watched {
-      for (const [name, value] of Object.entries(object)) if (value !== undefined) unread.add(name);
-      return new Proxy(object, {
-        get(target, name) {
-          unread.delete(name);
-          return Reflect.get(target, name);
-        },
-      });
-    },
+/** Wraps an object. The names of its values are in `unread` until somebody reads them. */
+function watch<Watched extends object>(object: Watched, unread: Set<string>): Watched {
+  for (const [name, value] of Object.entries(object)) if (value !== undefined) unread.add(name);
+  const get = (target: Watched, name: string | symbol) => {
+    unread.delete(String(name));
+    return Reflect.get(target, name);
   };
+  return new Proxy(object, { get });
 }
 
 function base64Of({ data }: ImageBytes): string {
