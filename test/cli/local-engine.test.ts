@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { acquireFolder, writeAnnouncement } from "../../src/server/announcement.ts";
+import { acquireFolder, describeListener, writeAnnouncement } from "../../src/server/announcement.ts";
 import { connectAgent } from "../mcp/agent.ts";
 import { tinyMp4 } from "../mp4.ts";
 import { type Call, refusedConnection } from "../server/engines/videos/fakes/fake.ts";
@@ -307,7 +307,8 @@ describe("--dry-run and the start choose by what the service says", () => {
     const folder = join(world.home, "service");
     const urls = { base_url: "http://127.0.0.1:4321", media_url: "http://127.0.0.1:4322" };
     const engines = [{ name: "openrouter", models: ["wan-2.5"] }];
-    await writeAnnouncement(folder, { api_key: apiKey, ...urls, has_real_models: true, engines });
+    const local = { ...urls, ...(await describeListener(world.io.processes)) };
+    await writeAnnouncement(folder, { api_key: apiKey, ...urls, local, has_real_models: true, engines });
     await acquireFolder(folder, world.io);
     world.faults.unshift(async (request) => {
       if (!request.url.startsWith(urls.base_url)) return undefined;

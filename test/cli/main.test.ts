@@ -32,7 +32,7 @@ test.each([
   [
     "accounts frob ci",
     "Unknown command 'frob' of accounts.",
-    "The commands of accounts are list, create, credits, limit, rotate, keys, revoke, disable, enable and delete.",
+    "The commands of accounts are list, create, credits, limit, rotate, key, link, keys, revoke, disable, enable and delete.",
   ],
   ["config list foo", "Too many arguments for 'list'. Expected 0 arguments but got 1.", "See `vidgen config --help`."],
   ["generate a red fox", "Too many arguments.", 'Quote the prompt: vidgen generate "a red fox"'],

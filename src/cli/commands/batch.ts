@@ -102,7 +102,7 @@ function declare(program: CommandUnknownOpts) {
     )
     .option("--again", "with --redo: make rows again that --redo has already made; each is charged again")
     .option("-y, --yes", "do not ask before starting")
-    .option("--dry-run", "print the plan and send nothing")
+    .option("--dry-run", "print the plan and start nothing")
     .optionsGroup("Running:")
     .option("-j, --jobs <n>", "how many generations run at once", "4")
     .option("--fail-fast", "start no more rows after a row was refused or failed")

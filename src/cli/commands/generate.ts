@@ -124,7 +124,7 @@ export function withStartFlags<Words extends unknown[]>(bareCommand: Command<Wor
       "--reuse",
       "resume any generation of the same request (a finished one for 24 hours) instead of paying for another",
     )
-    .option("--dry-run", "send nothing; print the request that would be sent, or what would be resumed")
+    .option("--dry-run", "start nothing; print the request that would be sent, or what would be resumed")
     .optionsGroup("Waiting:")
     .option("--no-wait", "print the id and exit")
     .addOption(startTimeoutOption())

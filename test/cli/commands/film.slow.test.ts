@@ -249,12 +249,13 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
       "is recorded in another results file",
       (_, { folder }) => renameSync(join(folder, "shots.csv.results.jsonl"), join(folder, "gone")),
     ],
-  ])("a film that %s is not replaced, and nothing is sent", async (_, change) => {
+  ])("a film that %s is not replaced, and nothing is started", async (_, change) => {
     const { world, file, batch, film } = await createFilmWorld(["red,"]);
     await batch("--join", film);
     change(film, world);
     appendFileSync(file, "lime,previous\n");
-    const [sent, before] = [world.requests.length, readFileSync(film)];
+    const number = () => world.requests.filter(isStart).length;
+    const [sent, before] = [number(), readFileSync(film)];
     for (const more of [["--dry-run"], [], ["--join", film]]) {
       expect(await batch("--join", film, ...more)).toMatchObject({
         code: 9,
@@ -263,7 +264,7 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
         ),
       });
     }
-    expect([world.requests.length, readFileSync(film)]).toEqual([sent, before]);
+    expect([number(), readFileSync(film)]).toEqual([sent, before]);
     expect(await batch("--join", film, "--overwrite")).toMatchObject({ code: 0 });
     expect(runsOf(film).map(([color]) => color)).toEqual(["red", "lime"]);
   });
@@ -326,13 +327,13 @@ describe.skipIf(!hasFfmpeg)("--join", () => {
     ["a clip", ["--join", "clips/1.mp4"], 2, /also the file of line 2/],
     ["a shard", ["--join", "film.mp4", "--shard", "1/2"], 2, /cannot be combined/],
     ["--each", ["--join", "film.mp4", "--each", "seed=1,2"], 2, /cannot be combined/],
-  ])("%s ends it before anything is sent", async (_, [flag = "", name = "", ...more], code, message) => {
+  ])("%s ends it before anything is started", async (_, [flag = "", name = "", ...more], code, message) => {
     const { world, batch } = await createFilmWorld(["red,"]);
     writeFileSync(join(world.folder, "taken.mp4"), "");
     mkdirSync(join(world.folder, "folder.mp4"));
     const run = await batch(flag, `${world.folder}/${name}`, ...more);
     expect(run).toMatchObject({ code, stderr: expect.stringMatching(message) });
-    expect(world.requests).toEqual([]);
+    expect(world.requests.filter(isStart)).toEqual([]);
   });
 
   const half = `eval out=\\\${$#}; echo half > "\${out#file:}"; echo "No space left" >&2; exit 1`;
@@ -407,7 +408,7 @@ test.skipIf(!hasFfmpeg)("a shot that began with a frame of another video keeps i
   });
 });
 
-test("without ffmpeg nothing is sent", async () => {
+test("without ffmpeg nothing is started", async () => {
   const { world, batch, film } = await createFilmWorld();
   Object.assign(world.io, { run: () => Promise.reject(Object.assign(new Error("ENOENT"), { code: "ENOENT" })) });
   for (const more of [[], ["--dry-run"], ["--join", film]])
@@ -415,13 +416,13 @@ test("without ffmpeg nothing is sent", async () => {
       code: 2,
       stderr: expect.stringMatching(/(The column from|--join) needs ffmpeg: apt install ffmpeg.*Nothing was sent/),
     });
-  expect(world.requests).toEqual([]);
+  expect(world.requests.filter(isStart)).toEqual([]);
 });
 
-test("a row that begins from one of another shard ends before anything is sent", async () => {
+test("a row that begins from one of another shard ends before anything is started", async () => {
   const { world, batch } = await createFilmWorld();
   const runs = [await batch("--shard", "1/2"), await batch("--shard", "2/2")];
   expect(runs.map(({ code }) => code)).toEqual([2, 2]);
   expect(runs[0]?.stderr).toMatch(/line \d: the row that it begins from is in another shard/);
-  expect(world.requests).toEqual([]);
+  expect(world.requests.filter(isStart)).toEqual([]);
 });

@@ -317,13 +317,13 @@ describe("the request", () => {
 });
 
 describe("--dry-run", () => {
-  test("prints the request without the key and sends nothing", async () => {
+  test("prints the request without the key and starts nothing", async () => {
     const world = await createWorld();
     const run = await world.vidgen("generate", "a fox", "--dry-run");
     expect(run.stdout).toContain(`POST ${baseUrl}/api/generate`);
     expect(run.stdout).toContain('"prompt": "a fox"');
     expect(run.stdout + run.stderr).not.toContain(apiKey);
-    expect(world.requests).toEqual([]);
+    expect(world.requests.map(({ method, url }) => [method, url])).toEqual([["GET", `${baseUrl}/v1/models`]]);
   });
 
   test("as JSON is the request as a document", async () => {

@@ -60,7 +60,7 @@ describe("--dry-run begins with the cost", () => {
   const dryRun = async (world: World, ...flags: string[]) =>
     lines((await world.vidgen("generate", "a fox", "--dry-run", ...flags)).stdout)[0];
 
-  test("of what is known, and sends nothing", async () => {
+  test("of what is known, and starts nothing", async () => {
     const world = await createStating({ credits_charged: 7, remaining_credits: 90 });
     expect(await dryRun(world)).toMatch(/^Cost: unknown: no price for this request was stated before\./);
     await world.vidgen("generate", "an owl", "--no-wait");

@@ -251,7 +251,7 @@ test("the keys of an account are listed with their last use, and one can be revo
     (await keysOf("")).status,
     (await keysOf("other", otherKey)).status,
   ]).toEqual([404, 400, 403]);
-  for (const key of ["x y", `vgs_${"0".repeat(48)}`, `${old}0`, 5, "ABCDEF12"])
+  for (const key of ["x y", `vgs_${"0".repeat(48)}`, `${old}0`, 5, ""])
     expect((await send("/revoke", { revoke: "other", key })).status).toBe(400);
   expect(await read(send("/revoke", { revoke: "other", key: "00000000" }))).toEqual({ revoked: 0 });
   expect((await send("/revoke", { revoke: "local", key: hashKey(apiKey).slice(0, 8) })).status).toBe(409);
