@@ -26,9 +26,9 @@ import { createRedaction } from "./client/http/redaction.ts";
 import { listAttempts } from "./client/ledger/attempts.ts";
 import { type Entry, isPaidBy, isUndelivered, recordOf } from "./client/ledger/history.ts";
 import { openJournal } from "./client/ledger/journal.ts";
+import { findFileError } from "./client/request/doubtful-prompt.ts";
 import { existsError } from "./client/save/files.ts";
 import { cleanEnv } from "./connect/environment.ts";
-import { findPromptError } from "./connect/program-prompt.ts";
 import { journalIn, storageFolder } from "./connect/storage.ts";
 import { asVidgenError, VidgenError as InternalError, systemReason, usage } from "./errors.ts";
 import { type Machine, RequestError, systemMachine } from "./io.ts";
@@ -538,9 +538,8 @@ async function asRow(
 }
 
 /** The error of a prompt that is probably not what was meant. The request is checked. */
-async function findDoubt({ prompt, exactPrompt }: GenerationRequest, io: Pick<Machine, "disk" | "platform">) {
-  const place = { home: homedir(), cwd: process.cwd() };
-  return exactPrompt ? undefined : findPromptError(prompt, io.disk.stat, { ...io, ...place });
+async function findDoubt({ prompt, exactPrompt }: GenerationRequest, { disk }: Pick<Machine, "disk">) {
+  return exactPrompt ? undefined : findFileError(prompt, disk.stat);
 }
 
 /** Runs a call with a signal whose reason is a `VidgenError`. Rejects only with a `VidgenError`. */

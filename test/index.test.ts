@@ -936,7 +936,6 @@ test.each([
   ["fox.mov", "Pass it in from"],
   ["https://example.com/fox.jpg", "Pass it in images"],
   ["C:\\Users\\mia\\fox.png", "Pass it in images"],
-  ["the @herro walks", "the reference @hero"],
 ])("the prompt %j is refused before anything is paid, and exactPrompt sends it", async (prompt, advice) => {
   const journal = join(makeFolder(), "journal.jsonl");
   const { client, folder, posts, baseUrl } = await createWorld(honest("2b4e28ba-2fa1-41d2-883f-0016d3cca427"), {
@@ -957,7 +956,6 @@ test.each([
   // As an earlier version has started it: it is resumed.
   await client.start(meant, { idempotencyKey: "order-1" });
   for (const name of ["prompt.txt", "fox.mov", "fox.png"]) writeFileSync(name, "content");
-  writeFileSync("vidgen.json", JSON.stringify({ references: { hero: "fox.png" } }));
   expect(await client.start(typed, { idempotencyKey: "order-1" })).toMatchObject({ resumed: true });
   for (const refused of [
     () => client.start(typed),

@@ -34,7 +34,10 @@ export async function explainUsage(error: unknown, { argv, program, io }: TypedC
   }
   const known = asVidgenError(error);
   if (known.hint !== undefined && known.message !== missingPrompt) return known;
-  return known.with({ hint: dashHint(argv, { name, shell }) ?? (known.hint === undefined ? help : undefined) });
+  // The help of the command explains its flags and arguments, not a file or a service.
+  const isAboutLine = /(^|[\s`"'])--?[a-z]/.test(known.message) || known.message === missingPrompt;
+  const stockHint = known.hint === undefined && isAboutLine ? help : undefined;
+  return known.with({ hint: dashHint(argv, { name, shell }) ?? stockHint });
 }
 
 /** The line with a second dash for long flags that have only one, as in `-local`; `undefined` if it has no such flag. */

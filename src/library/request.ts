@@ -24,7 +24,7 @@ export type GenerationRequest = {
   images?: readonly (string | URL | Uint8Array)[] | undefined;
   /** The URL to which the service POSTs the result. */
   callbackUrl?: string | undefined;
-  /** Whether a prompt that is only the name of a file or an address, or that names a reference of vidgen.json, is sent; `false` by default. */
+  /** Whether a prompt that is only the name of a file or an address is sent; `false` by default. */
   exactPrompt?: boolean | undefined;
   /** Any other field of the service, by the service's name. */
   extra?: Readonly<Record<string, unknown>> | undefined;

@@ -6,12 +6,14 @@ import type { Entry } from "../client/ledger/history.ts";
 import { isStarted } from "../client/ledger/policy.ts";
 import { repeatRequest } from "../client/ledger/repeat.ts";
 import { findById, findNewest, readRecent } from "../client/ledger/search.ts";
+import { doubtError, findFileError } from "../client/request/doubtful-prompt.ts";
 import { readAllImages } from "../client/request/images.ts";
+import { findMentions, findMisspelt } from "../client/request/references.ts";
 import { formatAge } from "../connect/format.ts";
 import { type FrameSource, findLastFrame } from "../connect/frames.ts";
 import { localBaseUrl } from "../connect/local.ts";
 import { describeEarlierPrice, listEarlierPrices } from "../connect/prices.ts";
-import { findPromptError } from "../connect/program-prompt.ts";
+import { findProject } from "../connect/project.ts";
 import { findBaseUrl, findModelSetting } from "../connect/settings.ts";
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
@@ -136,9 +138,23 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
 }
 
 /** The error of a prompt that is probably not what was meant. Only files inside the folder are looked up. */
-async function findDoubt({ prompt }: FieldTexts, { folder }: ToolOptions, io: Io): Promise<VidgenError | undefined> {
-  const stat = async (path: string) => io.disk.stat(await folder.video(path));
-  return prompt === undefined ? undefined : findPromptError(prompt, stat, io);
+async function findDoubt(
+  { prompt = "" }: FieldTexts,
+  { folder }: ToolOptions,
+  io: Io,
+): Promise<VidgenError | undefined> {
+  const error = await findFileError(prompt, async (path) => io.disk.stat(await folder.video(path)));
+  if (error || !prompt.includes("@")) return error;
+  // A file that cannot be used names no references.
+  const { references = new Map() } = (await findProject(io).catch(() => undefined)) ?? {};
+  const [known] = findMentions(prompt, references);
+  const found = known === undefined ? findMisspelt(prompt, references) : { typed: `@${known}`, guess: `@${known}` };
+  if (found === undefined) return undefined;
+  const isReference = `is probably the reference ${found.guess} of vidgen.json, which only the command line replaces.`;
+  return doubtError(
+    `${found.typed} ${isReference}`,
+    "Write the name without @, and pass its images where the model takes references.",
+  );
 }
 
 /** The image that a video starts with, and the generation whose last frame it is. */

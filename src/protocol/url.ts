@@ -26,6 +26,13 @@ export function checkBaseUrl(text: string, source: string, allowHttp: readonly s
   return url.href.replace(/\/+$/, "");
 }
 
+/** What to try for a base URL that ends with the beginning of an endpoint's path, as a sentence; `undefined` for another one. */
+export function findApiPathHint(baseUrl: string): string | undefined {
+  const [path] = /\/(?:api|v1)$/.exec(baseUrl) ?? [];
+  const shorter = path && baseUrl.slice(0, -path.length);
+  return path && `vidgen adds /api/generate to ${baseUrl}: the base URL may be ${shorter}, without ${path}.`;
+}
+
 /** Adds a missing scheme to an address: http for this machine, else https. Other texts are unchanged. */
 export function withScheme(text: string): string {
   const address = text.trim();

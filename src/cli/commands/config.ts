@@ -17,7 +17,7 @@ import { usage } from "../../errors.ts";
 import { expandHome, type Io } from "../../io.ts";
 import { findWarnings } from "../../protocol/fields.ts";
 import { checkModel, defaultModel } from "../../protocol/models.ts";
-import { isPlainHttp, withScheme } from "../../protocol/url.ts";
+import { findApiPathHint, isPlainHttp, withScheme } from "../../protocol/url.ts";
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { noteOutputPath } from "../terminal/result.ts";
@@ -99,6 +99,8 @@ async function set(name: SettingName, typed: string, { io, output }: Context): P
   output.note(`Saved ${name} = ${value} in ${path}.`);
   for (const warning of name === "model" ? findWarnings({ model: value }) : []) output.note(warning);
   if (name === "output") await noteOutputPath(value, output, io);
+  const pathHint = name === "base_url" ? findApiPathHint(value) : undefined;
+  if (pathHint !== undefined) output.note(pathHint);
   noteVariable(name, { io, output });
 }
 

@@ -15,7 +15,7 @@ import {
 import { isPrivateFile } from "../../connect/storage.ts";
 import { asVidgenError, type CommandErrorCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { checkBaseUrl, isPlainHttp, withScheme } from "../../protocol/url.ts";
+import { checkBaseUrl, findApiPathHint, isPlainHttp, withScheme } from "../../protocol/url.ts";
 import { baseUrlOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { programName } from "../terminal/output.ts";
@@ -120,7 +120,8 @@ async function checkKey(baseUrl: string, apiKey: string, context: Context) {
   const { verdict, replyText, httpStatus, ...known } = await tryService(baseUrl, apiKey, context);
   if (verdict === "denied") throw notSaved("auth", `The service rejected this key: ${replyText}.`, { httpStatus });
   const unusual = `The service did not reject the key, but its response is unusual: ${replyText}. If the key does not work, check the base URL.`;
-  return { verdictNote: verdict === "accepted" ? "The service accepted the key." : unusual, ...known };
+  const verdictNote = verdict === "accepted" ? "The service accepted the key." : unusual;
+  return { verdictNote: [verdictNote, findApiPathHint(baseUrl) ?? []].flat().join(" "), ...known };
 }
 
 /** Sends one free request, with the key if there is one, to check that the address is a service. Throws if it is not, or if it cannot be used now. */
@@ -140,7 +141,7 @@ async function tryService(baseUrl: string, apiKey: string | undefined, { io, out
   if (verdict === "foreign")
     throw notSaved("rejected", `${baseUrl} does not respond like the video service: ${replyText}.`, {
       httpStatus,
-      hint: tryAgain,
+      hint: findApiPathHint(baseUrl) ?? tryAgain,
     });
   return check;
 }

@@ -11,7 +11,7 @@ import { writeInfo } from "../save/info.ts";
 import { save } from "../save/save.ts";
 import type { ClaimOptions, Target } from "../save/target.ts";
 import { follow, readTimes } from "./follow.ts";
-import { explainKey, findEntry, record, type Service } from "./service.ts";
+import { explainRefusal, findEntry, record, type Service } from "./service.ts";
 
 export type FinishOptions = WaitOptions & {
   /** Between two polls, in milliseconds; by default what the interface recommends. */
@@ -153,7 +153,7 @@ async function followAndRecord(
   const pollOptions = { isNew, isKnown, signal, onState, onOutage, onFailed, onNote: note };
   const completed = await follow(api, id, { ...times, ...pollOptions }, io)
     .catch(async (thrown) => {
-      const error = explainKey(service, asVidgenError(thrown));
+      const error = explainRefusal(service, asVidgenError(thrown));
       if (error.ended) await record(service, failureLine(id, error, failed));
       if (error.ended && entry) await removeLeftovers(entry, service);
       throw await explainNotFound(service, explainUnclear(error, entry), id, entry);

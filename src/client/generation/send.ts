@@ -13,7 +13,7 @@ import { type JournalLine, keyOf } from "../ledger/history.ts";
 import { withdraw } from "../ledger/withdraw.ts";
 import { failedError } from "./follow.ts";
 import { poll } from "./poll.ts";
-import { entriesOf, explainKey, record, recordedRequest, remember, type Service } from "./service.ts";
+import { entriesOf, explainRefusal, record, recordedRequest, remember, type Service } from "./service.ts";
 
 /** An attempt that is recorded, and whose request may be sent. */
 export type Intent = {
@@ -184,7 +184,8 @@ async function sendAndRecord(
   if (outcome.kind !== "unknown") service.io.unsettled.delete(attempt);
   const settled =
     recorded.kind === "refused" ? await settleRefused(service, recorded, { attempt, ...options }) : recorded;
-  if (settled.kind !== "accepted") return { ...settled, error: explainKey(service, settled.error).with({ attempt }) };
+  if (settled.kind !== "accepted")
+    return { ...settled, error: explainRefusal(service, settled.error).with({ attempt }) };
   const { generation, credits_charged: credits, remaining_credits, warnings = [] } = settled.started;
   noteOnce(
     service,

@@ -1,6 +1,7 @@
 import { asVidgenError, VidgenError } from "../../errors.ts";
 import type { Io, Machine } from "../../io.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
+import { findApiPathHint } from "../../protocol/url.ts";
 import { type Api, createApi } from "../http/api.ts";
 import { checkApiKey, createRedaction, redactValue } from "../http/redaction.ts";
 import { invalidKeyHint } from "../http/reply.ts";
@@ -178,8 +179,10 @@ export async function findBalance(service: Service): Promise<number | undefined>
   return balance && isComparable(balance, service.io.date()) ? balance.credits : undefined;
 }
 
-/** Says in the error for a rejected key where that key is from. */
-export function explainKey({ keyHint }: Service, error: VidgenError): VidgenError {
+/** Says in the error for a rejected key where that key is from, and in that for an unknown address what the base URL may be. */
+export function explainRefusal({ keyHint, baseUrl }: Service, error: VidgenError): VidgenError {
+  const pathHint = error.httpStatus === 404 ? findApiPathHint(baseUrl) : undefined;
+  if (pathHint !== undefined) return error.with({ hint: pathHint });
   // The hint of a failed generation is the service's own: it may be about the key of an engine.
   const isOfGeneration = error.ended !== undefined;
   if (error.hint !== invalidKeyHint || isOfGeneration || keyHint === undefined) return error;

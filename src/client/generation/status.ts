@@ -9,7 +9,7 @@ import { explainNotFound, failureLine, findInfo, recordFound } from "./attempt.t
 import { askToCancel, type Cancelled } from "./cancel.ts";
 import { cancelledReason, failedError } from "./follow.ts";
 import { pollUntilAnswered } from "./poll.ts";
-import { entriesOf, explainKey, findEntry, record, type Service } from "./service.ts";
+import { entriesOf, explainRefusal, findEntry, record, type Service } from "./service.ts";
 
 type WithSignal = { signal: AbortSignal };
 
@@ -20,7 +20,7 @@ export async function readStatus(service: Service, id: string, { signal }: WithS
   const { api, account, journal, unfollowed, note, io } = service;
   const entry = await findEntry(service, id);
   const generation = await pollUntilAnswered(api, id, io, signal, note).catch(async (thrown) => {
-    const error = explainKey(service, asVidgenError(thrown));
+    const error = explainRefusal(service, asVidgenError(thrown));
     const isOtherAccount = entry !== undefined && !isPaidBy(account, entry);
     // A single 404 is not enough to record the generation as lost.
     throw isOtherAccount || entry?.removed ? await explainNotFound(service, error, id, entry) : error;

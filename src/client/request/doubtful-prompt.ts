@@ -1,3 +1,4 @@
+import { usage, type VidgenError } from "../../errors.ts";
 import { videoFileName } from "../../video/naming.ts";
 
 /** Why a prompt is probably not what was meant, as a text that follows "the prompt", and what it was meant to be, if known. */
@@ -23,4 +24,25 @@ export async function findFileDoubt(
   if (videoFileName.test(pathOrAddress)) return isAddress ? { text } : { text, meant: "video" };
   if (isAddress || imageFileName.test(pathOrAddress)) return { text, meant: "image" };
   return found?.isDirectory() ? { text } : { text, meant: "text" };
+}
+
+/** The error of a prompt from an agent or a program, which cannot be asked, that is only the name of a file or an address; `undefined` for other prompts. */
+export async function findFileError(
+  prompt: string,
+  stat: Parameters<typeof findFileDoubt>[1],
+): Promise<VidgenError | undefined> {
+  const doubt = await findFileDoubt(prompt.trim().replace(/^@/, ""), stat);
+  return doubt && doubtError(`The prompt ${doubt.text}.`, doubt.meant && advice[doubt.meant]);
+}
+
+const advice = {
+  text: "Pass the text of this file as the prompt.",
+  image: "Pass it in images, beside a prompt.",
+  video: "Pass it in from, beside a prompt.",
+};
+
+/** The error of a prompt that is probably not what was meant. */
+export function doubtError(reason: string, hint: string | undefined): VidgenError {
+  const exact = "exactPrompt: true sends these words unchanged.";
+  return usage(`${reason} Nothing was sent.`, hint === undefined ? exact : `${hint} ${exact}`);
 }

@@ -403,3 +403,37 @@ test("--allow-http for an https service changes nothing, and says so", async () 
   expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining(`--allow-http was ignored: ${baseUrl}`) });
   expect(JSON.parse(readFileSync(config, "utf8"))).not.toHaveProperty("allow_http");
 });
+
+test.each(["/api", "/v1"])(
+  "a base URL that ends with %s: login, config and the 404 of a start name the address without it",
+  async (path) => {
+    const world = await createWorld();
+    const without = `the base URL may be ${baseUrl}, without ${path}`;
+    world.faults.push(({ url }) =>
+      url.startsWith(baseUrl + path) ? Response.json({ error: "not found" }, { status: 404 }) : undefined,
+    );
+    world.stdin = Buffer.from("canary-key-0123456789");
+    const login = await world.vidgen("login", "--with-token", "--base-url", baseUrl + path);
+    expect([login.code, login.stderr]).toEqual([0, expect.stringContaining(without)]);
+    world.stdin = undefined;
+    expect((await world.vidgen("config", "set", "base_url", baseUrl + path)).stderr).toContain(without);
+    expect((await world.vidgen("config", "set", "base_url", baseUrl)).stderr).not.toContain("without");
+    world.env.VIDGEN_BASE_URL = baseUrl + path;
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(without),
+    });
+  },
+);
+
+test("the hint about --help follows a fault of the line, not of a file", async () => {
+  const world = await createWorld();
+  expect((await world.vidgen("generate", "a fox", "-d", "long")).stderr).toMatch(/--help|duration/);
+  for (const line of [
+    ["generate", "@missing.txt"],
+    ["batch", "missing.csv"],
+  ]) {
+    const { code, stderr } = await world.vidgen(...line);
+    expect([code, stderr]).toEqual([2, expect.not.stringContaining("--help")]);
+  }
+});
