@@ -23,7 +23,7 @@ function load() {
     process.stderr.write(
       isUnbuilt
         ? `error: vidgen is not built yet. Build it with: cd "${root}" && npm ci && npm run build\n`
-        : `error: Cannot load vidgen: ${reason}. Nothing was sent.\n  Reinstall vidgen.\n`,
+        : `error: Cannot load vidgen: ${reason}. Nothing was sent.\n  Reinstall vidgen; an installation from git needs npm's scripts.\n`,
     );
   }
 }

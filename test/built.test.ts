@@ -128,7 +128,8 @@ test("without the built program it says so, and what to do", async () => {
   writeFileSync(join(bare, "package.json"), '{"type":"module"}');
   const { code, stderr } = await spawnProcess(process.execPath, [join(bare, "bin/vidgen.js"), "models"], {}, bare)
     .ended;
-  const line = /^error: Cannot load vidgen: .*cli\.cjs.*\n {2}Reinstall vidgen\.\n$/;
+  const line =
+    /^error: Cannot load vidgen: .*cli\.cjs.*\n {2}Reinstall vidgen; an installation from git needs npm's scripts\.\n$/;
   expect([code, stderr]).toEqual([1, expect.stringMatching(line)]);
   // As in a fresh clone after `npm install -g .`.
   mkdirSync(join(bare, "src"));
