@@ -56,10 +56,9 @@ test("depends on its WebAssembly packages and undici alone, and nothing runs a s
 test("an installation from git builds it, in an empty home", async () => {
   const home = join(folder, "empty");
   mkdirSync(home);
-  const [cache, userconfig] = await Promise.all(
-    ["cache", "userconfig"].map(async (name) => (await run("npm", ["config", "get", name])).stdout.trim()),
-  );
-  const env = { HOME: home, VIDGEN_HOME: "", npm_config_cache: cache, npm_config_userconfig: userconfig };
+  const setting = async (name: string) => (await run("npm", ["config", "get", name])).stdout.trim();
+  const npmEnv = { npm_config_cache: await setting("cache"), npm_config_userconfig: await setting("userconfig") };
+  const env = { ...npmEnv, HOME: home, VIDGEN_HOME: "" };
   const line = ["--yes", ...quickly, `git+file://${root}`, "generate", "a fox", "--local", "-d", "1", "-o", "fox.mp4"];
   expect((await run("npx", line, home, env)).stdout).toBe("fox.mp4\n");
 });
