@@ -169,11 +169,7 @@ export async function findLocal(io: Io): Promise<FoundLocal> {
   const { findService } = await import("../server/announcement.ts");
   const found = await findService(findServiceFolder(io), io);
   if (found.kind === "none" || found.kind === "elsewhere") return found;
-  const problem = (says: string, hint: string) => {
-    const message = `The local service, process ${found.pid}, ${says}. Nothing was sent.`;
-    return { kind: "not answering" as const, error: new VidgenError("network", message, { hint }) };
-  };
-  if (found.kind === "starting") return problem("is starting", "Run the same command again.");
+  if (found.kind === "starting") return { kind: "not answering", error: found.error };
   const { announcement } = found;
   const { base_url: baseUrl, media_url: mediaUrl } = announcement.local;
   const fetch: Io["fetch"] = (url, init) => io.fetch(url, { ...init, reach: "this machine" });
@@ -184,11 +180,11 @@ export async function findLocal(io: Io): Promise<FoundLocal> {
     free_models: freeModels = [],
   } = announcement;
   const failure = await findFailure({ baseUrl, apiKey }, { ...io, fetch });
-  if (failure !== undefined)
-    return problem(
-      `cannot be reached at ${baseUrl}: ${failure}`,
-      "It may be busy or suspended: run the same command again.",
-    );
+  if (failure !== undefined) {
+    const message = `The local service, process ${found.pid}, cannot be reached at ${baseUrl}: ${failure}. Nothing was sent.`;
+    const hint = "It may be busy or suspended: run the same command again.";
+    return { kind: "not answering", error: new VidgenError("network", message, { hint }) };
+  }
   const connection = {
     ...{ baseUrl, mediaUrl, shownMediaUrl: announcement.media_url, fetch, apiKey, isInProcess: false },
     ...{ hasRealModels, engines, freeModels, announcement, settled: async () => {}, close: async () => {} },

@@ -78,7 +78,7 @@ export async function describeListener({ self }: Pick<Processes, "self">) {
 /** The service of a folder; `isSure` is false if its process may have ended on another machine. */
 export type FoundService =
   | { kind: "none" }
-  | { kind: "starting"; pid: number }
+  | { kind: "starting"; error: VidgenError }
   | { kind: "elsewhere"; error: VidgenError; isSure: boolean }
   | { kind: "here"; pid: number; announcement: Listening };
 
@@ -94,7 +94,7 @@ export async function findService(folder: string, io: HolderIo): Promise<FoundSe
   const holder = announcement && (await readHolder(leaseOf(folder), io));
   if (!holder) return { kind: "none" };
   if (!isListening(announcement) || !isSameProcess(announcement.local, holder))
-    return { kind: "starting", pid: holder.pid };
+    return { kind: "starting", error: startingError(announcement, holder) };
   const here = await describeListener(io.processes);
   const isSameMachine = announcement.local.machine === here.machine;
   if (isSameMachine && announcement.local.network === here.network)
@@ -112,6 +112,16 @@ type Process = Pick<ProcessId, "machine" | "pid" | "start">;
 
 function isSameProcess(one: Process, other: Process): boolean {
   return one.machine === other.machine && one.pid === other.pid && one.start === other.start;
+}
+
+function startingError({ base_url, local }: Announcement, { pid }: ProcessId): VidgenError {
+  const service = `The local service, process ${pid},`;
+  if (base_url === undefined || local !== undefined)
+    return new VidgenError("network", `${service} is starting. Nothing was sent.`, {
+      hint: "Run the same command again.",
+    });
+  const message = `${service} is of an earlier version of vidgen, which does not tell its address on this machine. Nothing was sent.`;
+  return new VidgenError("network", message, { hint: "Stop it, and start it again with this version." });
 }
 
 function elsewhereError(

@@ -105,8 +105,8 @@ async function copyDatabase(folder: string, target: Target, io: Io): Promise<num
 
 async function copyRunning(folder: string, target: Target, io: Io): Promise<number> {
   const found = await findService(folder, io);
-  if (found.kind === "elsewhere") throw found.error;
-  if (found.kind !== "here") throw new Error("the service does not respond yet; try again");
+  if (found.kind === "elsewhere" || found.kind === "starting") throw found.error;
+  if (found.kind === "none") throw new Error("the service has just ended; try again");
   const { api_key, local } = found.announcement;
   const headers = { Authorization: `Bearer ${api_key}` };
   const { signal } = io;

@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { bin, createMachine, type Machine, serve } from "../cli/machine.ts";
+import { spawnAgent } from "../faults/agent.ts";
 import { hasFfmpeg, lacks } from "../needs.ts";
 import { cookieOf, useLink } from "../server/page/sign-in.ts";
 
@@ -356,6 +357,20 @@ test.each([
   expect((await machine.vidgen("serve", "--link")).stdout).toContain(`${publicUrl}/?token=`);
   const { stdout } = await machine.vidgen("doctor", "--local");
   expect(stdout).toMatch(new RegExp(`running at http://127\\.0\\.0\\.1:\\d+, for clients at ${publicUrl};`));
+  writeFileSync(join(machine.folder, "shots.txt"), "an owl\n");
+  expect(await machine.vidgen("batch", "shots.txt", ...short, "-o", "clips/")).toMatchObject({ code: 0 });
+  expect(readdirSync(join(machine.folder, "clips"))).toHaveLength(1);
+  const { stdout: id } = await machine.vidgen("generate", "a hare", ...short, "--no-wait");
+  expect(await machine.vidgen("wait", id.trim(), "-o", "hare.mp4")).toMatchObject({ code: 0, stdout: "hare.mp4\n" });
+  for (const line of ["status", "delete --yes"])
+    expect(await machine.vidgen(...line.split(" "), id.trim(), "--local")).toMatchObject({ code: 0 });
+  const agent = await spawnAgent({ VIDGEN_HOME: join(machine.folder, "home") }, machine.folder, ["--local"]);
+  const made = (await agent.call("generate_video", { prompt: "a hen", duration: 0.5 })).value;
+  await agent.call("get_video", { id: String(made.id), wait_seconds: 50 });
+  expect((await agent.call("save_video", { id: String(made.id), path: "hen.mp4" })).value).toMatchObject({
+    file: join(machine.folder, "hen.mp4"),
+  });
+  await agent.close();
   expect(arrived).toEqual([]);
 });
 
@@ -380,17 +395,22 @@ test.skipIf(lacks("network namespaces"))(
   },
 );
 
-test.skipIf(lacks("network namespaces")).each([
-  ["accounts --local", 8],
-  ["generate fox --local", 8],
-  ["serve --backup copy.db", 8],
-  ["serve --link", 8],
-  ["doctor --local", 8],
-])("in another network namespace than the service, `%s` sends nothing and names what works", async (line, code) => {
+test
+  .skipIf(lacks("network namespaces"))
+  .each([
+    "accounts --local",
+    "generate fox --local",
+    "batch shots.txt --local",
+    "wait --all --local",
+    "serve --backup copy.db",
+    "serve --link",
+    "doctor --local",
+  ])("in another network namespace than the service, `%s` sends nothing and names what works", async (line) => {
   const machine = await createMachine();
+  writeFileSync(join(machine.folder, "shots.txt"), "an owl\n");
   const { arrived, publicUrl } = await servePublicly(machine, "--page");
   const ended = await runInNamespace(machine, `$vidgen ${line}`);
-  expect(ended.code).toBe(code);
+  expect(ended.code).toBe(8);
   const text = ended.stdout + ended.stderr;
   expect(text).toMatch(/The service of this folder runs .*another network namespace/s);
   expect(text).toContain(`VIDGEN_BASE_URL=${publicUrl}`);
@@ -402,7 +422,8 @@ test("a service that runs and does not answer is neither starting nor stopped", 
   const { child } = await serve(machine);
   child.kill("SIGSTOP");
   const hanging = { code: 8, stderr: expect.stringMatching(/process \d+, cannot be reached at http:\S+: no response/) };
-  expect(await machine.vidgen("accounts", "--local")).toMatchObject(hanging);
+  for (const line of ["accounts --local", "serve --backup copy.db"])
+    expect(await machine.vidgen(...line.split(" "))).toMatchObject(hanging);
   const doctor = await machine.vidgen("doctor", "--local");
   expect([doctor.code, doctor.stdout]).toEqual([
     8,

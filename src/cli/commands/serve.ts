@@ -3,7 +3,7 @@ import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { checkAddressSpace } from "../../address-space.ts";
 import { formatBytes } from "../../client/request/bytes.ts";
 import { readCreditsPer } from "../../connect/engines.ts";
-import { findServiceFolder } from "../../connect/local.ts";
+import { findLocal, findServiceFolder } from "../../connect/local.ts";
 import { redactBody } from "../../connect/trace.ts";
 import { readNumber, readTime } from "../../connect/values.ts";
 import { systemCode, usage, VidgenError } from "../../errors.ts";
@@ -339,6 +339,8 @@ async function backup(file: string, { database }: ServeOptions, { io, output }: 
     throw usage("--backup copies only the embedded database. Use pg_dump to copy a PostgreSQL database.");
   const { saveBackup } = await import("../../server/backup.ts");
   const folder = findServiceFolder(io);
+  const running = await findLocal(io);
+  if (running.kind === "not answering") throw running.error;
   const { size } = await saveBackup(folder, file, io).catch((error) => {
     if (systemCode(error) === "EEXIST")
       throw new VidgenError("output", `${file} already exists.`, { hint: "Choose another name: nothing was copied." });

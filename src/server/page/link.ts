@@ -19,10 +19,10 @@ export function linkOf(baseUrl: string, sessions: Pick<Sessions, "link">, { keyH
 /** Creates a link to the page of the service that runs from a folder. Rejects with `usage` if none runs there, or it has no page. */
 export async function makeLink(folder: string, io: Io): Promise<string> {
   const found = await findService(folder, io);
-  if (found.kind === "elsewhere") throw found.error;
-  if (found.kind !== "here")
+  if (found.kind === "elsewhere" || found.kind === "starting") throw found.error;
+  if (found.kind === "none")
     throw usage(
-      `The local service is ${found.kind === "starting" ? "starting" : "not running"}, so there is no link to its page.`,
+      "The local service is not running, so there is no link to its page.",
       "vidgen serve starts it and prints the link.",
     );
   const { base_url, api_key, has_page } = found.announcement;
