@@ -102,11 +102,18 @@ test("a SOCKS proxy in ALL_PROXY is named in one warning, and not used", async (
   expect(seen.service).toBe(1);
 });
 
-test("a private CA counts once NODE_EXTRA_CA_CERTS names it", async () => {
+test("a private CA counts once NODE_EXTRA_CA_CERTS names it, as every command says", async () => {
   const { seen, status, vidgen } = await createNetwork();
   expect(await status({})).toMatchObject({ code: 0 });
   const untrusted = await vidgen(["generate", "a fox"], { NODE_EXTRA_CA_CERTS: "" });
   expect(untrusted).toMatchObject({ code: 8, stderr: expect.stringMatching(/self-signed.*Nothing was sent/) });
+  const hint = "for a private CA, set NODE_EXTRA_CA_CERTS to its file";
+  expect(untrusted.stderr).toContain(hint);
+  for (const argv of [["status", "x"], ["accounts"], ["cancel", "7d562bbb-dd0f-4c2b-a2f6-0fa1c4cb1d2e"]])
+    expect(await vidgen(argv, { NODE_EXTRA_CA_CERTS: "" })).toMatchObject({
+      code: 8,
+      stderr: expect.stringContaining(hint),
+    });
   expect(seen.service).toBe(1);
 });
 
@@ -118,7 +125,7 @@ test("doctor tells of the proxy and of the certificate as they are", async () =>
   );
   expect(seen.proxy).toHaveLength(1);
   const untrusted = await vidgen(["doctor"], { NODE_EXTRA_CA_CERTS: "" });
-  expect(untrusted.stdout).toMatch(/^fail {2}connection +self-signed.*\n.*NODE_EXTRA_CA_CERTS/m);
+  expect(untrusted.stdout).toMatch(/^fail {2}connection +self-signed.*NODE_EXTRA_CA_CERTS to its file\n.*clock/m);
   const [refused, unknown] = await Promise.all([
     vidgen(["doctor"], { HTTPS_PROXY: "http://127.0.0.1:1" }),
     vidgen(["doctor"], { VIDGEN_BASE_URL: "https://other.example" }),

@@ -258,7 +258,7 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
       if (event.isForwarded) noteProxy();
       if (!event.isRoutine) options.onRequest?.(event);
     };
-    const names = [name, publicUrl && authorityOf(publicUrl)].filter((each) => each !== undefined);
+    const names = [...(name === undefined ? [] : [name]), ...(publicUrl === undefined ? [] : authoritiesOf(publicUrl))];
     const publicOrigin = publicUrl && new URL(publicUrl).origin;
     const listening = await listen(handler, { host, port, names, publicOrigin, onRequest, withReplies }, io);
     servers.push(listening);
@@ -325,8 +325,9 @@ function localUrlOf({ url }: Listening): string {
   return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
 }
 
-/** The host and port of a URL. A Host header without a port is compared as port 80, even behind a proxy that adds TLS. */
-function authorityOf(url: string): string {
-  const { host, port } = new URL(url);
-  return port === "" ? `${host}:80` : host;
+/** How a Host header may name a URL: without the port of its scheme, which is compared as port 80, or with it (RFC 9110, section 4.2.3). */
+function authoritiesOf(url: string): string[] {
+  const { host, port, protocol } = new URL(url);
+  if (port !== "") return [host];
+  return protocol === "https:" ? [`${host}:80`, `${host}:443`] : [`${host}:80`];
 }

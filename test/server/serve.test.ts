@@ -11,6 +11,7 @@ import { openService } from "../../src/server/serve.ts";
 import { makeFolder } from "../folder.ts";
 import { tinyMp4 } from "../mp4.ts";
 import { realIo } from "../real-io.ts";
+import { say } from "./api/wire.ts";
 import { cookieOf, useLink } from "./page/sign-in.ts";
 import { fakeEngine } from "./service.ts";
 
@@ -263,6 +264,11 @@ test("a service behind a proxy uses its public addresses, and is no longer ready
   const link = service.pageUrl?.replace("https://video.example", `http://127.0.0.1:${port}`) ?? "";
   const signedIn = await useLink(link, { Origin: "https://video.example" });
   expect([signedIn.status, signedIn.headers.get("Set-Cookie")]).toEqual([200, expect.stringMatching(/; Secure$/)]);
+  const statusFor = (host: string) =>
+    say(port, `GET /openapi.json HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+  for (const host of ["video.example", "video.example:443"]) expect(await statusFor(host)).toMatch(/^HTTP\/1\.1 200 /);
+  for (const host of ["video.example:8443", "evil.example:443"])
+    expect(await statusFor(host)).toMatch(/^HTTP\/1\.1 403 /);
   const ask = async (path: string) => {
     const reply = await service.api(new Request(`http://127.0.0.1${path}`));
     return [reply.status, await reply.json()];

@@ -107,8 +107,7 @@ function passDns({ hostname }: URL, proxy: HttpProxy | undefined): Check {
 }
 
 const proxyFix = ({ variable }: HttpProxy) => `A proxy is set: check ${variable} and NO_PROXY.`;
-const certificateFix =
-  "For a private CA, set NODE_EXTRA_CA_CERTS to its file; otherwise check the base URL and this machine's clock.";
+const certificateFix = "Check the base URL and this machine's clock.";
 const tlsFix =
   "Check the base URL: the service does not speak TLS there, or wants something else. Client certificates are not supported.";
 const nameServerFix = "No name server answers: check your network and its DNS settings.";

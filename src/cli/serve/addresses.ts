@@ -58,7 +58,10 @@ function readPublicUrls({ publicUrl, publicMediaUrl }: Pick<AddressFlags, "publi
   const api = readUrl(publicUrl, "--public-url");
   const media = readUrl(publicMediaUrl, "--public-media-url");
   if (api !== undefined && new URL(api).pathname !== "/")
-    throw usage("--public-url must not have a path.", "The API is at /api, and the page at /.");
+    throw usage(
+      "--public-url must not have a path: the service needs a host name of its own.",
+      "Such as https://video.example: its API is at /api, and its page at /. Only the videos may have a path.",
+    );
   if ((api === undefined) !== (media === undefined))
     throw usage(
       "--public-url and --public-media-url are needed together.",

@@ -163,11 +163,13 @@ function looksReadable(text: string): boolean {
   return start !== "" && start.length <= 500 && !/^[<[{"]/.test(start);
 }
 
-/** A short description of a connection failure. */
+/** A short description of a connection failure, with what makes a certificate of a private CA trusted. */
 export function describeFailure(error: unknown): string {
   const message = error instanceof Error && error.message !== "" ? error.message : String(systemCode(error) ?? error);
   const code = systemCode(error);
   // The code is left out if the message already contains it, or says the same in words.
   const namesCode = code === undefined || message.includes(code) || /PROXY|^ERR_SSL_/.test(code);
-  return namesCode ? message : `${message} (${code})`;
+  const text = namesCode ? message : `${message} (${code})`;
+  const isUntrusted = /^(UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_)/.test(code ?? "");
+  return isUntrusted ? `${text}; for a private CA, set NODE_EXTRA_CA_CERTS to its file` : text;
 }

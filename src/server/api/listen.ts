@@ -292,7 +292,7 @@ function limitBody(outgoing: ServerResponse, maxBytes: number): void {
     length += chunk.length;
     if (length <= maxBytes) return;
     incoming.off("data", count);
-    const refusal = refuse(400, "body_too_large", "the body is too large");
+    const refusal = refuse(413, "body_too_large", "the body is too large");
     if (!outgoing.headersSent) await writeResponse(errorResponse(refusal), outgoing);
     incoming.destroy(new Error(`the body is larger than ${maxBytes} bytes`));
   };

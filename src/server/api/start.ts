@@ -122,6 +122,7 @@ export const startCommon = {
     ...refusal(400, "invalid_prompt", "prompt is missing"),
     ...refusal(402, "insufficient_credits", "one generation costs 10 credits; the account has fewer"),
     ...refusal(409, "idempotency_key_reused", "this Idempotency-Key was already used with another body"),
+    ...refusal(413, "body_too_large", "the body is larger than 28 MB"),
     ...refusal(
       429,
       "too_many_running",

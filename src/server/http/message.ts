@@ -129,6 +129,10 @@ export async function readBody(
 ): Promise<Uint8Array> {
   if (!types.includes(bodyType(req)))
     throw refuse(415, "unsupported_media_type", `the body must be ${types.join(" or ")}`);
+  if (!/^identity$/i.test(req.header("Content-Encoding") ?? "identity"))
+    throw refuse(415, "unsupported_content_encoding", "the body must not be compressed", {
+      "Accept-Encoding": "identity",
+    });
   let length = 0;
   // Also reads a refused body to its end, because many clients send all of it before they read the reply.
   for await (const chunk of req.raw.body ?? []) {
@@ -136,7 +140,7 @@ export async function readBody(
     if (length > maxBytes) arriving.release();
     else arriving.add(chunk);
   }
-  if (length > maxBytes) throw refuse(400, "body_too_large", `the body is larger than ${maxBytes / 1_000_000} MB`);
+  if (length > maxBytes) throw refuse(413, "body_too_large", `the body is larger than ${maxBytes / 1_000_000} MB`);
   const body = arriving.finish();
   // The status is not 503, because after a 503 a client cannot know whether it was charged.
   if (body === undefined)

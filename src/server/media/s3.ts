@@ -10,8 +10,6 @@ import type { Scratch } from "./scratch.ts";
 
 type Upload = { type: string; size: number; sha256: string };
 
-const checkName = ".vidgen";
-
 /** An image in the XML of a list: its random name, which needs no escapes, and when it was stored. */
 const listedImage = new RegExp(`/?${imagesFolder}/([\\w-]+)</Key>.*?<LastModified>([^<]+)</LastModified>`, "gs");
 
@@ -37,6 +35,11 @@ export function openS3({ scratch, mark, ...options }: S3Options & { scratch: Scr
     if (!isSuccess(head) || head.headers["content-length"] !== String(size))
       throw unavailable(undefined, `${options.place} confirmed a PUT, but does not have the file`);
     return name;
+  };
+  const remove = async (name: string) => {
+    const reply = await send({ method: "DELETE", name });
+    if (!isSuccess(reply) && reply.statusCode !== 404) throw await toError("DELETE", reply, options);
+    reply.destroy();
   };
   return {
     scratch: scratch.folder,
@@ -80,15 +83,14 @@ export function openS3({ scratch, mark, ...options }: S3Options & { scratch: Scr
       throw error;
     },
     presign: (name) => presign(name, options),
-    async remove(name) {
-      const reply = await send({ method: "DELETE", name });
-      if (!isSuccess(reply) && reply.statusCode !== 404) throw await toError("DELETE", reply, options);
-      reply.destroy();
-    },
+    remove,
     async check(signal) {
-      const file = join(scratch.folder, checkName);
+      // Of this process alone: a store may answer a HEAD by what another process has put there.
+      const name = `.vidgen-${mark}`;
+      const file = join(scratch.folder, name);
       await writeFile(file, "A process of vidgen could write here.\n");
-      await put(file, await describeFile(file, "text/plain"), signal, checkName);
+      await put(file, await describeFile(file, "text/plain"), signal, name);
+      await remove(name);
     },
     close: scratch.close,
   };

@@ -163,6 +163,8 @@ function requireSession(options: PageOptions, send: Send): MiddlewareHandler<Api
       const invalid = (await isDisabled(token, options.store)) ? "account" : invalidLink;
       return send(c, <SignInPage invalid={invalid} to={withoutToken(c)} />, 401);
     }
+    // A used link leaves the address bar.
+    if (token !== undefined) return c.redirect(withoutToken(c), 303);
     c.set("account", account);
     return next();
   };

@@ -49,6 +49,12 @@ test("ends a generation, tells which credits came back on stderr, and writes it 
   expect(entry).toMatchObject({ id, status: "failed" });
 });
 
+test("--yes is accepted, as by delete: cancel never asks", async () => {
+  const world = await createWorld();
+  const { stdout } = await world.vidgen("generate", "a fox", "--no-wait");
+  expect(await world.vidgen("cancel", stdout.trim(), "--yes")).toMatchObject({ code: 0, stdout: "" });
+});
+
 test("--json is the service's reply, with what came back", async () => {
   const { world, id } = await withGeneration();
   const { code, stdout } = await world.vidgen("cancel", "last", "--json");

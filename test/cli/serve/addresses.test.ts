@@ -34,7 +34,10 @@ test("with public addresses, a name is not needed to listen at all addresses", (
 test.each([
   [{ publicUrl: api }, /needed together/],
   [{ publicMediaUrl: media }, /needed together/],
-  [{ publicUrl: `${api}/vidgen`, publicMediaUrl: media }, /--public-url must not have a path/],
+  [
+    { publicUrl: `${api}/vidgen`, publicMediaUrl: media },
+    /--public-url must not have a path: the service needs a host name of its own/,
+  ],
   [{ publicUrl: "video.example", publicMediaUrl: media }, /--public-url must be an http\(s\) URL/],
   [{ publicUrl: "", publicMediaUrl: media }, /--public-url must be an http\(s\) URL/],
   [{ publicUrl: api, publicMediaUrl: "s3://canary" }, /--public-media-url must be an http\(s\) URL/],

@@ -202,14 +202,23 @@ test.each([
   { what: "null", body: "null", code: "invalid_body", says: "the body must be an object" },
   { what: "an array", body: "[]", code: "invalid_body", says: "the body must be an object" },
   { what: "a string", body: '"a fox"', code: "invalid_body", says: "the body must be an object" },
-  { what: "over 28 MB", body: "x".repeat(28_000_001), code: "body_too_large", says: "the body is larger than 28 MB" },
-])("refuses a body that is $what, and answers the next request normally", async ({ body, code, says }) => {
-  const service = await createTestService();
-  const response = await service.api(startRequest(body));
-  expect(response.status).toBe(400);
-  expect(await readError(response)).toStrictEqual({ code, message: says });
-  expect(await readStart(await service.start())).toMatchObject({ remaining_credits: 990 });
-});
+  {
+    what: "over 28 MB",
+    status: 413,
+    body: "x".repeat(28_000_001),
+    code: "body_too_large",
+    says: "the body is larger than 28 MB",
+  },
+])(
+  "refuses a body that is $what, and answers the next request normally",
+  async ({ status = 400, body, code, says }) => {
+    const service = await createTestService();
+    const response = await service.api(startRequest(body));
+    expect(response.status).toBe(status);
+    expect(await readError(response)).toStrictEqual({ code, message: says });
+    expect(await readStart(await service.start())).toMatchObject({ remaining_credits: 990 });
+  },
+);
 
 test("a body that is not UTF-8 is refused, because its prompt would be changed", async () => {
   const service = await createTestService();
@@ -218,6 +227,14 @@ test("a body that is not UTF-8 is refused, because its prompt would be changed",
   const response = await service.api(new Request(`${baseUrl}/api/generate`, { method: "POST", headers, body }));
   expect(response.status).toBe(400);
   expect((await readError(response)).code).toBe("invalid_json");
+});
+
+test("a body that is compressed is 415, with what is accepted", async () => {
+  const service = await createTestService();
+  const refused = await service.start({}, { "Content-Encoding": "gzip" });
+  expect([refused.status, refused.headers.get("Accept-Encoding")]).toEqual([415, "identity"]);
+  expect((await readError(refused)).code).toBe("unsupported_content_encoding");
+  expect((await service.start({}, { "Content-Encoding": "identity" })).status).toBe(200);
 });
 
 test("a body of exactly 28 MB is read", async () => {

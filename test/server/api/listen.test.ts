@@ -192,7 +192,7 @@ test("a start and its status work over a socket", async () => {
 });
 
 test.each([
-  { what: "too large", method: "POST", headers: { ...bearer(apiKey), ...json }, status: 400 },
+  { what: "too large", method: "POST", headers: { ...bearer(apiKey), ...json }, status: 413 },
   { what: "sent with a wrong key", method: "POST", headers: { ...bearer("wrong"), ...json }, status: 401 },
   { what: "of another type", method: "POST", headers: { ...bearer(apiKey), "Content-Type": "video/mp4" }, status: 415 },
   { what: "sent with a wrong method", method: "PUT", headers: json, status: 405 },
@@ -207,7 +207,7 @@ test.each([
   expect((await ask(`${url}/api/generation-status`, { agent, headers: bearer(apiKey) })).status).toBe(400);
 });
 
-test("fetch can read the 400 for a body over 28 MB", async () => {
+test("fetch can read the 413 for a body over 28 MB", async () => {
   const { url } = await open((await createTestService()).api);
   const body = "x".repeat(28_000_001);
   const response = await fetch(`${url}/api/generate`, {
@@ -215,7 +215,7 @@ test("fetch can read the 400 for a body over 28 MB", async () => {
     headers: { ...bearer(apiKey), ...json },
     body,
   });
-  expect(response.status).toBe(400);
+  expect(response.status).toBe(413);
   expect((await readError(response)).code).toBe("body_too_large");
 });
 

@@ -147,6 +147,7 @@ const asks: Record<string, (service: TestService, examples: { body: Body }) => P
     await start({}, { "Idempotency-Key": "1" });
     return start({ prompt: "a hare" }, { "Idempotency-Key": "1" });
   },
+  "POST /api/generate 413": ({ start }) => start({ prompt: "x".repeat(28_000_000) }),
   "POST /api/generate 415": ({ start }) => start({}, { "Content-Type": "text/plain" }),
   "POST /api/generate 429": (service) => startAboveLimit(service, "/api/generate"),
   "GET /api/generation-status 200": async ({ startId, rest, status }) => {
@@ -170,6 +171,7 @@ const asks: Record<string, (service: TestService, examples: { body: Body }) => P
     await start({}, { "Idempotency-Key": "1" });
     return api(post("/v1/videos", fox, { "Idempotency-Key": "1" }));
   },
+  "POST /v1/videos 413": ({ api }) => api(post("/v1/videos", { prompt: "x".repeat(28_000_000) })),
   "POST /v1/videos 415": ({ api }) => api(post("/v1/videos", fox, { "Content-Type": "text/plain" })),
   "POST /v1/videos 429": (service) => startAboveLimit(service, "/v1/videos"),
   "GET /v1/videos 200": async (service) => {

@@ -784,6 +784,7 @@ describe("is refused with a clear 4xx, and nothing is charged:", () => {
     },
     {
       what: "more than 28 MB",
+      status: 413,
       headers: asJson,
       body: " ".repeat(28_000_001),
       code: "body_too_large",

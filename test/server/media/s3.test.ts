@@ -228,11 +228,12 @@ test("a reader that disconnects closes the connection", async () => {
 });
 
 describe("check", () => {
-  test("writes always the same object", async () => {
+  test("writes an object of its own process, and removes it", async () => {
     const { s3, videos } = await openBroken();
     await videos.check(signal);
-    await videos.check(signal);
-    expect([...s3.objects.keys()]).toEqual(["videos/team/.vidgen"]);
+    const object = "/videos/team/.vidgen-aa";
+    expect(s3.requests).toEqual([`PUT ${object}`, `HEAD ${object}`, `DELETE ${object}`]);
+    expect([...s3.objects.keys()]).toEqual([]);
   });
 
   test.each([

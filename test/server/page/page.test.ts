@@ -97,6 +97,11 @@ describe("who may look", () => {
       expect(await reply.text()).toContain("Sign in");
     }
     const used = await Promise.all([useLink(link), useLink(link)]);
+    const [signedIn] = used.filter(({ headers }) => headers.has("Set-Cookie"));
+    // Back in the history, or opened again: the link leaves the address bar.
+    const Cookie = cookieOf(signedIn ?? new Response());
+    const again = await fetch(`${link}&model=sora-2`, { headers: { Cookie }, redirect: "manual" });
+    expect([again.status, again.headers.get("Location")]).toEqual([303, "/?model=sora-2"]);
     expect(used.map(({ status }) => status).sort()).toEqual([200, 401]);
     expect(used.filter(({ headers }) => headers.has("Set-Cookie"))).toHaveLength(1);
     // Something behind it makes it no other link.
@@ -532,7 +537,7 @@ describe("an account's own key", () => {
     const headers = { Origin: url, "Content-Type": "application/json" };
     expect((await fetch(`${url}/`, { method: "POST", headers, body: "{}" })).status).toBe(415);
     const large = new URLSearchParams({ key: "x".repeat(20_000) });
-    expect((await fetch(`${url}/`, { method: "POST", headers: { Origin: url }, body: large })).status).toBe(400);
+    expect((await fetch(`${url}/`, { method: "POST", headers: { Origin: url }, body: large })).status).toBe(413);
   });
 });
 
