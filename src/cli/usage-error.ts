@@ -1,4 +1,5 @@
 import { CommanderError, type CommandUnknownOpts, type Option } from "@commander-js/extra-typings";
+import { settingNames } from "../connect/settings.ts";
 import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { findSimilar } from "../protocol/models.ts";
@@ -8,7 +9,7 @@ import { dashHint } from "./dashes.ts";
 import { commandOf } from "./program.ts";
 import { describeSaved, lastWord } from "./saved-file.ts";
 import { withoutCurlyQuotes } from "./terminal/prompts.ts";
-import { hintFor } from "./words.ts";
+import { flagHintFor, hintFor, keyAdvice } from "./words.ts";
 
 type TypedCommand = {
   argv: readonly string[];
@@ -23,7 +24,7 @@ export async function explainUsage(error: unknown, { argv, program, io }: TypedC
   const help = name === undefined ? "See `vidgen --help` for the commands." : `See \`vidgen ${name} --help\`.`;
   if (error instanceof CommanderError && program !== undefined) {
     const line = withTwoDashes(argv, program, shell);
-    if (line !== undefined) return usage(sentenceOf(error).sentence, `Long flags have two dashes: ${line}`);
+    if (line !== undefined) return usage(sentenceOf(error, program).sentence, `Long flags have two dashes: ${line}`);
     return explainParsing(error, {
       argv,
       program,
@@ -65,7 +66,10 @@ async function explainParsing(error: CommanderError, parsing: ParseContext): Pro
   const takesPrompt = command.registeredArguments.at(-1)?.name() === "prompt";
   if (code === "commander.excessArguments" && takesPrompt) return tooManyPrompts(command, argv, shell);
   if (code === "commander.excessArguments" && isGroup(command)) return unknownSubcommand(command);
-  const { sentence, similar } = sentenceOf(error);
+  const { sentence, similar } = sentenceOf(error, command);
+  const flagHint = code === "commander.unknownOption" ? flagHintFor(argv, command.name(), shell) : undefined;
+  const argumentHint = flagHint ?? wrongArgumentHint(code, command, shell);
+  if (argumentHint !== undefined) return usage(sentence, argumentHint);
   const words = code === "commander.unknownCommand" ? operandsOf(command.args) : [];
   const isFlagBeforeCommand = dashAdvice === undefined && code === "commander.unknownOption" && command === program;
   const hint = isFlagBeforeCommand ? await flagsAfterCommand(argv, program, io) : findHint(words, shell);
@@ -81,10 +85,61 @@ async function explainParsing(error: CommanderError, parsing: ParseContext): Pro
   return usage(sentence, `To generate a video from this prompt: ${line}`);
 }
 
-/** commander's message, and its guess, which is on a line of its own and in parentheses. */
-function sentenceOf({ message }: CommanderError): { sentence: string; similar: string | undefined } {
-  const [what = "", similar] = message.replace(/^error: /, "").split(/\n\((.*)\)$/);
-  return { sentence: `${what.charAt(0).toUpperCase()}${what.slice(1)}`.replace(/\.?$/, "."), similar };
+/** What is wrong, without the value of an unknown flag, which may be a key; and commander's guess, which is on a line of its own and in parentheses. */
+function sentenceOf({ code, message }: CommanderError, command: CommandUnknownOpts) {
+  const [what = "", guess] = message.replace(/^error: /, "").split(/\n\((.*)\)$/);
+  const similar = guess?.replace(/one of (.*), /, "$1 or ");
+  const find = (pattern: RegExp) => pattern.exec(what)?.slice(1) ?? [];
+  const name = pathOf(command);
+  switch (code) {
+    case "commander.unknownOption":
+      return { sentence: `Unknown option '${find(/^unknown option '([^=]*)/)[0]?.replace(/'$/, "")}'.`, similar };
+    case "commander.missingArgument":
+      return { sentence: `${name} needs <${find(/argument '(.*)'/)[0]}>.`, similar };
+    case "commander.missingMandatoryOptionValue":
+      return { sentence: `${name} needs ${find(/option '(.*)'/)[0]}.`, similar };
+    case "commander.optionMissingArgument": {
+      const [flag = ""] = find(/(--\S+ <[^>]*>)/);
+      return { sentence: `${flag.split(" ")[0]} needs a value: ${flag}.`, similar };
+    }
+    case "commander.excessArguments": {
+      const [limit] = find(/Expected (\d+)/);
+      return { sentence: `${name} takes ${limit === "0" ? "no argument" : "one argument"}.`, similar };
+    }
+    case "commander.invalidArgument": {
+      const [flag, typed = "", choices = ""] = find(
+        /(--\S+).*argument '(.*)' is invalid\. Allowed choices are (.*)\.$/,
+      );
+      if (flag !== undefined) return { sentence: `${flag} must be ${joinChoices(choices)}, not "${typed}".`, similar };
+      const [value = "", argument, names = ""] = find(/value '(.*)' is invalid for argument '(.*)'\. .* are (.*)\.$/);
+      return { sentence: `The ${argument} must be ${joinChoices(names)}, not "${value}".`, similar };
+    }
+    default:
+      return { sentence: `${what.charAt(0).toUpperCase()}${what.slice(1)}`.replace(/\.?$/, "."), similar };
+  }
+}
+
+const joinChoices = (list: string) => list.replace(/, ([^,]*)$/, " or $1");
+
+/** The names of a command and its group, such as "config set". */
+function pathOf(command: CommandUnknownOpts): string {
+  const { parent } = command;
+  return parent === null || parent.parent === null ? command.name() : `${pathOf(parent)} ${command.name()}`;
+}
+
+/** What to type in place of an argument that `login` or `config set` does not take. */
+function wrongArgumentHint(code: string, command: CommandUnknownOpts, shell: Shell): string | undefined {
+  const name = pathOf(command);
+  const [word = ""] = command.args;
+  if (name === "login" && code === "commander.excessArguments") {
+    if (/[.:]|^localhost/.test(word)) return `Type: ${commandLine(["vidgen", "login", "--base-url", word], shell)}`;
+    if (/\d/.test(word) || word.length > 20) return keyAdvice;
+    return "login is for a service of the vidgen API. The key of a provider stays in a variable: see `vidgen help real-models`.";
+  }
+  if (!/^config (set|unset)$/.test(name) || code !== "commander.invalidArgument") return undefined;
+  if (/key|token/i.test(word)) return command.args.length > 1 ? keyAdvice : "`vidgen logout` deletes a saved key.";
+  const guess = findSimilar(word.replaceAll("-", "_"), settingNames);
+  return guess === undefined ? undefined : `Did you mean ${guess}?`;
 }
 
 /** The hint for words that do not begin with a command; also for two words quoted as one, such as "rm df27". */

@@ -127,6 +127,81 @@ export const hints: readonly Hint[] = [
   },
 ];
 
+/** What to type for a flag that vidgen does not have. */
+type FlagHint = {
+  typed: readonly string[];
+  /** The commands that the hint is for; by default, those that start generations. */
+  of?: readonly string[] | "all";
+  /** The words in place of the flag. With a parameter, the flag takes a value. */
+  words?: (value: string) => readonly string[];
+  /** What to know, where no words can take the flag's place. */
+  advice?: string;
+};
+
+const starting = ["generate", "again"];
+
+/** What to do about a key on a command line. */
+export const keyAdvice =
+  "A key is never part of a command line, and this one is now in the history of your shell. `vidgen login` asks for it without showing it.";
+
+export const flagHints: readonly FlagHint[] = [
+  { typed: ["--api-key", "--key", "--token"], of: "all", advice: keyAdvice },
+  { typed: ["--prompt", "--text", "-p"], words: (text) => [text] },
+  { typed: ["--seconds", "--length", "--time"], words: (length) => ["--duration", length] },
+  { typed: ["--size"], words: shapeOf },
+  { typed: ["--quality"], words: (name) => ["--resolution", /^\d/.test(name) ? name : "1080p"] },
+  { typed: ["--fps"], words: (number) => ["--set", `fps=${number}`] },
+  { typed: ["--negative-prompt", "--negative"], words: (text) => ["--set", `negative_prompt=${text}`] },
+  { typed: ["--audio", "--sound"], words: () => ["--set", "generate_audio=true"] },
+  { typed: ["--no-audio", "--no-sound"], words: () => ["--set", "generate_audio=false"] },
+  { typed: ["--vertical", "--portrait"], words: () => ["--aspect-ratio", "9:16"] },
+  { typed: ["--horizontal", "--landscape"], words: () => ["--aspect-ratio", "16:9"] },
+  { typed: ["--square"], words: () => ["--aspect-ratio", "1:1"] },
+  { typed: ["--image-url", "--input-image", "--input-reference"], words: (image) => ["--image", image] },
+  { typed: ["--end-image", "--last-frame"], words: (image) => ["--last-image", image] },
+  { typed: ["--yes", "-y"], words: () => [] },
+  { typed: ["--output-format"], words: (_) => [] },
+  { typed: ["-n"], of: ["list"], words: (count) => ["--limit", count] },
+  { typed: ["--local"], of: ["models"], words: () => [] },
+  { typed: ["-p"], of: ["serve"], words: (port) => ["--port", port] },
+  {
+    typed: ["--daemon", "--detach", "--background"],
+    of: ["serve"],
+    advice: "`vidgen help local-service` shows how systemd keeps it running.",
+  },
+  {
+    typed: ["--https", "--tls", "--ssl"],
+    of: ["serve"],
+    advice: "A proxy in front of it speaks HTTPS; --public-url is its address. See `vidgen help several-machines`.",
+  },
+];
+
+/** The shape of a size such as 1280x720, as flags. */
+function shapeOf(size: string): readonly string[] {
+  const [, width = 16, height = 9] = /^(\d+)x(\d+)$/i.exec(size)?.map(Number) ?? [];
+  const divisorOf = (a: number, b: number): number => (b === 0 ? a : divisorOf(b, a % b));
+  const divisor = divisorOf(width, height);
+  const resolution = width === 16 ? "720p" : `${Math.min(width, height)}p`;
+  return ["--resolution", resolution, "--aspect-ratio", `${width / divisor}:${height / divisor}`];
+}
+
+/** The hint for a flag that the command does not have: the line to type, or what to know. `words` is the typed line. */
+export function flagHintFor(words: readonly string[], command: string, shell: Shell): string | undefined {
+  const nameOf = (word: string) => word.replace(/=.*/s, "");
+  const findFlagHint = (word: string) =>
+    flagHints.find(
+      ({ typed, of = starting }) => typed.includes(nameOf(word)) && (of === "all" || of.includes(command)),
+    );
+  const at = words.findIndex((word) => findFlagHint(word) !== undefined);
+  const typed = words[at] ?? "";
+  const hint = findFlagHint(typed);
+  if (hint?.words === undefined) return hint?.advice;
+  const isValueNext = hint.words.length > 0 && !typed.includes("=");
+  const value = isValueNext ? (words[at + 1] ?? "<value>") : typed.slice(typed.indexOf("=") + 1);
+  const rest = words.slice(isValueNext ? at + 2 : at + 1);
+  return `Type: ${commandLine(["vidgen", ...words.slice(0, at), ...hint.words(value), ...rest], shell)}`;
+}
+
 /** The hint for a word, in one sentence that ends with a command; `rest` are the words after it. */
 export function hintFor(word: string, rest: readonly string[] = [], shell: Shell = "posix"): string | undefined {
   const hint = hints.find(({ typed }) => typed.includes(word.toLowerCase()));

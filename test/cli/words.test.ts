@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { hintFor, hints } from "../../src/cli/words.ts";
+import { flagHints, hintFor, hints } from "../../src/cli/words.ts";
 import { createWorld, isStart, type World } from "../vidgen.ts";
 
 /** A machine with a generation that runs, a saved one, and a file of rows. */
@@ -64,6 +64,19 @@ test("no word has two hints, and none is a command", async () => {
     ],
   );
   expect(words.filter((word) => names.includes(word))).toEqual([]);
+});
+
+test("no flag that has a hint is a flag of its command", async () => {
+  const { commands } = JSON.parse((await (await createWorld()).vidgen("help", "--json")).stdout);
+  type Listed = { name: string; flags: { short: string | null; long: string | null }[] };
+  const known = (commands as Listed[]).flatMap(({ name, flags }) =>
+    flags.flatMap(({ short, long }) => [`${name} ${short}`, `${name} ${long}`]),
+  );
+  const hinted = flagHints.flatMap(({ typed, of = ["generate", "again"] }) =>
+    typed.flatMap((flag) => (of === "all" ? ["generate", "login", "serve"] : of).map((name) => `${name} ${flag}`)),
+  );
+  expect(known).toContain("serve --port");
+  expect(hinted.filter((each) => known.includes(each))).toEqual([]);
 });
 
 test("the words typed after a misspelled command are in the suggested command line", () => {

@@ -115,10 +115,27 @@ function invalidError(text: string): VidgenError {
   const [name = ""] = kind.split(/[:#]/, 1);
   const similar = isAddress ? `http://${kind}` : findSimilarKind(name);
   const guess = similar === undefined ? "" : ` Did you mean ${model}${similar}?`;
+  const lines = providerHint(name) ?? specExample;
   return usage(
     `Invalid engine: --engine "${text.replace(/\/\/.*@/, "//").replace(/\?.*/s, "?...")}".${guess}`,
-    `${specExample}\n\`vidgen help real-models\` has a line to copy for each: OpenRouter, fal and other providers, and servers of your own.`,
+    `${lines}\n\`vidgen help real-models\` has a line to copy for each: OpenRouter, fal and other providers, and servers of your own.`,
   );
+}
+
+/** What to type for the name of a provider, of a model or of its maker in place of an engine; `undefined` for other names. */
+function providerHint(name: string): string | undefined {
+  const packages = new Map([
+    ["fal", { variable: "FAL_KEY", upstreamModel: "fal-ai/veo3.1" }],
+    ["replicate", { variable: "REPLICATE_API_TOKEN", upstreamModel: "google/veo-3.1" }],
+  ]);
+  const found = packages.get(name);
+  if (found)
+    return `With the key in ${found.variable}: npm install @ai-sdk/${name}@latest, and --engine "veo-3.1=ai-sdk:@ai-sdk/${name}#${found.upstreamModel}"`;
+  for (const { id, provider } of kinds)
+    for (const [model, upstreamModel] of Object.entries(provider?.models ?? {}))
+      if (name.length > 2 && (model.startsWith(name) || upstreamModel.startsWith(`${name}/`)))
+        return `With the key in ${provider?.keyVariable}: -m ${model} --engine ${id}`;
+  return undefined;
 }
 
 function findSimilarKind(name: string): string | undefined {

@@ -542,7 +542,7 @@ const badFlags: [string[], string][] = [
   [["--max-credits", "0"], "--max-credits must be a whole number, at least 1"],
   [["--keep-credits", "-1"], "--keep-credits must be a whole number, at least 0"],
   ...["3/2", "0/2", "2"].map((value): [string[], string] => [["--shard", value], "--shard must be i/n, such as 2/8"]),
-  [["--input-format", "xml"], "Allowed choices are csv, tsv, jsonl, json, yaml, txt."],
+  [["--input-format", "xml"], "--input-format must be csv, tsv, jsonl, json, yaml or txt"],
   [["--results", ""], "--results is empty"],
   [["--each", "model"], "--each must be field=value,value"],
   [["--events", "--dry-run"], "--events and --dry-run cannot be combined"],

@@ -96,16 +96,16 @@ test("set says what overrides it, and that a model looks like a slip", async () 
 });
 
 test.each([
-  [["set", "api_key", "x"], "Allowed choices are base_url, model, output, engine."],
+  [["set", "api_key", "x"], "The setting must be base_url, model, output or engine"],
   [["set", "model", " "], "The model is empty."],
   [["set", "output", "-"], "output cannot be -"],
   [["set", "output", ""], "output is empty"],
   [["set", "output", "{nme}.mp4"], "unknown placeholder {nme}"],
   [["set", "base_url", "http://video.example"], "must be https"],
   [["set", "engine", "no-such-engine"], "no-such-engine"],
-  [["set", "model"], "missing required argument 'value'"],
-  [["set", "model", "--json"], "missing required argument 'value'"],
-  [["unset", "nothing"], "Allowed choices"],
+  [["set", "model"], "config set needs <value>"],
+  [["set", "model", "--json"], "config set needs <value>"],
+  [["unset", "nothing"], "The setting must be"],
 ])("config %j is a usage error, and saves nothing", async (argv, says) => {
   const world = await createWorld();
   const run = await world.vidgen("config", ...argv);

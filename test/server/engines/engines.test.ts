@@ -73,6 +73,14 @@ describe("an invalid --engine", () => {
     expect(() => read([text])).toThrow(`Invalid engine: --engine "${text}".`);
   });
 
+  test.each([
+    ["fal", /^With the key in FAL_KEY: npm install @ai-sdk\/fal@latest, and --engine "veo-3\.1=ai-sdk:@ai-sdk\/fal#/],
+    ["veo", /^With the key in OPENROUTER_API_KEY: -m veo-3\.1 --engine openrouter\n/],
+    ["bytedance", /: -m seedance --engine openrouter\n/],
+  ])("the name of a provider, a model or its maker, %s, gets the line to type", (text, hint) => {
+    expect(() => read([text])).toThrow(expect.objectContaining({ hint: expect.stringMatching(hint) }));
+  });
+
   test.each(["http://me:secret@gpu-1", "wan-2.5=http://gpu-1?key=secret"])(
     "%s, and its secret is not repeated",
     (text) => {
