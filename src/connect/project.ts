@@ -127,7 +127,7 @@ async function checkProject(value: unknown, file: string, io: ProjectIo): Promis
   const referenceEntries = Object.entries(references).map(async ([name, images]) => {
     const list = [images].flat();
     const fieldName = (index: number) => `references.${name}${Array.isArray(images) ? `[${index}]` : ""}`;
-    const paths = list.map((path, index) => checkInside(path, { file, fieldName: fieldName(index), disk: io.disk }));
+    const paths = list.map((path, index) => checkInside(path, { file, fieldName: fieldName(index), io }));
     return [name, await Promise.all(paths)] as const;
   });
   return {
@@ -188,7 +188,7 @@ async function checkValues(
   const values = { texts, style: style === undefined ? undefined : String(style).trim() };
   if (output === undefined) return values;
   if (output === "-") throw unusable(file, `${prefix}output must be a path, not -`);
-  const path = await checkInside(expandHome(String(output), io), { file, fieldName: `${prefix}output`, disk: io.disk });
+  const path = await checkInside(String(output), { file, fieldName: `${prefix}output`, io });
   await checkOutputSetting(String(output), `${prefix}output in ${file}`);
   return { ...values, output: fromCurrentFolder(path) };
 }
@@ -197,20 +197,25 @@ function findControlFault(text: string): string | undefined {
   return /\p{Cc}/u.test(text) ? "must not have control characters" : undefined;
 }
 
-/** The absolute path that the file names. Throws `usage` unless it is relative and, followed through links, inside of the file's folder. */
+/**
+ * The absolute path that the file names. Throws `usage` unless it is relative, or begins with `~/`, and, followed through links, is inside of the file's
+ * folder.
+ */
 async function checkInside(
   typed: string,
-  { file, fieldName, disk }: { file: string; fieldName: string; disk: Io["disk"] },
+  { file, fieldName, io }: { file: string; fieldName: string; io: ProjectIo },
 ): Promise<string> {
   const fault = findControlFault(typed);
   if (fault !== undefined) throw unusable(file, `${fieldName} ${fault}`);
+  const { disk } = io;
   const folder = dirname(file);
   const isRelative = typed.trim() !== "" && !isAbsolute(typed) && !/^[a-z][a-z\d+.-]*:/i.test(typed);
-  const realPath = isRelative ? await followLinks(resolve(folder, typed), disk) : undefined;
+  const expanded = expandHome(typed, io);
+  const path = isAbsolute(expanded) ? expanded : join(folder, expanded);
+  const realPath = isRelative ? await followLinks(resolve(path), disk) : undefined;
   const realFolder = await disk.realpath(folder);
   const realPrefix = realFolder.endsWith(sep) ? realFolder : realFolder + sep;
-  if (realPath !== undefined && (realPath === realFolder || realPath.startsWith(realPrefix)))
-    return join(folder, typed);
+  if (realPath !== undefined && (realPath === realFolder || realPath.startsWith(realPrefix))) return path;
   throw unusable(file, `${fieldName} must be a path inside of its folder, not "${shorten(typed)}"`);
 }
 

@@ -64,7 +64,7 @@ export async function planRows(
       state.replacedAttempt = findDeciding(all.filter(isReplaced));
     }
     const { doubt, line } = row;
-    if (doubt && state.kind === "new" && all.length === 0) faults.add(doubt.text, { line, where: doubt.where });
+    if (doubt && state.kind === "new" && !state.resends) faults.add(doubt.text, { line, where: doubt.where });
     planned.push({ ...row, state });
   }
   const isEdited = (row: KeyedRow, attempt: Entry) => !isSame(row, attempt);

@@ -334,14 +334,15 @@ export function isSameOutput(
   { outputPath, fullPath }: RecordedOutput,
 ): boolean {
   if (place === outputPath || (place !== undefined && trimInvisible(place) === outputPath)) return true;
-  // Older versions did not replace the `~` of a setting or a row by the home folder.
-  if (place !== undefined && /^~[/\\]/.test(place) && outputPath?.endsWith(place.slice(1))) return true;
-  if (path === undefined || fullPath === undefined) return false;
+  if (fullPath === undefined) return false;
   const spell = (full: string) => {
     const name = full.replace(/[/\\]+$/, "");
     return fullPath.foldsCase ? name.normalize().toLowerCase() : name;
   };
-  return spell(path) === spell(fullPath.path);
+  // Older versions did not replace the `~` of a setting, a row or vidgen.json by the home folder.
+  const [, inHome] = /^(?:\.\.[/\\])*~([/\\].*)$/.exec(place ?? "") ?? [];
+  if (inHome !== undefined && spell(fullPath.path).endsWith(spell(inHome))) return true;
+  return path !== undefined && spell(path) === spell(fullPath.path);
 }
 
 /**

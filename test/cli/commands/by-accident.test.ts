@@ -121,6 +121,55 @@ describe("a prompt that is only the name of a file, or an address", () => {
     expect(starts(earlier)).toHaveLength(1);
   });
 
+  test.each([
+    ["shots.csv", "prompt,Exact prompt\nfox.mov,yes\nNone,Yes\nan owl,\nthe @herro walks,true\n", []],
+    [
+      "shots.jsonl",
+      ["fox.mov", "None", "an owl", "the @herro walks"]
+        .map((prompt, index) => JSON.stringify({ prompt, exactPrompt: index !== 2 }))
+        .join("\n"),
+      [],
+    ],
+    ["shots.txt", "fox.mov\nNone\nan owl\nthe @herro walks\n", ["--each", "exactPrompt=yes"]],
+  ])("rows of %s send these words as their fault says, and with the same key", async (name, text, flags) => {
+    const world = await open({
+      [name]: text.replaceAll(/,yes|,Yes|,true(?=\n)/g, ",").replaceAll('"exactPrompt":true', '"exactPrompt":false'),
+      "fox.mov": "x",
+      "vidgen.json": JSON.stringify({ references: { hero: "fox.mov" } }),
+    });
+    const refused = await world.vidgen("batch", name);
+    expect([refused.code, starts(world)]).toEqual([2, []]);
+    const lines = refused.stderr.split("\n").filter((line) => /^line/.test(line));
+    expect(lines).toHaveLength(3);
+    for (const line of lines)
+      expect(line).toMatch(flags[0] ? /with --each exactPrompt=yes/ : /with yes in a column exactPrompt/);
+    writeFileSync(name, text);
+    expect(await world.vidgen("batch", name, ...flags)).toMatchObject({ code: 0 });
+    expect(starts(world).map(({ prompt, exactPrompt }) => [prompt, exactPrompt])).toEqual(
+      ["fox.mov", "None", "an owl", "the @herro walks"].map((prompt) => [prompt, undefined]),
+    );
+    expect(readFileSync(`${name}.results.jsonl`, "utf8")).toContain(keyOfRow({ prompt: "None", model: "wan-2.5" }));
+  });
+
+  test("the column exactPrompt is yes or no", async () => {
+    const world = await open({ "shots.csv": "prompt,exactPrompt\na fox,maybe\nan owl,no\n" });
+    const run = await world.vidgen("batch", "shots.csv");
+    expect([run.code, starts(world)]).toEqual([2, []]);
+    expect(run.stderr).toContain("line 2, column 2 (exactPrompt): must be yes or no");
+    expect(run.stderr).not.toContain("line 3");
+  });
+
+  test("a row that was refused, and is not open, is a fault too", async () => {
+    const world = await open({ "shots.txt": "fox.mov\n" });
+    world.env.VIDGEN_API_KEY = "canary-key-0123456789-wrong";
+    expect((await world.vidgen("batch", "shots.txt")).code).not.toBe(0);
+    const { length } = starts(world);
+    world.env.VIDGEN_API_KEY = "canary-key-0123456789";
+    writeFileSync("fox.mov", "a video");
+    expect((await world.vidgen("batch", "shots.txt")).code).toBe(2);
+    expect(starts(world)).toHaveLength(length);
+  });
+
   test("vidgen with nothing but a saved video says what can be done with it", async () => {
     const world = await open();
     await world.vidgen("generate", "a fox", "-o", "fox.mp4");
@@ -146,6 +195,27 @@ describe("@herro for the reference @hero", () => {
     world.stdin = Buffer.from("the @herro walks");
     expect(await world.vidgen("generate", "-")).toMatchObject({ code: 0 });
     expect(starts(world)).toMatchObject([{ prompt: "the @herro walks" }]);
+  });
+
+  test("a terminal asks: no sends nothing, and yes sends these words", async () => {
+    const world = await open(files);
+    Object.assign(world, { isTerminal: true, columns: 200 });
+    const question = "There is no reference @herro. Did you mean @hero? Send these words unchanged?";
+    world.answers = [[question, "\r"]];
+    const no = await world.vidgen("generate", "the @herro walks");
+    expect([no.code, starts(world), world.answers]).toEqual([2, [], []]);
+    expect(no.stderr).toContain('vidgen generate "the @hero walks"');
+    world.answers = [[question, "y\r"]];
+    expect(await world.vidgen("generate", "the @herro walks")).toMatchObject({ code: 0 });
+    expect(starts(world)).toMatchObject([{ prompt: "the @herro walks" }]);
+  });
+
+  test("what an earlier version left open is resumed, and not paid for again", async () => {
+    const world = await open();
+    await kill(world, isPoll, "generate", "the @herro walks");
+    for (const [name, text] of Object.entries(files)) writeFileSync(name, text);
+    expect(await world.vidgen("generate", "the @herro walks")).toMatchObject({ code: 0 });
+    expect(starts(world)).toHaveLength(1);
   });
 
   test.each(["me@herro.com walks", "a fox and @somebody", "the hero walks"])("%j is sent as it is", async (prompt) => {
@@ -223,6 +293,44 @@ describe("where videos are saved", () => {
     expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
     expect(starts(world)).toHaveLength(1);
     expect(readdirSync(join(world.io.home, "Movies"))).toHaveLength(1);
+  });
+
+  const writeProject = (output: string) => writeFileSync("vidgen.json", JSON.stringify({ output }));
+
+  test.each([
+    ["generate", "a fox"],
+    ["generate", "a fox", "-n", "2"],
+    ["batch", "shots.txt"],
+  ])("what an older version left open at ~/ of vidgen.json, taken literally, is resumed: %s %s", async (...line) => {
+    const world = await open({ "shots.txt": "a fox\nan owl\n", "~/Movies/a.txt": "", "Movies/a.txt": "" });
+    writeProject("./~/Movies/");
+    await kill(world, isPoll, ...line);
+    const { length } = starts(world);
+    // A path that leads out of the project is refused; the corrected file continues.
+    writeProject("~/../Movies/");
+    expect(await world.vidgen(...line)).toMatchObject({ code: 2, stderr: expect.stringContaining('"~/../Movies/"') });
+    expect(starts(world)).toHaveLength(length);
+    writeProject("~/Movies/");
+    expect(await world.vidgen(...line)).toMatchObject({ code: 0 });
+    const count = line.includes("a fox") && line.length === 2 ? 1 : 2;
+    expect(starts(world)).toHaveLength(count);
+    expect(await world.vidgen("list", "--json")).toMatchObject({ code: 0 });
+    expect(readdirSync("Movies").length + readdirSync("~/Movies").length).toBe(2 + count);
+  });
+
+  test("a row that an older version left open, or done, at ~/ of its output, taken literally, is not paid for again", async () => {
+    const world = await open({ "~/Movies/a.txt": "", "shots.csv": "prompt,output\na fox,./~/Movies/\n" });
+    mkdirSync(join(world.io.home, "Movies"), { recursive: true });
+    await kill(world, isPoll, "batch", "shots.csv");
+    writeFileSync("shots.csv", "prompt,output\na fox,~/Movies/\n");
+    for (let times = 0; times < 2; times++) expect(await world.vidgen("batch", "shots.csv")).toMatchObject({ code: 0 });
+    expect(starts(world)).toHaveLength(1);
+    const done = await open({ "~/Movies/a.txt": "", "shots.csv": "prompt,output\na fox,./~/Movies/fox.mp4\n" });
+    mkdirSync(join(done.io.home, "Movies"), { recursive: true });
+    expect(await done.vidgen("batch", "shots.csv")).toMatchObject({ code: 0 });
+    writeFileSync("shots.csv", "prompt,output\na fox,~/Movies/fox.mp4\n");
+    expect(await done.vidgen("batch", "shots.csv")).toMatchObject({ code: 0 });
+    expect(starts(done)).toHaveLength(1);
   });
 
   test.each<[string, (world: World) => Promise<Run>]>([

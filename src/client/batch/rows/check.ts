@@ -109,6 +109,10 @@ export function createRowCheck(
   };
 
   const findDoubt = async (row: TableLine, n: number): Promise<Row["doubt"]> => {
+    const exact = row.texts.get("exactPrompt") ?? "no";
+    if (/^(yes|true)$/i.test(exact)) return undefined;
+    if (!/^(no|false)$/i.test(exact))
+      faults.add("must be yes or no", { line: row.line, where: columns.get("exactPrompt") });
     const prompt = row.texts.get("prompt") ?? fillPrompt?.(row, n) ?? "";
     const file = await findFileDoubt(prompt.trim(), io.disk.stat);
     const misspelt = findMisspelt(prompt, references);
@@ -117,7 +121,9 @@ export function createRowCheck(
       (repeatsHeader(row, columns) ? "the row repeats the header" : undefined) ??
       (file && `the prompt ${file.text}`) ??
       (misspelt && `there is no reference ${misspelt.typed}; did you mean ${misspelt.guess}?`);
-    return text === undefined ? undefined : { text, where: columns.get("prompt") };
+    const where = columns.get("prompt");
+    const exactWay = where === "" ? "--each exactPrompt=yes" : "yes in a column exactPrompt";
+    return text === undefined ? undefined : { text: `${text}; with ${exactWay}, these words are sent`, where };
   };
 
   const readOutputPath = async (row: TableLine, n: number, input: FieldInput) => {

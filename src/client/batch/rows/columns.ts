@@ -2,8 +2,14 @@ import { extname } from "node:path";
 import { fieldSpellings, fields, flattenName } from "../../../protocol/fields.ts";
 import { findSimilar } from "../../../protocol/models.ts";
 
-/** The columns that vidgen knows: the request's fields, and `id`, `from` and `output`. */
-export const knownColumns: readonly string[] = ["id", ...fields.map(({ name }) => name), "from", "output"];
+/** The columns that vidgen knows: the request's fields, and `id`, `from`, `output` and `exactPrompt`. */
+export const knownColumns: readonly string[] = [
+  "id",
+  ...fields.map(({ name }) => name),
+  "from",
+  "output",
+  "exactPrompt",
+];
 
 const knownSpellings = new Map(knownColumns.map((name) => [flattenName(name), name]));
 

@@ -231,7 +231,7 @@ function setValue(row: TableLine, name: string, value: unknown): string | undefi
     row.texts.set(name, value.join(" "));
     return undefined;
   }
-  const isText = typeof value === "string" || typeof value === "number";
+  const isText = typeof value === "string" || typeof value === "number" || name === "exactPrompt";
   if (!isText && isKnownColumn(name)) return `must be text${takesList ? " or a list of texts" : ""}`;
   setCell(row, name, isText ? String(value) : JSON.stringify(value));
   return undefined;
