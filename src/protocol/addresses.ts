@@ -87,6 +87,16 @@ export function findForbiddenKind(
   return kind !== metadataKind && isAllowed(ip) ? undefined : kind;
 }
 
+/** Whether an IP address is this machine's own. */
+export function isLoopbackAddress(address: string): boolean {
+  return isIP(address) !== 0 && isLoopback(address);
+}
+
+/** Returns the IPv4 address in an IPv4-mapped IPv6 address such as ::ffff:10.0.0.5, and any other address unchanged. */
+export function unmapAddress(address: string): string {
+  return address.replace(/^::ffff:(?=\d+\.)/i, "");
+}
+
 /** Returns a function that checks whether an address is in one of these networks, such as "10.0.0.0/8". Throws an Error for an invalid one. */
 export function createNetworkMatcher(networks: readonly string[]): (address: string) => boolean {
   for (const network of networks) {

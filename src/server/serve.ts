@@ -34,7 +34,7 @@ import { watchStore } from "./store/watch.ts";
 /** The options of the owner are optional here; the defaults are the preview, its default prices, and refunds. */
 type CommonOptions = Partial<Omit<OwnerOptions, "hasPaidPreviews">> &
   Pick<OwnerOptions, "pace" | "onDelivery" | "onNote"> &
-  Pick<ListenOptions, "onRequest" | "withReplies"> & {
+  Pick<ListenOptions, "isTrusted" | "onRequest" | "withReplies"> & {
     /** The balance of the local account, whose previews then cost credits. In a shared database, only set when this process creates the account. */
     credits?: number | undefined;
     /** The address to listen on, and whether only this machine can reach it. */
@@ -252,7 +252,7 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
     port: number,
     { host, publicUrl, route }: { host: string; publicUrl?: string | undefined; route?: string },
   ) => {
-    const { withReplies } = options;
+    const { isTrusted, withReplies } = options;
     const onRequest = (event: RequestEvent) => {
       service.onRequest(route === undefined ? event : { ...event, route });
       if (event.isForwarded) noteProxy();
@@ -260,7 +260,7 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
     };
     const names = [...(name === undefined ? [] : [name]), ...(publicUrl === undefined ? [] : authoritiesOf(publicUrl))];
     const publicOrigin = publicUrl && new URL(publicUrl).origin;
-    const listening = await listen(handler, { host, port, names, publicOrigin, onRequest, withReplies }, io);
+    const listening = await listen(handler, { host, port, names, publicOrigin, isTrusted, onRequest, withReplies }, io);
     servers.push(listening);
     return { url: publicUrl ?? namedUrl(listening, name), localUrl: localUrlOf(listening) };
   };

@@ -63,7 +63,7 @@ test("a backup that the running service cannot write is an error that says why",
   };
   const copy = join(makeFolder(), "copy.db");
   await expect(saveBackup(folder, copy, system)).rejects.toThrow(
-    "the running service could not copy its database: disk I/O error",
+    "the running service could not copy its database: the disk is full",
   );
   expect(fs.existsSync(copy)).toBe(false);
 });
@@ -80,7 +80,7 @@ test("a request that fails because of a full disk is logged with its cause", asy
   expect([reply.status, reply.headers.get("Retry-After")]).toEqual([503, "5"]);
   const ready = await service.api(new Request("http://127.0.0.1/readyz"));
   expect([ready.status, await ready.json()]).toMatchObject([503, { database: "unavailable", media: "ok" }]);
-  expect(notes).toEqual(["The database cannot be written: disk I/O error."]);
+  expect(notes).toEqual(["The database cannot be written: the disk is full."]);
 });
 
 test("the owner's engines, prices and directives reach the service", async () => {

@@ -90,6 +90,11 @@ function declare(program: CommandUnknownOpts) {
     .option("--name <host>", "host name by which other machines reach it, without a port")
     .option("--public-url <url>", "URL by which other machines reach the API, such as that of an HTTPS proxy")
     .option("--public-media-url <url>", "URL by which other machines reach the videos; may have a path")
+    .option(
+      "--trust-proxy <network>",
+      "network of a proxy whose X-Forwarded-For names the client, for the log, such as 10.0.0.5/32; may be repeated",
+      collectValues,
+    )
     .option("--grace <time>", "when it is stopped, how long unfinished replies may still take", "3s")
     .optionsGroup("Storage:")
     .option(
@@ -224,7 +229,7 @@ async function createLog(options: ServeOptions, { io, output }: Context): Promis
     const { createJsonLog } = await import("../../server/observe/json-log.ts");
     const write = (document: object) =>
       void (output.quiet || io.stderr.write(`${jsonText(document, output.redact)}\n`));
-    return createJsonLog(write, io);
+    return createJsonLog(write, { date: io.date, ...(output.verbose && { showBody: redactBody }) });
   }
   const onDelivery = (event: DeliveryEvent) => {
     if (options.webhookLog || isReported(event)) output.note(deliveryLine(event));
@@ -248,6 +253,7 @@ async function openService(
   const settings = {
     ...addresses,
     isAllowed: await readNetworks(options.allowNetwork ?? []),
+    isTrusted: await readMatcher(options.trustProxy ?? [], "--trust-proxy"),
     ...given,
     creditsPer: readCreditsPer(options.creditsPer ?? [], given.engines),
     hasDirectives: options.directives ?? false,
@@ -274,17 +280,23 @@ async function openService(
 type AllowedNetwork = { network: string; accounts: string[] };
 
 async function readNetworks(allowed: AllowedNetwork[]): Promise<(ip: string, account: string | undefined) => boolean> {
-  const { createNetworkMatcher } = await import("../../protocol/addresses.ts");
   const { localAccount } = await import("../../server/announcement.ts");
-  try {
-    const rules = allowed.map(({ network, accounts }) => ({
+  const rules = await Promise.all(
+    allowed.map(async ({ network, accounts }) => ({
       accounts: accounts.length > 0 ? accounts : [localAccount],
-      includes: createNetworkMatcher([network]),
-    }));
-    return (ip, account = localAccount) =>
-      rules.some(({ accounts, includes }) => accounts.includes(account) && includes(ip));
+      includes: await readMatcher([network], "--allow-network"),
+    })),
+  );
+  return (ip, account = localAccount) =>
+    rules.some(({ accounts, includes }) => accounts.includes(account) && includes(ip));
+}
+
+async function readMatcher(networks: readonly string[], flag: string): Promise<(ip: string) => boolean> {
+  const { createNetworkMatcher } = await import("../../protocol/addresses.ts");
+  try {
+    return createNetworkMatcher(networks);
   } catch (error) {
-    throw usage(`--allow-network: ${error instanceof Error ? error.message : error}.`);
+    throw usage(`${flag}: ${error instanceof Error ? error.message : error}.`);
   }
 }
 

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
 import type { HTTPException } from "hono/http-exception";
+import { unmapAddress } from "../../protocol/addresses.ts";
 import { refuse } from "../http/message.ts";
 
 /** Why a request is refused before any handler sees it; `note` is for the log only. */
@@ -56,8 +57,7 @@ function isHealthPath(url: string): boolean {
 
 /** Returns the address that the client connected to. Host may contain it, because DNS can rebind only names. */
 function localAddress({ socket }: IncomingMessage): string {
-  const address = (socket.localAddress ?? "").replace(/^::ffff:(?=\d+\.)/, "");
-  return bracket(address);
+  return bracket(unmapAddress(socket.localAddress ?? ""));
 }
 
 function bracket(name: string): string {

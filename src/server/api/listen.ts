@@ -7,10 +7,13 @@ import { setImmediate } from "node:timers/promises";
 import { getRequestListener, type HttpBindings } from "@hono/node-server";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Clock } from "../../io.ts";
+import { isLoopbackAddress, unmapAddress } from "../../protocol/addresses.ts";
+import { clientAddress } from "../http/client-address.ts";
 import { answerMalformed, type Exchange } from "../http/malformed.ts";
 import { errorResponse, type Handler, refuse } from "../http/message.ts";
 import { type RequestEvent, type RequestLog, readRequestId } from "../observe/log.ts";
 import { readTraceparent } from "../observe/trace.ts";
+import { createConnections, drainMs } from "./connections.ts";
 import { createFence, type Fence, type FenceRefusal } from "./fence.ts";
 import { createRequestLimit, type RequestLimit } from "./request-limit.ts";
 
@@ -31,6 +34,8 @@ export type ListenOptions = {
   names?: string[];
   /** The service's origin behind a proxy that adds TLS. */
   publicOrigin?: string | undefined;
+  /** Whether an address is a proxy whose X-Forwarded-For names the client. */
+  isTrusted?: ((address: string) => boolean) | undefined;
   /** Called once for each request, when its reply is sent. */
   onRequest?: ((event: RequestEvent) => void) | undefined;
   /** Whether `onRequest` gets the replies too. */
@@ -52,10 +57,10 @@ const defaultLimits = {
   maxHeaderSize: 16_384,
   /** The maximum number of requests in progress; most requests above it get a 429. */
   maxRequests: 512,
-  /** Above this number of connections, silent ones are closed. */
   maxConnections: 4_000,
-  /** How many more are accepted if none is silent. Above that, a new connection is closed, although its request may have been sent. */
   spareConnections: 500,
+  crowdedConnections: 1_000,
+  maxPerAddress: 256,
   /** Counted here, because with its own limit Node answers a request that has already arrived with an empty 503. */
   maxRequestsPerConnection: 1_000,
   /** More than the API reads, so that a body that is only a little too large gets the API's own refusal. */
@@ -74,25 +79,21 @@ export async function listen(
   const limits = { ...defaultLimits, ...options.limits };
   // Node would answer a request without Host itself, with an empty body.
   const server = createServer({ ...limits, requireHostHeader: false });
-  const sockets = new Set<Socket>();
   const exchanges = new WeakMap<Duplex, Exchange>();
   const stop = new AbortController();
-  const room = createRoom(sockets, limits, clock);
+  const { isTrusted = () => false, onRequest = () => {}, withReplies = false } = options;
+  const isShared = (address: string) => isLoopbackAddress(address) || isTrusted(address);
+  const connections = createConnections<Socket>(limits, isShared, clock);
   server.on("connection", (socket) => {
-    if (!room.make()) return void socket.destroy();
-    sockets.add(socket);
-    room.add(socket);
-    socket.once("close", () => {
-      sockets.delete(socket);
-      room.remove(socket);
-    });
+    if (!connections.add(socket, unmapAddress(socket.remoteAddress ?? ""))) return void socket.destroy();
+    socket.once("close", () => connections.remove(socket));
   });
   server.on("request", (incoming, outgoing) => {
     const { socket } = incoming;
-    room.remove(socket);
+    connections.setBusy(socket);
     // With pipelining, the next request may have arrived before this reply has ended.
     outgoing.once("finish", () => {
-      if (incoming.complete && exchanges.get(socket)?.outgoing === outgoing) room.add(socket, { isUsed: true });
+      if (incoming.complete && exchanges.get(socket)?.outgoing === outgoing) connections.setUsed(socket);
     });
   });
   server.timeout = limits.stalledTimeout;
@@ -103,68 +104,24 @@ export async function listen(
   const { url, port } = boundAddress(server);
   const names = [...(isIP(options.host) === 0 ? [options.host] : []), ...(options.names ?? [])];
   const fence = createFence({ port, names, publicOrigin: options.publicOrigin });
-  const { onRequest = () => {}, withReplies = false } = options;
   const inProgress = createRequestLimit(limits.maxRequests);
-  const serving = { fence, inProgress, limits, clock, exchanges, stopping: stop.signal, onRequest, withReplies };
+  const serving = {
+    fence,
+    inProgress,
+    limits,
+    clock,
+    exchanges,
+    stopping: stop.signal,
+    isTrusted,
+    onRequest,
+    withReplies,
+  };
   serveRequests(server, handler, serving);
-  return { url, close: (graceMs) => close(server, sockets, { graceMs, clock, stop }) };
+  return { url, close: (graceMs) => close(server, connections.open, { graceMs, clock, stop }) };
 }
-
-type Room = {
-  /** Closes silent connections above the limit, and returns whether one more connection may be accepted. */
-  make(): boolean;
-  /** The connection is silent from now on; `isUsed` after a finished request. */
-  add(socket: Socket, options?: { isUsed: boolean }): void;
-  /** A request has arrived on the connection, or it is closed. */
-  remove(socket: Socket): void;
-};
-
-/**
- * Makes room for new connections, so that silent ones do not keep out other clients, such as a load balancer. It closes the connection that has been
- * silent longest after a finished request, and if there is none, the oldest one that has sent nothing. A connection on which a request may be arriving
- * is not closed. The time per new connection does not depend on the number of connections.
- */
-function createRoom(
-  sockets: Set<Socket>,
-  { maxConnections, spareConnections }: typeof defaultLimits,
-  { now }: Pick<Clock, "now">,
-): Room {
-  type Silence = { since: number; bytesRead: number };
-  // Maps keep their order: silent longest first.
-  const [used, unused] = [new Map<Socket, Silence>(), new Map<Socket, Silence>()];
-  const closeOne = (silent: Map<Socket, Silence>, minMs: number): boolean => {
-    for (const [socket, { since, bytesRead }] of silent) {
-      if (now() - since < minMs) return false;
-      silent.delete(socket);
-      // Otherwise the head of a request is arriving.
-      if (socket.bytesRead !== bytesRead) continue;
-      sockets.delete(socket);
-      socket.destroy();
-      return true;
-    }
-    return false;
-  };
-  return {
-    make() {
-      // Two for each new one, so that the spare connections become free again.
-      for (let closed = 0; closed < 2 && sockets.size >= maxConnections; closed++)
-        if (!closeOne(used, drainMs) && !closeOne(unused, unusedMs)) break;
-      return sockets.size < maxConnections + spareConnections;
-    },
-    add(socket, { isUsed } = { isUsed: false }) {
-      if (!socket.destroyed) (isUsed ? used : unused).set(socket, { since: now(), bytesRead: socket.bytesRead });
-    },
-    remove(socket) {
-      used.delete(socket);
-      unused.delete(socket);
-    },
-  };
-}
-
-/** A new connection that has sent nothing for this long may be closed: a paid request comes on a new connection. */
-const unusedMs = 2_000;
 
 type Serving = Required<Pick<ListenOptions, "onRequest" | "withReplies">> & {
+  isTrusted: NonNullable<ListenOptions["isTrusted"]>;
   fence: Fence;
   inProgress: RequestLimit;
   limits: typeof defaultLimits;
@@ -175,13 +132,17 @@ type Serving = Required<Pick<ListenOptions, "onRequest" | "withReplies">> & {
 };
 
 function serveRequests(server: Server, handler: Handler, serving: Serving): void {
-  const { fence, inProgress, limits, clock, exchanges, stopping, onRequest, withReplies } = serving;
+  const { fence, inProgress, limits, clock, exchanges, stopping, isTrusted, onRequest, withReplies } = serving;
   const logs = new WeakMap<ServerResponse, RequestLog>();
   const answer = createListener(stopping, async (request, bindings) => {
     const log = logs.get(bindings.outgoing);
     const leaveLimit = () => inProgress.leave(bindings.outgoing);
     const response = await handler(request, { ...bindings, leaveLimit, ...(log && { log }) });
-    if (log && withReplies && isJson(response)) log.replyBody = await response.clone().text();
+    if (log && isJson(response) && (withReplies || !response.ok)) {
+      const text = await response.clone().text();
+      log.code = errorCodeOf(text);
+      if (withReplies) log.replyBody = text;
+    }
     return response;
   });
   const take = async (incoming: IncomingMessage, outgoing: ServerResponse, knownRefusal?: FenceRefusal) => {
@@ -197,6 +158,7 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
     const requestId = readRequestId(incoming.headers["x-request-id"]) ?? randomUUID();
     const log: RequestLog = {
       requestId,
+      address: clientAddress(incoming, isTrusted),
       traceparent: readTraceparent(incoming.headers.traceparent),
       isForwarded: forwardingHeaders.some((name) => name in incoming.headers),
       note: refused?.note,
@@ -213,7 +175,7 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
       onRequest?.({ method, path, status, ms: clock.now() - start, ...logged, ...about() });
     });
     if (number === limits.maxRequestsPerConnection) outgoing.setHeader("Connection", "close");
-    limitBody(outgoing, limits.maxBodyBytes);
+    limitBody(outgoing, limits.maxBodyBytes, log);
     if (hasBody(incoming)) {
       socket.setTimeout(limits.uploadTimeout);
       // Once the request is answered, Node has set how long the connection may be idle.
@@ -221,7 +183,7 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
     }
     // `close` waits for this reply, and would then wait for the connection that is kept alive.
     outgoing.once("close", () => !stopping.aborted || socket.destroySoon());
-    await (refused ? writeResponse(errorResponse(refused.refusal), outgoing) : answer(incoming, outgoing));
+    await (refused ? writeResponse(errorResponse(refused.refusal), outgoing, log) : answer(incoming, outgoing));
   };
   const serve = (...request: Parameters<typeof take>) => void take(...request).catch(() => request[0].socket.destroy());
   server.on("request", (incoming, outgoing) => serve(incoming, outgoing));
@@ -285,7 +247,7 @@ function createListener(
  * Refuses a body that is longer than any handler reads, and cuts its connection. The part that a handler does not read must be consumed by
  * `resume` before the reply ends: Node would discard it without counting.
  */
-function limitBody(outgoing: ServerResponse, maxBytes: number): void {
+function limitBody(outgoing: ServerResponse, maxBytes: number, log: RequestLog): void {
   const incoming = outgoing.req;
   let length = 0;
   const count = async (chunk: Buffer) => {
@@ -293,7 +255,7 @@ function limitBody(outgoing: ServerResponse, maxBytes: number): void {
     if (length <= maxBytes) return;
     incoming.off("data", count);
     const refusal = refuse(413, "body_too_large", "the body is too large");
-    if (!outgoing.headersSent) await writeResponse(errorResponse(refusal), outgoing);
+    if (!outgoing.headersSent) await writeResponse(errorResponse(refusal), outgoing, log);
     incoming.destroy(new Error(`the body is larger than ${maxBytes} bytes`));
   };
   // An earlier listener would make the body flow before the handler reads it.
@@ -304,8 +266,14 @@ function isJson({ headers }: Response): boolean {
   return (headers.get("Content-Type") ?? "").startsWith("application/json");
 }
 
-async function writeResponse(response: Response, outgoing: ServerResponse): Promise<void> {
+/** Returns the code of a reply that `errorBody` made; `undefined` of another reply. */
+function errorCodeOf(text: string): string | undefined {
+  return /^\{"error":\{"code":"(\w+)"/.exec(text)?.[1];
+}
+
+async function writeResponse(response: Response, outgoing: ServerResponse, log: RequestLog): Promise<void> {
   const text = await response.text();
+  log.code = errorCodeOf(text);
   outgoing.req.resume();
   const headers = { ...Object.fromEntries(response.headers), "Content-Length": Buffer.byteLength(text) };
   outgoing.writeHead(response.status, headers).end(text);
@@ -318,10 +286,7 @@ function boundAddress(server: Server): { url: string; port: number } {
 
 type Closing = { graceMs: number; clock: Pick<Clock, "sleep">; stop: AbortController };
 
-/** How long a connection stays open for a request that its client may be sending at this moment. */
-const drainMs = 300;
-
-async function close(server: Server, sockets: Set<Socket>, { graceMs, clock, stop }: Closing): Promise<void> {
+async function close(server: Server, open: () => Iterable<Socket>, { graceMs, clock, stop }: Closing): Promise<void> {
   stop.abort();
   // Waits until the connections that have arrived are accepted, because the system would reset them when the listening socket closes.
   if (graceMs > 0) for (let turn = 0; turn < 2; turn++) await setImmediate();
@@ -331,7 +296,7 @@ async function close(server: Server, sockets: Set<Socket>, { graceMs, clock, sto
   if (graceMs > 0) await clock.sleep(drainMs, closed.signal).catch(() => {});
   server.close();
   // Node does not count a connection without any request as idle.
-  for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
+  for (const socket of open()) if (socket.bytesRead === 0) socket.destroy();
   await clock.sleep(graceMs, closed.signal).catch(() => {});
-  for (const socket of sockets) socket.destroy();
+  for (const socket of open()) socket.destroy();
 }

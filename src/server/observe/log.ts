@@ -20,6 +20,10 @@ export type About = {
 export type RequestLog = Traced & {
   /** From the client's `X-Request-Id` header, or new. The reply carries it too. */
   requestId: string;
+  /** The address of the client; that of the other end if it is no trusted proxy. */
+  address?: string;
+  /** The code of the error in the reply. */
+  code?: string | undefined;
   /** Whether a proxy forwarded the request. */
   isForwarded?: boolean;
   /** Details of a refusal that the reply does not contain. */

@@ -1,4 +1,6 @@
+import { once } from "node:events";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { get } from "node:http";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { lacks } from "../../needs.ts";
@@ -380,7 +382,7 @@ test.each([
 });
 
 test("--log json: each line of stderr is a document with full id, account and request id, and none has a key or a prompt", async () => {
-  const { world, printed, stop } = await createServing("--log", "json", "--page");
+  const { world, printed, stop } = await createServing("--log", "json", "--page", "--trust-proxy", "127.0.0.0/8");
   const events = () =>
     printed.stderr
       .split("\n")
@@ -401,7 +403,9 @@ test("--log json: each line of stderr is a document with full id, account and re
   const reply = await fetch(`${base_url}/api/generate?canary-query`, { method: "POST", headers, body });
   expect(reply.headers.get("X-Request-Id")).toBe("request-1");
   const { id } = ((await reply.json()) as { data: { id: string } }).data;
-  await fetch(`${base_url}/api/generation-status?id=${id}`, { headers: { "X-Request-Id": "two words" } });
+  const forwarded = { "X-Request-Id": "two words", "X-Forwarded-For": "198.51.100.1, 203.0.113.7" };
+  await fetch(`${base_url}/api/generation-status?id=${id}`, { headers: forwarded });
+  await once(get(base_url, { headers: { Host: "other.example" } }).end(), "response");
   const refused = JSON.stringify({ prompt: "canary-prompt [credits: 0]", model: "veo-3.1" });
   await fetch(`${base_url}/api/generate`, { method: "POST", headers, body: refused });
   await expect.poll(() => printed.stderr).toContain('"callback"');
@@ -417,10 +421,25 @@ test("--log json: each line of stderr is a document with full id, account and re
         path: "/api/generate",
         status: 200,
       }),
-      expect.objectContaining({ event: "request", account: "local", model: "veo-3.1", status: 402 }),
+      expect.objectContaining({
+        ...{
+          event: "request",
+          address: "127.0.0.1",
+          account: "local",
+          model: "veo-3.1",
+          status: 402,
+          code: "insufficient_credits",
+        },
+      }),
       expect.objectContaining({ event: "ended", ...about, model: "sora-2", status: "failed", reason: "refused" }),
       expect.objectContaining({ event: "callback", ...about, url: "http://127.0.0.1:9/hook", delivered: false }),
-      expect.objectContaining({ event: "request", request_id: expect.stringMatching(/^[0-9a-f-]{36}$/), status: 401 }),
+      expect.objectContaining({
+        ...{ event: "request", request_id: expect.stringMatching(/^[0-9a-f-]{36}$/), address: "203.0.113.7" },
+        ...{ status: 401, code: "unauthorized" },
+      }),
+      expect.objectContaining({
+        ...{ event: "request", status: 403, code: "forbidden_host", note: expect.stringContaining("allowed hosts") },
+      }),
     ]),
   );
   for (const { time } of events()) expect(new Date(time).toISOString()).toBe(time);

@@ -1,3 +1,4 @@
+import { rmSync, writeFileSync } from "node:fs";
 import { rmdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Database as Connection, Statement } from "node-sqlite3-wasm";
@@ -33,8 +34,8 @@ export const lockOf = (file: string) => `${file}.lock`;
 /** Opens a database in memory or in a file; the package creates a new one with mode 0600. A lock beside the file must have been removed. */
 export async function openDatabase(file: string): Promise<Database> {
   const { Database } = await loadSqlite();
-  if (file === ":memory:") return wrap(new Database(file));
-  const database = wrap(new Database(file));
+  if (file === ":memory:") return wrap(new Database(file), file);
+  const database = wrap(new Database(file), file);
   try {
     // The package has no shared memory, without which a write-ahead log needs an exclusive lock.
     database.exec("PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = FULL");
@@ -82,8 +83,22 @@ async function loadSqlite(): Promise<typeof import("node-sqlite3-wasm")> {
 /** What SQLite says of a disk that is full, read-only or broken. The package gives no codes. */
 const diskTrouble = /disk is full|disk I\/O error|readonly database|unable to open database/;
 
-function describe(error: unknown): unknown {
-  return error instanceof Error && diskTrouble.test(error.message) ? unavailable(error) : error;
+/** The size of a test file, for which a full disk has no room. */
+const testBytes = 65_536;
+
+/** Returns the error for people. SQLite says "disk I/O error" also when the disk is full, so the system is asked, by writing a file beside the database. */
+function describe(error: unknown, file: string): unknown {
+  if (!(error instanceof Error && diskTrouble.test(error.message))) return error;
+  if (file === ":memory:") return unavailable(error);
+  const testFile = `${file}.check`;
+  try {
+    writeFileSync(testFile, Buffer.alloc(testBytes));
+    return unavailable(error);
+  } catch (cause) {
+    return unavailable(cause);
+  } finally {
+    rmSync(testFile, { force: true });
+  }
 }
 
 function bind<T extends SqlValue | Uint8Array>(value: T) {
@@ -95,12 +110,12 @@ function bind<T extends SqlValue | Uint8Array>(value: T) {
 const maxStatements = 100;
 
 /** Narrows the package's types to the values that are stored here. */
-function wrap(connection: Connection): Database {
+function wrap(connection: Connection, file: string): Database {
   const withDiskErrors = <T>(work: () => T): T => {
     try {
       return work();
     } catch (error) {
-      throw describe(error);
+      throw describe(error, file);
     }
   };
   /** Compiled statements, least recently used first. */
