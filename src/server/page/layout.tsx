@@ -126,6 +126,9 @@ function AccountMenu({ name }: { name: string }) {
       </label>
       <form id="sign-out" action="/sign-out" method="post">
         <button type="submit">Sign out</button>
+        <button type="submit" formaction="/sign-out?everywhere">
+          Sign out everywhere
+        </button>
       </form>
     </Menu>
   );

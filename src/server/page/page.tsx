@@ -83,6 +83,8 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   app.post("/sign-out", requireOwnOrigin(options), async (c) => {
     const [sessions, now, address] = [await options.sessions(), clock.date(), requestUrl(c, options)];
     const session = sessions.read(c.req.header("Cookie"), address, now);
+    const account = c.req.query("everywhere") === undefined ? undefined : await readSession(c, options);
+    if (account !== undefined) await store.endSessions(account, sessions.latestEnd(now));
     if (session) await store.endToken(session, now.toISOString());
     c.header("Set-Cookie", sessions.clearCookie(address));
     return c.redirect("/", 303);
@@ -174,9 +176,10 @@ function requireSession(options: PageOptions, send: Send): MiddlewareHandler<Api
 async function readSession(c: PageContext, options: PageOptions): Promise<string | undefined> {
   const sessions = await options.sessions();
   const session = sessions.read(c.req.header("Cookie"), requestUrl(c, options), options.clock.date());
-  const account = session && (await accountOfToken(session, options.store));
-  if (account !== undefined && session?.keyHash !== undefined)
-    options.store.recordKeyUse(session.keyHash, options.clock.date());
+  if (!session) return undefined;
+  const account = await accountOfToken(session, options.store);
+  if (account === undefined || (await options.store.hasTokenEnded(session, account))) return undefined;
+  if (session.keyHash !== undefined) options.store.recordKeyUse(session.keyHash, options.clock.date());
   return account;
 }
 
@@ -203,16 +206,16 @@ function sameSiteUrl(text: string | null, { origin }: URL): string {
 
 /** Returns the account of a link or a session; `undefined` if the link was used, the session was signed out, or the key was revoked. */
 async function accountOfToken(
-  { hash, keyHash }: SignedToken,
+  token: SignedToken,
   store: Pick<Store, "account" | "hasTokenEnded">,
 ): Promise<string | undefined> {
-  if (await store.hasTokenEnded(hash)) return undefined;
-  return keyHash === undefined ? localAccount : store.account(keyHash);
+  if (await store.hasTokenEnded(token)) return undefined;
+  return token.keyHash === undefined ? localAccount : store.account(token.keyHash);
 }
 
 /** Whether a link or a session is refused because its account is disabled. */
 async function isDisabled(token: SignedToken | string, store: Pick<Store, "hasTokenEnded" | "keyOwner">) {
-  if (typeof token === "string" || token.keyHash === undefined || (await store.hasTokenEnded(token.hash))) return false;
+  if (typeof token === "string" || token.keyHash === undefined || (await store.hasTokenEnded(token))) return false;
   return (await store.keyOwner(token.keyHash)) !== undefined;
 }
 

@@ -14,6 +14,8 @@ export type Sessions = {
   createCookie(keyHash: string | undefined, address: PageAddress, now: Date): string;
   /** Returns the session in a Cookie header; `undefined` without a session, or if it has expired. Only the store knows whether it was signed out. */
   read(cookies: string | undefined, address: PageAddress, now: Date): SignedToken | undefined;
+  /** Returns when a session expires that begins now (ISO 8601): those that have begun before expire earlier. */
+  latestEnd(now: Date): string;
   /** Returns the Set-Cookie header that removes the cookie. */
   clearCookie(address: PageAddress): string;
 };
@@ -60,6 +62,7 @@ export function createSessions(secret: string): Sessions {
       const token = read("session", cookie.slice(prefix.length), now);
       return typeof token === "string" ? undefined : token;
     },
+    latestEnd: (now) => new Date(now.getTime() + sessionSeconds * 1_000).toISOString(),
     clearCookie: (address) => `${cookieName(address)}=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict`,
   };
 }

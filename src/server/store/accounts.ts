@@ -100,7 +100,10 @@ export type Accounts = {
    * that have expired by `now`.
    */
   endToken(token: { hash: string; until: string }, now: string): Promise<boolean>;
-  hasTokenEnded(hash: string): Promise<boolean>;
+  /** Ends the sessions of an account that expire by `until` (ISO 8601): all that have begun, if those that begin later expire later. */
+  endSessions(account: string, until: string): Promise<void>;
+  /** Whether a token has ended before it expires; one of a session of `account` also by `endSessions`. */
+  hasTokenEnded(token: { hash: string; until: string }, account?: string): Promise<boolean>;
   /** The account's credits: the sum of its rows in the ledger. Rejects when there is no such account. */
   balance(account: string): Promise<number>;
   /** Adds credits to an account, or takes some away. */

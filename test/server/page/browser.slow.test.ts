@@ -336,7 +336,7 @@ describe("the page", { skip: browserPath === undefined }, () => {
     const id = await page.make();
     await tab.goto(`${page.url}/generations/${id}`);
     await isLive(tab);
-    const signOut = tab.getByRole("button", { name: "Sign out" });
+    const signOut = tab.getByRole("button", { name: "Sign out", exact: true });
     for (const close of [() => tab.keyboard.press("Escape"), () => tab.mouse.click(700, 700)]) {
       await tab.getByRole("button", { name: "Owner" }).click();
       expect(await signOut.isVisible()).toBe(true);

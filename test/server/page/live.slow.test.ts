@@ -368,7 +368,7 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
     await tab.getByRole("link", { name: "New" }).click();
     await tab.getByLabel("Prompt").fill("of the owner");
     await tab.getByRole("button", { name: "Owner" }).click();
-    await tab.getByRole("button", { name: "Sign out" }).click();
+    await tab.getByRole("button", { name: "Sign out", exact: true }).click();
     await shows(tab.locator("h1"), "Sign in");
     await tab.goto(`${page.url}/callbacks?state=delivered&x=%22%3E`);
     await tab.getByLabel("API key").fill("a-wrong-key");
@@ -382,7 +382,7 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
     await tab.getByRole("link", { name: "New" }).click();
     expect(await tab.getByLabel("Prompt").inputValue()).toBe("");
     await tab.getByRole("button", { name: "studio-north" }).click();
-    await tab.getByRole("button", { name: "Sign out" }).click();
+    await tab.getByRole("button", { name: "Sign out", exact: true }).click();
     await shows(tab.locator("h1"), "Sign in");
     expect((await tab.context().cookies()).filter(({ name }) => name.startsWith("vidgen_page"))).toEqual([]);
     await tab.goto(page.url);

@@ -137,6 +137,32 @@ describe("who may look", () => {
     expect([await status(Cookie), await status(other)]).toEqual([401, 200]);
   });
 
+  test("signing out everywhere ends each session of the account that has begun, and no other account's", async () => {
+    const store = await openStore(":memory:");
+    for (const name of ["studio", "other"])
+      await store.addAccount({ name, keyHash: hashKey(`a-key-of-${name}`), creditsOf: () => 100 });
+    await store.addAccount({ name: "studio", keyHash: hashKey("a-second-key"), keyName: "laptop" });
+    const page = await openTestPage({ store });
+    const signInBy = async (key: string) => {
+      const body = new URLSearchParams({ key });
+      return cookieOf(await fetch(page.url, { method: "POST", headers: { Origin: page.url }, body }));
+    };
+    const cookies = await Promise.all(["a-key-of-studio", "a-second-key", "a-key-of-other"].map(signInBy));
+    const status = async (Cookie = "") => (await fetch(page.url, { headers: { Cookie } })).status;
+    const text = await (await fetch(page.url, { headers: { Cookie: cookies[0] ?? "" } })).text();
+    expect(text).toContain(">Sign out everywhere<");
+    const [, path = ""] = /formaction="(\S+)"/.exec(text) ?? [];
+    const signOut = (Cookie: string) =>
+      fetch(page.url + path, { method: "POST", headers: { Cookie, Origin: page.url }, redirect: "manual" });
+    expect((await signOut(cookies[0] ?? "")).status).toBe(303);
+    expect(await Promise.all(cookies.map(status))).toEqual([401, 401, 200]);
+    expect(await status(await signInBy("a-key-of-studio"))).toBe(200);
+    // A session that has ended ends no other.
+    const again = await signInBy("a-second-key");
+    await signOut(cookies[0] ?? "");
+    expect(await status(again)).toBe(200);
+  });
+
   test("signing out ends the event streams of the session at the next ping, and no other stream", async () => {
     const clock = {
       ...systemClock,

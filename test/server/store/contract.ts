@@ -465,12 +465,26 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     const store = await openWith(0);
     const token = { hash: "a link", until: "2026-01-01T00:10:00.000Z" };
     const now = "2026-01-01T00:00:00.000Z";
-    expect(await store.hasTokenEnded("a link")).toBe(false);
+    const another = { hash: "another", until: "2026-01-02T00:00:00.000Z" };
+    const haveEnded = () => Promise.all([store.hasTokenEnded(token), store.hasTokenEnded(another)]);
+    expect(await haveEnded()).toEqual([false, false]);
     const ended = await Promise.all([store.endToken(token, now), store.endToken(token, now)]);
     expect(ended.sort()).toEqual([false, true]);
-    expect([await store.hasTokenEnded("a link"), await store.hasTokenEnded("another")]).toEqual([true, false]);
-    await store.endToken({ hash: "another", until: "2026-01-02T00:00:00.000Z" }, token.until);
-    expect([await store.hasTokenEnded("a link"), await store.hasTokenEnded("another")]).toEqual([false, true]);
+    expect(await haveEnded()).toEqual([true, false]);
+    await store.endToken(another, token.until);
+    expect(await haveEnded()).toEqual([false, true]);
+  });
+
+  it("the sessions of an account end together, if they have begun, and no link and no other account's", async () => {
+    const store = await openWith(0);
+    const session = (until: string) => ({ hash: `until ${until}`, until: `2026-01-0${until}T00:00:00.000Z` });
+    await store.endSessions("ci", session("8").until);
+    await store.endSessions("ci", session("9").until);
+    const has = (until: string, account?: string) => store.hasTokenEnded(session(until), account);
+    expect(await Promise.all(["8", "9"].map((until) => has(until, "ci")))).toEqual([true, true]);
+    expect(await has("9")).toBe(false);
+    expect(await has("9", "local")).toBe(false);
+    expect(await store.hasTokenEnded({ hash: "later", until: "2026-01-09T00:00:00.001Z" }, "ci")).toBe(false);
   });
 
   it("simultaneous starts of several accounts, some with too few credits and some with the same key, are charged once each", async () => {

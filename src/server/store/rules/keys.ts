@@ -97,6 +97,17 @@ export function* endToken({ hash, until }: { hash: string; until: string }, now:
   return (yield* sql(insert, hash, until)).length > 0;
 }
 
-export function* hasTokenEnded(hash: string): Rule<boolean> {
-  return (yield* sql("SELECT hash FROM ended_tokens WHERE hash = ?", hash)).length > 0;
+/** Ends the sessions of an account that expire by `until`. See `Accounts`. */
+export function* endSessions(account: string, until: string): Rule<void> {
+  const insert =
+    "INSERT INTO ended_tokens (hash, until) VALUES (?, ?) ON CONFLICT (hash) DO UPDATE SET until = excluded.until";
+  yield* sql(insert, sessionsOf(account), until);
 }
+
+export function* hasTokenEnded({ hash, until }: { hash: string; until: string }, account = ""): Rule<boolean> {
+  const select = "SELECT hash FROM ended_tokens WHERE hash = ? OR (hash = ? AND until >= ?)";
+  return (yield* sql(select, hash, sessionsOf(account), until)).length > 0;
+}
+
+/** In place of a token's hash, for all sessions of an account. */
+const sessionsOf = (account: string) => `sessions of ${account}`;
