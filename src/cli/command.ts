@@ -62,13 +62,9 @@ export const infoJsonOption = () =>
 
 export const defaultTimeout = "15m";
 
-export const timeoutOption = (description = "maximum time to wait and to save: 90s, 5m, 1h30m or plain seconds") =>
-  new Option("--timeout <time>", description).default(defaultTimeout);
-
-/** `--timeout` for a command that sends the request. */
-export const startTimeoutOption = () =>
-  timeoutOption(
-    "maximum time to wait and to save, after the request, which may take up to 2 minutes: 90s, 5m, 1h30m or plain seconds",
+export const timeoutOption = () =>
+  new Option("--timeout <time>", "stop waiting after this long, such as 90s or 5m; the video goes on").default(
+    defaultTimeout,
   );
 
 export const intervalOption = () =>
@@ -92,7 +88,7 @@ export const engineOption = () =>
 export const engineTimeoutOption = () =>
   new Option(
     "--engine-timeout <time>",
-    "fail a generation after this long without progress at its engine (default: 30m; 24h for a job that ComfyUI shows as running)",
+    "give up when the engine shows no progress for this long (default: 30m; ComfyUI 24h)",
   );
 
 export const baseUrlOption = (

@@ -158,8 +158,7 @@ function schemaFault(issue: Issue | undefined, file: string): VidgenError {
   const fieldText = (names: readonly PropertyKey[]) => shorten(formatPath(names));
   if (code !== "unrecognized_keys") return unusable(file, `${fieldText(path) || "the file"} ${message}`);
   const guess = findSimilar(key.slice(0, 30), path.length === 0 ? topNames : valueNames);
-  const reason = `the field ${fieldText([...path, key])} is unknown: the file sets what is made, never the service or the key`;
-  return unusable(file, reason, guess && `Did you mean ${guess}?`);
+  return unusable(file, `unknown field ${fieldText([...path, key])}`, guess && `Did you mean ${guess}?`);
 }
 
 const valueNames = ["model", "aspectRatio", "duration", "resolution", "seed", "style", "output"];

@@ -26,8 +26,8 @@ import {
   readTimes,
   saveOption,
   setOption,
-  startTimeoutOption,
   styleOption,
+  timeoutOption,
   withDetails,
 } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -106,7 +106,7 @@ function declare(program: CommandUnknownOpts) {
     .optionsGroup("Running:")
     .option("-j, --jobs <n>", "how many generations run at once", "4")
     .option("--fail-fast", "start no more rows after a row was refused or failed")
-    .addOption(startTimeoutOption())
+    .addOption(timeoutOption())
     .addOption(intervalOption())
     .optionsGroup("Service:")
     .addOption(localOption("use the local service: no account, no credits; saves to the current folder"))

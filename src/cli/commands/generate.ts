@@ -36,8 +36,8 @@ import {
   readTimes,
   saveOption,
   setOption,
-  startTimeoutOption,
   styleOption,
+  timeoutOption,
   withDetails,
 } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -120,14 +120,11 @@ export function withStartFlags<Words extends unknown[]>(bareCommand: Command<Wor
     )
     .option("--max-cost <usd>", "the same in US dollars, at the provider of --engine")
     .option("--again", "start a new generation instead of resuming an interrupted run")
-    .option(
-      "--reuse",
-      "resume any generation of the same request (a finished one for 24 hours) instead of paying for another",
-    )
+    .option("--reuse", "take the video that this request made in the last 24 hours, or is making")
     .option("--dry-run", "start nothing; print the request that would be sent, or what would be resumed")
     .optionsGroup("Waiting:")
     .option("--no-wait", "print the id and exit")
-    .addOption(startTimeoutOption())
+    .addOption(timeoutOption())
     .addOption(intervalOption())
     .addOption(bellOption())
     .optionsGroup("Service:")

@@ -88,8 +88,7 @@ const keyAnswerValidMs = 60_000;
 /** How long to wait for the answer to one question about a key, or about a refused start. */
 const answerLimitMs = 10_000;
 
-export const resendNote =
-  "The request got no usable response. The service recognizes its key, so it is sent again: it cannot be charged twice.";
+export const resendNote = "No answer. Sending the same request again; this service charges it once.";
 
 /**
  * Sends the request that costs money, whose intent is recorded. The request is sent again only if no byte of it was written, if the service answered

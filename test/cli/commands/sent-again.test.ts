@@ -48,7 +48,7 @@ describe("in the same process", () => {
     const world = await createWorld({ keepsKeys: true });
     world.faults.push(loseReply());
     const run = await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"));
-    expect(run.stderr).toContain("it is sent again: it cannot be charged twice");
+    expect(run.stderr).toContain("Sending the same request again; this service charges it once.");
     expect(run.code).toBe(0);
     const [first, second, ...others] = keysOf(world);
     expect([second, others]).toEqual([first, []]);
