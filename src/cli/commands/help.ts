@@ -5,7 +5,7 @@ import { findSimilar } from "../../protocol/models.ts";
 import { type Suggestion, withDetails, withSuggestions } from "../command.ts";
 import type { Context } from "../context.ts";
 import { formatTopics, readTopics, topicDocument } from "../help/topics.ts";
-import { colorLevel } from "../terminal/output.ts";
+import { colorLevel, programName } from "../terminal/output.ts";
 import { isAscii } from "../terminal/text.ts";
 
 export function addHelp(program: CommandUnknownOpts, context: Context): void {
@@ -32,7 +32,8 @@ export function addHelp(program: CommandUnknownOpts, context: Context): void {
 async function printManual(program: CommandUnknownOpts, { output }: Context): Promise<void> {
   const { formatManual } = await import("../help/man.ts");
   const { describeCommand } = await import("../help/tree.ts");
-  const manual = formatManual(describeCommand(program), readTopics(), program.version() ?? "");
+  const pages = formatManual(describeCommand(program), readTopics(), program.version() ?? "");
+  const manual = pages.replaceAll("npx vidgen", "vidgen");
   await output.result(manual, { manual });
 }
 
@@ -55,19 +56,28 @@ async function printHelp(words: readonly string[], program: CommandUnknownOpts, 
   const { output } = context;
   if (words.length === 0) return program.outputHelp();
   const typed = words.join("-");
-  const name = pageAliases[typed] ?? typed;
-  const command = findCommand(words, program);
+  const name = synonyms[typed] ?? typed;
+  const command = findCommand(name === typed ? words : [name], program);
   if (name === "topics") return output.result(formatTopics(), readTopics());
   if (!listPages().includes(name)) return (command ?? (await throwUnknown(words, program))).outputHelp();
-  const page = readPage(name);
+  const text = readPage(name).text.replaceAll("npx vidgen", programName(context.io.env));
+  const page = { ...readPage(name), text };
   if (context.io.stdout.isTTY && !output.json) return showPage(page, context);
   const { describeCommand } = await import("../help/tree.ts");
   const document = command ? { ...describeCommand(command), page: page.text } : topicDocument(page);
   await output.result(page.text, document);
 }
 
-/** Words that people look for, and the page about each. */
-const pageAliases: Readonly<Record<string, string>> = { price: "cost", prices: "cost", pricing: "cost", costs: "cost" };
+/** Words that people look for, and the page or the command that has them. */
+const synonyms: Readonly<Record<string, string>> = {
+  ...{ price: "cost", prices: "cost", pricing: "cost", costs: "cost" },
+  ...{ engine: "real-models", engines: "real-models", provider: "real-models", providers: "real-models" },
+  ...{ preset: "project", presets: "project", references: "project", "vidgen.json": "project" },
+  ...{ key: "login", keys: "login", "login-key": "login", "api-key": "login" },
+  ...{ prompt: "generate", prompts: "generate", image: "generate", images: "generate" },
+  ...{ portrait: "generate", vertical: "generate", "aspect-ratio": "generate" },
+  ...{ words: "glossary", terms: "glossary", powershell: "windows", retry: "never-twice" },
+};
 
 /** The command that words name, such as `config set`. */
 function findCommand(words: readonly string[], program: CommandUnknownOpts): CommandUnknownOpts | undefined {
@@ -104,5 +114,9 @@ async function throwUnknown(words: readonly string[], program: CommandUnknownOpt
   const known = namesOf(program).map(([name]) => name);
   const similar = findSimilar(words.join("-"), known);
   const guess = similar === undefined ? "" : ` Did you mean ${similar}?`;
-  throw usage(`No help for "${name}".${guess}`, `Commands and topics: ${known.join(", ")}.`);
+  const pages = readTopics().filter(({ text }) => text.toLowerCase().includes(name.toLowerCase()));
+  const isFound = similar === undefined && pages.length > 0;
+  const list = isFound ? pages.map((page) => page.name) : known;
+  const intro = isFound ? "These topics mention it" : "Commands and topics";
+  throw usage(`No help for "${name}".${guess}`, `${intro}: ${list.join(", ")}.`);
 }

@@ -27,7 +27,19 @@ function readSchema(_: unknown, page: string): unknown {
 
 /** The topics of `vidgen help <topic>`, by who reads them. */
 export const topicNames = {
-  "For people": ["never-twice", "cost", "output", "exit-codes", "environment", "project", "batch", "film", "ci"],
+  "For people": [
+    "never-twice",
+    "cost",
+    "output",
+    "exit-codes",
+    "environment",
+    "project",
+    "batch",
+    "film",
+    "ci",
+    "windows",
+    "glossary",
+  ],
   "For programs": ["agents", "library", "callbacks", "api"],
   "For your own service": [
     "local-service",

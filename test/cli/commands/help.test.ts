@@ -6,7 +6,7 @@ import * as z from "zod";
 import { collectValues } from "../../../src/cli/command.ts";
 import { describeCommand } from "../../../src/cli/help/tree.ts";
 import { main } from "../../../src/cli/main.ts";
-import { listPages, readPage } from "../../../src/docs.ts";
+import { listPages, readPage as readSource } from "../../../src/docs.ts";
 import { exits } from "../../../src/errors.ts";
 import { aspectRatios, models } from "../../../src/protocol/models.ts";
 import { apiKey, createWorld, type World } from "../../vidgen.ts";
@@ -24,12 +24,21 @@ test("help alone is what --help prints", async () => {
   expect(await world.vidgen("help")).toEqual(await world.vidgen("--help"));
 });
 
-test.each(listPages())("help %s prints the page as it is, with a summary for TAB", async (name) => {
-  const world = await createWorld();
-  const { text, title } = readPage(name);
-  expect(await world.vidgen("help", name)).toEqual({ code: 0, stdout: `${text}\n`, stderr: "" });
-  expect(text.startsWith(`# ${title}\n`)).toBe(true);
-});
+/** A page as an installed program prints it, without npx. */
+function readPage(name: string) {
+  const page = readSource(name);
+  return { ...page, text: page.text.replaceAll("npx vidgen", "vidgen") };
+}
+
+test.each(listPages())(
+  "help %s prints the page with the program's own name, and with a summary for TAB",
+  async (name) => {
+    const world = await createWorld();
+    const { text, title } = readPage(name);
+    expect(await world.vidgen("help", name)).toEqual({ code: 0, stdout: `${text}\n`, stderr: "" });
+    expect(text.startsWith(`# ${title}\n`)).toBe(true);
+  },
+);
 
 describe("a page at a terminal", () => {
   const drawn = (text: string) => stripVTControlCharacters(text);
@@ -131,13 +140,37 @@ test("serve --help says where the words are that simulate failures", async () =>
   expect((await world.vidgen("serve", "--help")).stdout).toContain("vidgen help directives");
 });
 
+test.each([
+  ["engine", "real-models"],
+  ["presets", "project"],
+])("help %s prints the page %s", async (word, name) => {
+  expect((await (await createWorld()).vidgen("help", word)).stdout).toBe(`${readPage(name).text}\n`);
+});
+
+test.each([
+  [["key"], "login"],
+  [["login", "key"], "login"],
+  [["images"], "generate"],
+])("help %s prints the help of %s", async (words, command) => {
+  const world = await createWorld();
+  expect(await world.vidgen("help", ...words)).toEqual(await world.vidgen(command, "--help"));
+});
+
+test("a word without a page gives the topics that mention it", async () => {
+  const { code, stderr } = await (await createWorld()).vidgen("help", "FFmpeg");
+  expect([code, stderr]).toEqual([
+    2,
+    'error: No help for "FFmpeg".\n  These topics mention it: batch, environment, film, library.\n',
+  ]);
+});
+
 test("a misspelt name gets a suggestion, and the names there are", async () => {
   const world = await createWorld();
   expect(await world.vidgen("help", "exit-code")).toEqual({
     code: 2,
     stdout: "",
     stderr: expect.stringMatching(
-      /^error: No help for "exit-code"\. Did you mean exit-codes\?\n {2}Commands and topics: generate, .*directives, .*several-machines\.\n$/,
+      /^error: No help for "exit-code"\. Did you mean exit-codes\?\n {2}Commands and topics: generate, .*directives, .*windows\.\n$/,
     ),
   });
   expect((await world.vidgen("help", "genrate")).stderr).toContain("Did you mean generate?");
