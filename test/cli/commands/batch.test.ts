@@ -392,7 +392,13 @@ test.each<[string, (opened: OpenBatch) => Promise<unknown>, string[], number, Re
     10,
     /1 lost, 0 to start/,
   ],
-  ["unclear, and its key is kept", loseAnswer, [], 0, /Sending the same request again; this service charges it once.*1 of 1 done/s],
+  [
+    "unclear, and its key is kept",
+    loseAnswer,
+    [],
+    0,
+    /Sending the same request again; this service charges it once.*1 of 1 done/s,
+  ],
   [
     "unclear, and the service does not answer",
     async (opened) => {
