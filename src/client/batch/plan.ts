@@ -217,9 +217,7 @@ async function decideUnclear(
   const found = await findRowKey(unclear, (entry) => isSame(row, entry));
   const leftAlone: RowState = { kind: attempt.state === "lost" ? "lost" : "unknown", attempt };
   if (found.kind === "kept") {
-    onNote(
-      `Line ${row.line} got no usable response. The service keeps its key, so it is sent again: it cannot be charged twice.`,
-    );
+    onNote(`Line ${row.line} got no answer. Sending the same request again; this service charges it once.`);
     const { key, entry } = found;
     return {
       kind: "new",
