@@ -74,6 +74,7 @@ export const configSchema = z
       name: text("a host name without a port").optional(),
       public_url: address().optional(),
       public_media_url: address().optional(),
+      cors: z.array(address(), must("a list of origins")).optional(),
       trust_proxy: z.array(text("a network such as 10.0.0.5/32"), must("a list of networks")).optional(),
       grace: time().optional(),
       media: text("a folder, or s3://bucket/prefix").optional(),

@@ -54,6 +54,8 @@ type CommonOptions = Partial<Omit<OwnerOptions, "hasPaidPreviews">> &
     /** Whether the owner can read /metrics, and the address at which it can be read without a key. */
     hasMetrics?: boolean;
     metricsAt?: { host: string; port: number } | undefined;
+    /** The origins of other sites whose pages may use the API and the videos with a key. */
+    corsOrigins?: readonly string[];
   };
 
 export type ServiceFolderOptions = CommonOptions & {
@@ -247,12 +249,8 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
   const servers: Listening[] = [];
   steps.push(async (graceMs) => void (await Promise.all(servers.map((server) => server.close(graceMs)))));
   steps.push(async () => service.endStreams());
-  const listenAt = async (
-    handler: Handler,
-    port: number,
-    { host, publicUrl, route }: { host: string; publicUrl?: string | undefined; route?: string },
-  ) => {
-    const { isTrusted, withReplies } = options;
+  const listenAt = async (handler: Handler, port: number, { host, publicUrl, route, open }: ListenAt) => {
+    const { isTrusted, withReplies, corsOrigins: origins = [] } = options;
     const onRequest = (event: RequestEvent) => {
       service.onRequest(route === undefined ? event : { ...event, route });
       if (event.isForwarded) noteProxy();
@@ -260,14 +258,19 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
     };
     const names = [...(name === undefined ? [] : [name]), ...(publicUrl === undefined ? [] : authoritiesOf(publicUrl))];
     const publicOrigin = publicUrl && new URL(publicUrl).origin;
-    const listening = await listen(handler, { host, port, names, publicOrigin, isTrusted, onRequest, withReplies }, io);
+    const cors = open && { origins, paths: open };
+    const at = { host, port, names, publicOrigin, cors, isTrusted, onRequest, withReplies };
+    const listening = await listen(handler, at, io);
     servers.push(listening);
     return { url: publicUrl ?? namedUrl(listening, name), localUrl: localUrlOf(listening) };
   };
   const { host } = options;
-  const media = await listenAt(service.media, ports.media, { host, publicUrl: publicUrls.media, route: "video" });
+  const media = await listenAt(service.media, ports.media, {
+    ...{ host, publicUrl: publicUrls.media, route: "video" },
+    open: /^/,
+  });
   urls.media_url = media.url;
-  const api = await listenAt(service.api, ports.api, { host, publicUrl: publicUrls.api });
+  const api = await listenAt(service.api, ports.api, { host, publicUrl: publicUrls.api, open: /^\/(api|v1)\// });
   urls.base_url = api.url;
   const metrics = service.metrics && metricsAt && (await listenAt(service.metrics, metricsAt.port, metricsAt));
   return {
@@ -279,6 +282,9 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
     freeModels: listFreeModels(prices),
   };
 }
+
+/** `route` is for the log; `open` are the paths that `corsOrigins` may use. */
+type ListenAt = { host: string; publicUrl?: string | undefined; route?: string; open?: RegExp };
 
 /** Returns a function that notes, once, that a proxy is in front of a service without a public URL. */
 function createProxyNote({ publicUrls = {}, onNote }: CommonOptions, mediaUrl: () => string): () => void {

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { EventEmitter, once } from "node:events";
 import fs, { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -276,6 +277,22 @@ test("a service behind a proxy uses its public addresses, and is no longer ready
   expect(await ask("/readyz")).toEqual([200, { status: "ok", database: "ok", media: "ok", engines: "ok" }]);
   await service.close(0);
   expect(await ask("/readyz")).toEqual([503, expect.objectContaining({ status: "stopping" })]);
+});
+
+test("--cors opens the API and the videos to a site's pages by a key, and neither a cookie nor the page", async () => {
+  const origin = "https://studio.example";
+  const service = await open({ hasPage: true, corsOrigins: [origin] });
+  const { base_url, media_url, api_key } = service.address;
+  const Cookie = cookieOf(await useLink(service.pageUrl ?? ""));
+  const ask = async (url: string, headers: Record<string, string>) => {
+    const reply = await fetch(url, { headers: { Origin: origin, ...headers } });
+    return [reply.status, reply.headers.get("Access-Control-Allow-Origin")];
+  };
+  expect(await ask(`${base_url}/v1/models`, { Authorization: `Bearer ${api_key}` })).toEqual([200, origin]);
+  expect(await ask(`${base_url}/v1/models`, { Cookie })).toEqual([401, origin]);
+  expect(await ask(`${base_url}/`, { Cookie })).toEqual([403, null]);
+  expect(await ask(`${media_url}/${randomUUID()}.mp4`, {})).toEqual([404, origin]);
+  expect(await ask(`${media_url}/x.mp4`, { Origin: "https://evil.example" })).toEqual([403, null]);
 });
 
 test("a proxy in front of a service is reported once, unless the service has a public address", async () => {

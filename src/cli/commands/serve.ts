@@ -95,6 +95,11 @@ function declare(program: CommandUnknownOpts) {
       "network of a proxy whose X-Forwarded-For names the client, for the log, such as 10.0.0.5/32; may be repeated",
       collectValues,
     )
+    .option(
+      "--cors <origin>",
+      "let pages of another site, such as https://studio.example, use the API and the videos with a key; may be repeated",
+      collectValues,
+    )
     .option("--grace <time>", "when it is stopped, how long unfinished replies may still take", "3s")
     .optionsGroup("Storage:")
     .option(

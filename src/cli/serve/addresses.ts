@@ -13,6 +13,7 @@ type AddressFlags = {
   name?: string | undefined;
   publicUrl?: string | undefined;
   publicMediaUrl?: string | undefined;
+  cors?: string[] | undefined;
 };
 
 /** The addresses the service listens on, and the URLs by which others reach it. Throws `usage`. */
@@ -39,7 +40,16 @@ export function readAddresses({ host, name, allowRemote, ...flags }: AddressFlag
   };
   const names = [...(name === undefined ? [] : [hostInUrl(name)]), ...hostsOf(publicUrls)];
   // With a public name, such as of a tunnel or a proxy, others reach even a service on loopback, which must not send requests to this machine for them.
-  return { host, name, ports, metricsAt, publicUrls, isLoopback: isLoopbackHost && names.every(isLoopback) };
+  const corsOrigins = flags.cors?.map(readOrigin) ?? [];
+  return {
+    host,
+    name,
+    ports,
+    metricsAt,
+    publicUrls,
+    corsOrigins,
+    isLoopback: isLoopbackHost && names.every(isLoopback),
+  };
 }
 
 /** `[host:]port`: only this machine can read the metrics unless a host is named. */
@@ -68,6 +78,13 @@ function readPublicUrls({ publicUrl, publicMediaUrl }: Pick<AddressFlags, "publi
       "The videos have a port of their own; behind a proxy they may be at a path, such as https://video.example/videos.",
     );
   return { api, media };
+}
+
+/** The origin of a site, as browsers send it. */
+function readOrigin(text: string): string {
+  const url = readUrl(text, "--cors") ?? "";
+  if (new URL(url).origin === url) return url;
+  throw usage("--cors must be the origin of a site, without a path.", `Such as ${new URL(url).origin}.`);
 }
 
 /** Removes a slash at the end. Errors do not repeat the text, since it may contain a password. */

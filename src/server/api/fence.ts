@@ -3,6 +3,7 @@ import { isIP } from "node:net";
 import type { HTTPException } from "hono/http-exception";
 import { unmapAddress } from "../../protocol/addresses.ts";
 import { refuse } from "../http/message.ts";
+import { type Cors, corsHeaders } from "./cors.ts";
 
 /** Why a request is refused before any handler sees it; `note` is for the log only. */
 export type FenceRefusal = { refusal: HTTPException; note?: string };
@@ -15,13 +16,14 @@ export type FenceOptions = {
   names: string[];
   /** The origin of this service behind a proxy that adds TLS, such as "https://video.example". */
   publicOrigin?: string | undefined;
+  cors?: Cors | undefined;
 };
 
 /**
- * Accepts requests whose Host names this service, and none from a page of another origin. A web site whose name resolves to this machine's address
+ * Accepts requests whose Host names this service, and none from a page of another origin, except as `cors` allows. A web site whose name resolves to this machine's address
  * (DNS rebinding) sends its own name as Host. Health checks may have any Host, because a load balancer may send any.
  */
-export function createFence({ port, names, publicOrigin }: FenceOptions): Fence {
+export function createFence({ port, names, publicOrigin, cors }: FenceOptions): Fence {
   const authorities = new Set(["localhost", ...names].map((name) => withPort(bracket(name.toLowerCase()), port)));
   const isOurs = (authority: string, incoming: IncomingMessage) =>
     authorities.has(authority) || authority === withPort(localAddress(incoming), port);
@@ -39,7 +41,7 @@ export function createFence({ port, names, publicOrigin }: FenceOptions): Fence 
       }
     }
     const origin = headersDistinct.origin?.join();
-    if (origin === undefined || origin === publicOrigin) return undefined;
+    if (origin === undefined || origin === publicOrigin || corsHeaders(incoming, cors)) return undefined;
     const [, authority] = /^http:\/\/(.*)$/.exec(origin) ?? [];
     if (authority === undefined || !isOurs(withPort(authority, 80), incoming))
       return { refusal: refuse(403, "forbidden_origin", "requests from other web sites are refused") };

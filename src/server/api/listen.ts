@@ -14,6 +14,7 @@ import { errorResponse, type Handler, refuse } from "../http/message.ts";
 import { type RequestEvent, type RequestLog, readRequestId } from "../observe/log.ts";
 import { readTraceparent } from "../observe/trace.ts";
 import { createConnections, drainMs } from "./connections.ts";
+import { type Cors, corsHeaders } from "./cors.ts";
 import { createFence, type Fence, type FenceRefusal } from "./fence.ts";
 import { createRequestLimit, type RequestLimit } from "./request-limit.ts";
 
@@ -34,6 +35,7 @@ export type ListenOptions = {
   names?: string[];
   /** The service's origin behind a proxy that adds TLS. */
   publicOrigin?: string | undefined;
+  cors?: Cors | undefined;
   /** Whether an address is a proxy whose X-Forwarded-For names the client. */
   isTrusted?: ((address: string) => boolean) | undefined;
   /** Called once for each request, when its reply is sent. */
@@ -103,7 +105,7 @@ export async function listen(
   server.on("error", () => {});
   const { url, port } = boundAddress(server);
   const names = [...(isIP(options.host) === 0 ? [options.host] : []), ...(options.names ?? [])];
-  const fence = createFence({ port, names, publicOrigin: options.publicOrigin });
+  const fence = createFence({ port, names, publicOrigin: options.publicOrigin, cors: options.cors });
   const inProgress = createRequestLimit(limits.maxRequests);
   const serving = {
     fence,
@@ -112,6 +114,7 @@ export async function listen(
     clock,
     exchanges,
     stopping: stop.signal,
+    cors: options.cors,
     isTrusted,
     onRequest,
     withReplies,
@@ -123,6 +126,7 @@ export async function listen(
 type Serving = Required<Pick<ListenOptions, "onRequest" | "withReplies">> & {
   isTrusted: NonNullable<ListenOptions["isTrusted"]>;
   fence: Fence;
+  cors: Cors | undefined;
   inProgress: RequestLimit;
   limits: typeof defaultLimits;
   clock: Pick<Clock, "now" | "sleep">;
@@ -132,7 +136,7 @@ type Serving = Required<Pick<ListenOptions, "onRequest" | "withReplies">> & {
 };
 
 function serveRequests(server: Server, handler: Handler, serving: Serving): void {
-  const { fence, inProgress, limits, clock, exchanges, stopping, isTrusted, onRequest, withReplies } = serving;
+  const { fence, cors, inProgress, limits, clock, exchanges, stopping, isTrusted, onRequest, withReplies } = serving;
   const logs = new WeakMap<ServerResponse, RequestLog>();
   const answer = createListener(stopping, async (request, bindings) => {
     const log = logs.get(bindings.outgoing);
@@ -165,7 +169,9 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
       about: () => ({}),
     };
     const start = clock.now();
-    outgoing.setHeader("X-Request-Id", requestId);
+    const siteHeaders = corsHeaders(incoming, cors);
+    for (const [name, value] of Object.entries({ "X-Request-Id": requestId, ...siteHeaders }))
+      outgoing.setHeader(name, value);
     logs.set(outgoing, log);
     outgoing.once("close", () => {
       inProgress.leave(outgoing);
@@ -183,6 +189,8 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
     }
     // `close` waits for this reply, and would then wait for the connection that is kept alive.
     outgoing.once("close", () => !stopping.aborted || socket.destroySoon());
+    const isPreflight = siteHeaders?.["Access-Control-Allow-Methods"] !== undefined;
+    if (isPreflight && !refused) return void outgoing.writeHead(204).end();
     await (refused ? writeResponse(errorResponse(refused.refusal), outgoing, log) : answer(incoming, outgoing));
   };
   const serve = (...request: Parameters<typeof take>) => void take(...request).catch(() => request[0].socket.destroy());

@@ -34,6 +34,8 @@ test("with public addresses, a name is not needed to listen at all addresses", (
 test.each([
   [{ publicUrl: api }, /needed together/],
   [{ publicMediaUrl: media }, /needed together/],
+  [{ cors: ["*"] }, /--cors must be an http\(s\) URL/],
+  [{ cors: [`${api}/app`] }, /--cors must be the origin of a site, without a path/],
   [
     { publicUrl: `${api}/vidgen`, publicMediaUrl: media },
     /--public-url must not have a path: the service needs a host name of its own/,

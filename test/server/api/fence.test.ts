@@ -132,3 +132,49 @@ test("an OPTIONS request, with which a browser asks for permission for another s
   expect(errorCode(reply, 403)).toBe("forbidden_origin");
   expect(reply).not.toMatch(/access-control/i);
 });
+
+const studio = "https://studio.example";
+const cors = { origins: [studio], paths: /^\/(api|v1)\// };
+
+/** Asks a server that is open to the studio's pages. */
+async function askAs(origin: string, target: string, { method = "GET", lines = [] as string[] } = {}) {
+  const { port } = await open(async () => new Response("hello"), { cors });
+  const head = [`${method} ${target} HTTP/1.1`, "Host: %h", `Origin: ${origin}`, ...lines, "Connection: close"];
+  return say(port, `${head.join("\r\n")}\r\n\r\n`);
+}
+
+test("a page of a site that --cors names may read a reply, and no cookie counts", async () => {
+  const reply = await askAs(studio, "/v1/models");
+  expect(reply).toMatch(/^HTTP\/1\.1 200 .*hello/s);
+  expect(reply).toContain(`\r\nAccess-Control-Allow-Origin: ${studio}\r\n`);
+  expect(reply).toMatch(/\r\nVary: Origin\r\n/);
+  expect(reply).not.toMatch(/Allow-Credentials/i);
+});
+
+test("a preflight request is answered without a key, with what the page may send", async () => {
+  const lines = [
+    "Access-Control-Request-Method: DELETE",
+    "Access-Control-Request-Headers: authorization,idempotency-key",
+  ];
+  const reply = await askAs(studio, "/api/generate", { method: "OPTIONS", lines });
+  expect(reply).toMatch(/^HTTP\/1\.1 204 /);
+  expect(reply).toMatch(/\r\nAccess-Control-Allow-Methods: GET, HEAD, POST, DELETE\r\n/);
+  expect(reply).toMatch(/\r\nAccess-Control-Allow-Headers: authorization,idempotency-key\r\n/);
+  expect(reply).not.toMatch(/Allow-Credentials|hello|content-length/i);
+});
+
+test.each([
+  [studio, "/"],
+  [studio, "/sign-out"],
+  [studio, "/accounts"],
+  [studio, "/api/../accounts"],
+  [studio, "/v1/%2e%2e/sign-out"],
+  ["https://evil.example", "/v1/models"],
+  ["https://studio.example.evil.example", "/v1/models"],
+  ["http://studio.example", "/v1/models"],
+  ["null", "/v1/models"],
+])("with --cors, %s at %s is refused as without it", async (origin, target) => {
+  const reply = await askAs(origin, target);
+  expect(errorCode(reply, 403)).toBe("forbidden_origin");
+  expect(reply).not.toMatch(/access-control/i);
+});
