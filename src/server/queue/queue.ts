@@ -16,8 +16,17 @@ import { limitFailing } from "./image-fetch.ts";
 import { type Plan, runJob } from "./job.ts";
 import { createRetired, type Retired, type RetiredOptions } from "./retired.ts";
 import { groupEngines, listAvoided, nextToFetch, nextToMake } from "./scheduler.ts";
-import { askTaken, canMake, createSlots, type EngineSlots, engineStateOf, occupy, slotNameOf } from "./slots.ts";
-import { createUnservableFinder } from "./unservable.ts";
+import {
+  askTaken,
+  canMake,
+  createSlots,
+  type EngineSlots,
+  engineStateOf,
+  isAsked,
+  occupy,
+  slotNameOf,
+} from "./slots.ts";
+import { createUnservableFinder, findMissingReason } from "./unservable.ts";
 
 export type Queue = {
   /** Begins to process the generations of the store: all, or only those started or polled from now on. */
@@ -184,7 +193,7 @@ export function createQueue(given: QueueOptions): Queue {
       state.wake();
     },
     progressOf: (id) => progresses.get(id),
-    whyNotSubmitted: (generation) => findWaitReason(generation, allSlots),
+    whyNotSubmitted: (generation) => findWaitReason(generation, allSlots, store),
     loads: () =>
       allSlots.map(({ engine, jobs }) => ({ engine, running: jobs, free: Math.max(0, engine.concurrency - jobs) })),
     outageOf: (engine) => allSlots.find((slots) => slots.engine === engine)?.breaker.outage(),
@@ -413,14 +422,21 @@ function claim(
   return state.options.store.claim(wanted, { except: [...except, ...avoided], ids, limit });
 }
 
-function findWaitReason(generation: WaitingGeneration, allSlots: readonly EngineSlots[]): string | undefined {
+function findWaitReason(
+  generation: WaitingGeneration,
+  allSlots: readonly EngineSlots[],
+  { isShared }: Pick<Store, "isShared">,
+): string | undefined {
   const { status, checkpoint, imageFetch } = generation;
   if (status !== "processing" || checkpoint !== null) return undefined;
   if (imageFetch && "problem" in imageFetch)
     return `${imageFetch.problem}; it is asked for again at ${imageFetch.nextAt}`;
   const needs = needsOf(generation);
   const suitableSlots = allSlots.filter((slots) => canMake(slots, needs));
-  if (suitableSlots.length === 0 || suitableSlots.some(({ engine }) => engine.isSimulation)) return undefined;
+  // Another process of a shared store may have an engine for it.
+  if (suitableSlots.length === 0)
+    return isShared || allSlots.some((slots) => isAsked(slots, needs)) ? undefined : findMissingReason(needs, allSlots);
+  if (suitableSlots.some(({ engine }) => engine.isSimulation)) return undefined;
   const outages = suitableSlots.flatMap(({ engine: { name }, breaker }) => {
     const reason = breaker.outage()?.reason.replace(/\.$/, "");
     return reason === undefined ? [] : [`${name}: ${reason}`];

@@ -123,7 +123,8 @@ function findRefusal({ breaker, takenCount, denied }: EngineSlots, count: number
   return isSure ? outage : undefined;
 }
 
-function findMissingReason(needs: Needs, allSlots: readonly EngineSlots[]): string | undefined {
+/** Why no engine of this process makes a generation; `undefined` if one does. */
+export function findMissingReason(needs: Needs, allSlots: readonly EngineSlots[]): string | undefined {
   if (needs.engine !== null)
     return allSlots.some(({ engine }) => engine.name === needs.engine)
       ? undefined

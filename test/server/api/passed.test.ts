@@ -391,9 +391,11 @@ const allowing = () =>
 test.each([
   { options: { "google-vertex": { personGeneration: "allow_all" } } },
   { options: { google: { parameters: { cfg: 2, personGeneration: "x" } }, other: { cfg: 1 } } },
-])("OpenRouter gets the options that its list allows: %j", async (provider) => {
-  const { status, arrived } = await start(createRouter(allowing), generate, { provider });
-  expect([status, arrived?.provider]).toEqual([200, provider]);
+])("OpenRouter gets the options that its list allows, by each way in: %j", async (provider) => {
+  for (const way of Object.values(ways)) {
+    const { status, arrived } = await start(createRouter(allowing), way, { provider });
+    expect([status, arrived?.provider]).toEqual([200, provider]);
+  }
 });
 
 const list = "(OpenRouter's list for google/veo-3.1 has: personGeneration, cfg)";
@@ -561,16 +563,16 @@ test("half an hour after the only engine that takes a field has gone, its genera
   service.queue.updateEngines();
   await service.clock.sleep(29 * 60_000);
   expect(await service.store.generation(id)).toMatchObject({ status: "processing" });
+  const reason = "no engine that makes sora-2 takes multi_prompt";
+  expect(await (await service.status(id)).json()).toMatchObject({ status: "processing", not_submitted: reason });
   await service.clock.sleep(3 * 60_000);
   expect(await service.store.generation(id)).toMatchObject({
     status: "failed",
     error_code: "not_submitted",
-    error: "no engine that makes sora-2 takes multi_prompt",
+    error: reason,
   });
   expect([arrived(), await service.store.balance("local")]).toEqual([[], 1_000]);
-  expect(service.troubles).toEqual([
-    "Generations wait for an engine: Error: no engine that makes sora-2 takes multi_prompt",
-  ]);
+  expect(service.troubles).toEqual([`Generations wait for an engine: Error: ${reason}`]);
 });
 
 test.each(["completes", "is cancelled"])(

@@ -1,3 +1,4 @@
+import { readText } from "../../../protocol/secrets.ts";
 import { type ExtraValue, type Images, listImages, type RenderRequest } from "../../store/generations.ts";
 import type { ImageFile, Passes, RenderTask } from "../engine.ts";
 import { frameSize, sizeOf } from "../frame-size.ts";
@@ -264,6 +265,10 @@ const dialects: readonly Dialect[] = [
         ...(!unset.includes("resolution") && { resolution: request.resolution }),
       }),
       ...(!unset.includes("duration") && { duration: wholeSeconds(request) }),
+      // A form sends this object as a text of JSON.
+      ...(typeof request.extras.provider === "string" && {
+        provider: withoutCounts(readText(request.extras.provider)) as ExtraValue,
+      }),
     }),
   },
 ];
