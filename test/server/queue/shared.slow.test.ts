@@ -23,7 +23,11 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
   const server = useServer();
 
   /** A service with these engines, and what starts a generation of a model. */
-  async function openService(engines: Engine[], database?: string) {
+  async function openService(
+    engines: Engine[],
+    database?: string,
+    { clock = systemClock, problems = [] as string[] } = {},
+  ) {
     const opened = await open(database ?? (await server().createDatabase()));
     await opened.store.addAccount({ name: "local", keyHash: hashKey(apiKey), creditsOf: () => 1_000 });
     const nobody = () => Promise.reject(new Error("nobody is there"));
@@ -31,7 +35,7 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
       store: opened.store,
       engines,
       videos: await openFolder({ folder: makeFolder() }),
-      clock: systemClock,
+      clock,
       pace: "fast",
       hasRefunds: true,
       onNote: () => {},
@@ -43,12 +47,12 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
       baseUrl: () => "http://api.test",
       mediaUrl: () => "http://media.test",
       onDelivery: () => {},
-      reportProblem: () => {},
+      reportProblem: (what) => void problems.push(what),
     });
     await service.start("all");
     onTestFinished(service.close);
     const start = (model: string, fields = {}) => service.api(startRequest({ prompt: "a fox", model, ...fields }));
-    return Object.assign(start, { api: service.api, close: service.close });
+    return Object.assign(start, { ...service, store: opened.store });
   }
 
   /** An engine that never ends, and tells when it gets something to make. */
@@ -115,6 +119,44 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
     await expect.poll(() => plain.begun.length + taking.begun.length).toBe(12);
     const made = "SELECT names, checkpoint ->> 'engine' AS engine FROM vidgen.generations WHERE names IS NOT NULL";
     expect(await query(database, made)).toEqual(Array(4).fill({ names: '["elements"]', engine: "taking" }));
+  });
+
+  test("ends a generation whose field no engine takes after half an hour, refunded, and no other of the model", async () => {
+    const problems: string[] = [];
+    let aheadMs = 0;
+    const clock = {
+      ...systemClock,
+      now: () => systemClock.now() + aheadMs,
+      date: () => new Date(systemClock.date().getTime() + aheadMs),
+    };
+    const [taking, other] = [1, 2].map(() => anEngine("ray-3", 1, { isSimulation: false })) as [Maker, Maker];
+    const passes = async () => ({ names: ["elements"] });
+    const idle = { ...other.engine, name: "other" };
+    const start = await openService([{ ...taking.engine, name: "taking", passes }, idle], undefined, {
+      clock,
+      problems,
+    });
+    const [first] = await Promise.all([1, 2].map(async () => (await readStart(await start("ray-3"))).data.id));
+    await expect.poll(() => taking.begun.length + other.begun.length).toBe(2);
+    const balance = await start.store.balance("local");
+    const { id } = (await readStart(await start("ray-3", { elements: [1] }))).data;
+    expect(await start.store.balance("local")).toBeLessThan(balance);
+    const look = (ms: number) => {
+      aheadMs += ms;
+      start.updateEngines({ engines: [idle], creditsPer: new Map() });
+    };
+    look(60_000);
+    await expect.poll(() => problems).toHaveLength(1);
+    look(31 * 60_000);
+    await expect
+      .poll(() => start.store.generation(id), { timeout: 20_000 })
+      .toMatchObject({
+        status: "failed",
+        error_code: "not_submitted",
+        error: "no engine that makes ray-3 takes elements",
+      });
+    expect(await start.store.generation(`${first}`)).toMatchObject({ status: "processing" });
+    expect(await start.store.balance("local")).toBe(balance);
   });
 
   test("makes a generation whose images another process has fetched", async () => {
