@@ -11,8 +11,8 @@ const folder = new URL("../src/docs/", import.meta.url);
 
 /** The names of all pages, sorted. */
 export function listPages(): string[] {
-  const names = readdirSync(folder).map((file) => file.replace(/\.md$/, ""));
-  return names.sort();
+  const pages = readdirSync(folder).filter((file) => file.endsWith(".md"));
+  return pages.map((file) => file.replace(/\.md$/, "")).sort();
 }
 
 /** Returns a page; its title is its first line. Throws if it does not exist. */

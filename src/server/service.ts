@@ -136,7 +136,7 @@ export function createService(given: ServiceOptions): Service {
       linkOf(options.baseUrl(), await sessions(), { keyHash, ms, now: options.clock.date() }));
   const parts = { ...options, linkFor, queue, metrics, startBy, onEnd };
   const page = sessions && createPage({ ...parts, sessions, changes, sign });
-  const readMetrics = metrics && (() => metrics.read(queue));
+  const readMetrics = metrics && (async () => metrics.read({ queue, readiness: await health.readiness() }));
   const media = createRehearsedMedia(options);
   let stopListening = () => {};
   return {

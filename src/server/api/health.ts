@@ -4,6 +4,7 @@ import type { Engine } from "../engines/engine.ts";
 import { type ApiContext, retryAfter } from "../http/message.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import { createCheck } from "../observe/health-check.ts";
+import type { Readiness } from "../observe/metrics.ts";
 import type { Store } from "../store/store.ts";
 import { named, type Paths, type Route, reply, retryAfterHeader } from "./openapi/operation.ts";
 
@@ -28,6 +29,8 @@ const readinessSchema = named("Readiness", {
 
 export type Health = {
   paths: Paths;
+  /** Resolves with what /readyz says, as metrics. */
+  readiness(): Promise<Readiness>;
   /** Must be called when the service begins to stop, so that it is no longer ready. */
   stop(): void;
 };
@@ -43,18 +46,22 @@ export function createHealth({ store, videos, engines, clock }: HealthOptions): 
   const media = createCheck(15_000, clock, videos.check);
   const anyEngine = createCheck(5_000, clock, (signal) => Promise.any(used().map(({ check }) => check(signal))));
   let isStopping = false;
-  const checkReadiness = async () => {
-    const [isDatabaseUp, isMediaUp, isEngineUp] = await Promise.all([
+  const check = async () => {
+    const [isDatabaseWritable, isMediaWritable, isEngineUp] = await Promise.all([
       database(),
       media(),
       used().length === 0 || anyEngine(),
     ]);
-    const isReady = isDatabaseUp && isMediaUp && isEngineUp;
+    const isReady = !isStopping && isDatabaseWritable && isMediaWritable && isEngineUp;
+    return { isReady, isDatabaseWritable, isMediaWritable, isEngineUp };
+  };
+  const describe = async () => {
+    const { isReady, isDatabaseWritable, isMediaWritable, isEngineUp } = await check();
     const status = isStopping ? "stopping" : word(isReady);
     const engines = used().length === 0 ? "unused" : word(isEngineUp);
     const differenceMs = store.clockDifferenceMs?.();
     const difference = differenceMs !== undefined && { clock_difference_seconds: Math.round(differenceMs / 100) / 10 };
-    return { status, database: word(isDatabaseUp), media: word(isMediaUp), engines, ...difference };
+    return { status, database: word(isDatabaseWritable), media: word(isMediaWritable), engines, ...difference };
   };
   const alive: Route = {
     isRoutine: true,
@@ -73,10 +80,11 @@ export function createHealth({ store, videos, engines, clock }: HealthOptions): 
       200: reply("Ready", readinessSchema, { status: "ok", database: "ok", media: "ok", engines: "ok" }),
       503: { ...reply("Not ready", readinessSchema), headers: retryAfterHeader },
     },
-    handle: async (c) => answer(c, await checkReadiness()),
+    handle: async (c) => answer(c, await describe()),
   };
   return {
     paths: { "/healthz": { GET: alive, HEAD: alive }, "/readyz": { GET: ready, HEAD: ready } },
+    readiness: check,
     stop() {
       isStopping = true;
     },

@@ -1,7 +1,11 @@
+import { statfs } from "node:fs/promises";
+import process from "node:process";
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import packageJson from "../../../package.json" with { type: "json" };
 import type { Clock } from "../../io.ts";
 import { type DeliveryEvent, isGivenUp } from "../callbacks/delivery.ts";
 import type { Engine } from "../engines/engine.ts";
+import type { MediaStore } from "../media/media-store.ts";
 import { type CreateOutcome, createOutcomes } from "../queue/breaker.ts";
 import { type EndedGeneration, type FailureReason, failureReasons } from "../queue/end.ts";
 import type { Queue } from "../queue/queue.ts";
@@ -12,6 +16,7 @@ import type { RequestEvent } from "./log.ts";
 
 export type MetricsOptions = {
   store: Pick<Store, "pendingCallbacks" | "ledger">;
+  videos: Pick<MediaStore, "scratch">;
   engines: readonly Engine[];
   clock: Pick<Clock, "now" | "date" | "limit">;
 };
@@ -28,12 +33,16 @@ export type Metrics = {
   /** Resolves with the creates of each engine, and the failures by model and reason, since this process started. */
   counts(): Promise<Counts>;
   /** Resolves with all metrics in the text format of Prometheus, and its media type. */
-  read(queue: Measured): Promise<{ text: string; contentType: string }>;
+  read(measured: Measured): Promise<{ text: string; contentType: string }>;
 };
 
 export type CountedRequest = Pick<RequestEvent, "method" | "route" | "isStream" | "status" | "ms">;
 
-type Measured = Pick<Queue, "waitingGenerations" | "outageOf" | "loads">;
+type Measured = { queue: MeasuredQueue; readiness: Readiness };
+type MeasuredQueue = Pick<Queue, "waitingGenerations" | "outageOf" | "loads">;
+
+/** What is written now; unlike a read, that notices a full disk. */
+export type Readiness = { isReady: boolean; isDatabaseWritable: boolean; isMediaWritable: boolean };
 
 export type Counts = {
   creates: { engine: string; outcome: CreateOutcome; count: number }[];
@@ -54,7 +63,7 @@ const misnamed = ["nodejs_active_handles_total", "nodejs_active_requests_total",
 const ofProcess = "by this process since it started";
 const ofDatabase = "in the database; each process reports the same value";
 
-export function createMetrics({ store, engines, clock }: MetricsOptions): Metrics {
+export function createMetrics({ store, videos, engines, clock }: MetricsOptions): Metrics {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
@@ -105,7 +114,12 @@ export function createMetrics({ store, engines, clock }: MetricsOptions): Metric
   const ofEngine = "of all processes that share the database, as this process last saw them; of previews its own";
   const running = gauge("vidgen_engine_running", `Generations that an engine makes, ${ofEngine}`, "engine");
   const free = gauge("vidgen_engine_free", `Generations that an engine could make beside these, ${ofEngine}`, "engine");
-  const databaseUp = gauge("vidgen_database_up", "Whether this process could read the queue in the database");
+  const ready = gauge("vidgen_ready", "Whether this process can do its work");
+  const databaseWritable = gauge("vidgen_database_writable", "Whether this process could write to the database");
+  const mediaWritable = gauge("vidgen_media_writable", "Whether this process could write to the storage of the videos");
+  const freeBytes = gauge("vidgen_disk_free_bytes", "Free bytes on the disk to which this process writes videos");
+  const build = gauge("vidgen_build_info", "1, with the versions of this process", "version", "node");
+  build.set({ version: packageJson.version, node: process.versions.node }, 1);
   const queueLength = gauge("vidgen_queue_length", `Generations that wait for an engine, ${ofDatabase}`, "model");
   const oldestAge = gauge(
     "vidgen_queue_oldest_age_seconds",
@@ -127,6 +141,7 @@ export function createMetrics({ store, engines, clock }: MetricsOptions): Metric
   };
   beginAtZero();
   for (const outcome of ["delivered", "failed", "given_up"]) attempts.inc({ outcome }, 0);
+  for (const route of ["/api/generate", "/v1/videos"]) requests.zero({ method: "POST", route, status: 503 });
   const checks = new WeakMap<Engine, () => Promise<boolean>>();
   const isUsable = (engine: Engine) => {
     const check = checks.get(engine) ?? createCheck(5_000, clock, engine.check);
@@ -134,7 +149,7 @@ export function createMetrics({ store, engines, clock }: MetricsOptions): Metric
     return check();
   };
 
-  const readEngines = async (queue: Measured) => {
+  const readEngines = async (queue: MeasuredQueue) => {
     const used = listUsed();
     const isUp = await Promise.all(used.map(isUsable));
     engineUp.reset();
@@ -149,7 +164,7 @@ export function createMetrics({ store, engines, clock }: MetricsOptions): Metric
       free.inc({ engine: engine.name }, load.free);
     }
   };
-  const readDatabase = async (queue: Measured) => {
+  const readDatabase = async (queue: MeasuredQueue) => {
     const [waiting, callbacks] = await Promise.all([queue.waitingGenerations(), store.pendingCallbacks()]);
     queueLength.reset();
     oldestAge.reset();
@@ -203,15 +218,15 @@ export function createMetrics({ store, engines, clock }: MetricsOptions): Metric
         failures: failed.values.map(({ labels, value: count }) => ({ ...labels, count })) as Counts["failures"],
       };
     },
-    async read(queue) {
+    async read({ queue, readiness: { isReady, isDatabaseWritable, isMediaWritable } }) {
       beginAtZero();
-      const reading = readDatabase(queue).then(
-        () => databaseUp.set(1),
-        () => {
-          forgetDatabase();
-          databaseUp.set(0);
-        },
-      );
+      ready.set(Number(isReady));
+      databaseWritable.set(Number(isDatabaseWritable));
+      mediaWritable.set(Number(isMediaWritable));
+      const { bavail, bsize } = await statfs(videos.scratch).catch(() => ({ bavail: 0, bsize: 0 }));
+      freeBytes.set(bavail * bsize);
+      // A database that does not answer would delay the reply until Prometheus no longer waits.
+      const reading = isDatabaseWritable ? readDatabase(queue).catch(forgetDatabase) : forgetDatabase();
       await Promise.all([reading, readEngines(queue)]);
       return { text: await registry.metrics(), contentType: registry.contentType };
     },

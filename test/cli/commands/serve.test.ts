@@ -295,7 +295,7 @@ test("--metrics-port serves the figures without a key, on this machine alone; th
   const { base_url, api_key, metrics_url } = JSON.parse(printed.stdout);
   expect(metrics_url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/metrics$/);
   const own = await fetch(metrics_url);
-  expect([own.status, await own.text()]).toEqual([200, expect.stringMatching(/^vidgen_database_up 1$/m)]);
+  expect([own.status, await own.text()]).toEqual([200, expect.stringMatching(/^vidgen_ready 1$/m)]);
   const asked = async (headers: Record<string, string>) => (await fetch(`${base_url}/metrics`, { headers })).status;
   expect(await asked({})).toBe(401);
   expect(await asked({ Authorization: `Bearer ${api_key}` })).toBe(200);

@@ -155,14 +155,17 @@ test("an engine is up when it can be checked and accepts submissions", async () 
 });
 
 test("while the database is unavailable, only the metrics that do not need it are returned", async () => {
-  const { start, service, distant, text } = await createCounted();
+  const { start, clock, service, distant, text } = await createCounted();
   await start("a fox");
-  expect(await text()).toMatch(/^vidgen_database_up 1$/m);
+  expect(await text()).toMatch(/^vidgen_ready 1$/m);
   expect(await text()).toMatch(/^vidgen_queue_length\{/m);
   distant.isAway = true;
+  await clock.sleep(1_000);
   const reply = await service.metrics?.(new Request(`${baseUrl}/metrics`));
   const away = await reply?.text();
-  expect([reply?.status, away]).toEqual([200, expect.stringMatching(/^vidgen_database_up 0$/m)]);
+  expect([reply?.status, away]).toEqual([200, expect.stringMatching(/^vidgen_ready 0$/m)]);
+  expect(away).toMatch(/^vidgen_database_writable 0$/m);
+  expect(away).toMatch(/^vidgen_media_writable 1$/m);
   expect(away).toMatch(/^vidgen_starts_total\{model="sora-2"\} 1$/m);
   expect(away).not.toMatch(/^vidgen_(queue|callbacks)/m);
   expect(away).not.toContain("canary");
@@ -193,13 +196,13 @@ test("labels are models, engines and fixed words; no id, prompt, account, key or
   for (const secret of [...ids, "canary", "local"]) expect(told).not.toContain(secret);
   expect(told).toMatch(/^nodejs_eventloop_lag_p99_seconds /m);
   const helps = told.match(/^# HELP vidgen_.*$/gm) ?? [];
-  expect(helps).toHaveLength(16);
+  expect(helps).toHaveLength(20);
   for (const help of helps)
     expect(help).toMatch(/this process|in the database; each process reports the same value\.$/);
 });
 
 const page = readPage("metrics").text;
-const [rules = ""] = page.match(/^groups:\n(?:.*\n)*?(?=```)/m) ?? [];
+const rules = readFileSync(new URL("../../../src/docs/alerts.yml", import.meta.url), "utf8");
 
 test("the alerts, the dashboard and the page use only existing metrics, and the page lists all of vidgen's", async () => {
   const { start, rest, text } = await createCounted();
