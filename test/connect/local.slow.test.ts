@@ -417,6 +417,22 @@ test
   expect(arrived).toEqual([]);
 });
 
+test.skipIf(lacks("network namespaces"))(
+  "listen --host takes callbacks of its private network, and answers no other connection",
+  async () => {
+    const ask = (from: string) =>
+      `${process.execPath} -e 'require("http").request({ host: "10.9.0.5", port: 8789, localAddress: "${from}", method: "POST" }, (r) => console.log(r.statusCode)).on("error", (e) => console.log(e.code)).end("{}")'`;
+    const lines = `
+      for address in 10.9.0.5 10.9.0.6 203.0.113.5; do ip address add $address dev lo; done
+      $vidgen listen --host 10.9.0.5 --no-check 2> log > callbacks &
+      until grep -q http://10.9.0.5:8789/ log; do sleep 0.1; done
+      ${ask("10.9.0.6")}; ${ask("203.0.113.5")}
+      kill $!; wait`;
+    const { stdout } = await runInNamespace(await createMachine(), lines);
+    expect(stdout).toMatch(/^200\n(ECONNRESET|EPIPE)\n$/);
+  },
+);
+
 test("a service that runs and does not answer is neither starting nor stopped", async () => {
   const machine = await createMachine();
   const { child } = await serve(machine);

@@ -4,6 +4,7 @@ import { traceFetch } from "../../connect/trace.ts";
 import { readNumber } from "../../connect/values.ts";
 import { asVidgenError, systemCode, systemReason, usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import { isPrivateAddress } from "../../protocol/addresses.ts";
 import type { Callback, CallbackFault, Incoming } from "../../protocol/callback.ts";
 import { withScheme } from "../../protocol/url.ts";
 import { withDetails } from "../command.ts";
@@ -21,8 +22,9 @@ function declare(program: CommandUnknownOpts) {
     .helpGroup("Run a service:")
     .summary("receive, check and forward callbacks")
     .description(
-      "Receives callbacks on this machine during development. Checks the signature and the age of each callback, and forwards each valid one to your application once. Prints a line for each, and responds with 2xx only if your application did. The secret is VIDGEN_WEBHOOK_SECRET, else the local service's secret. A service on another machine needs a tunnel to the port.",
+      "Receives callbacks on this machine during development. Checks the signature and the age of each callback, and forwards each valid one to your application once. Prints a line for each, and responds with 2xx only if your application did. The secret is VIDGEN_WEBHOOK_SECRET, else the local service's secret. A service on another machine needs --host, in a private network, or a tunnel to the port.",
     )
+    .option("--host <address>", "address to listen on, of this machine or a private network", "127.0.0.1")
     .option("--port <number>", "port to listen on; 0 for any free port", "8789")
     .option(
       "--forward <url>",
@@ -40,14 +42,14 @@ type ListenFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 /** Receives callbacks until Ctrl-C or SIGTERM. Prints a line for each; with `--json` first a document with the address. */
 async function listen(options: ListenFlags, context: Context): Promise<void> {
   const { io, output } = context;
-  const port = readNumber(options.port, "--port", { max: 65_535 });
+  const at = { host: checkHost(options.host), port: readNumber(options.port, "--port", { max: 65_535 }) };
   const forward = checkForward(options.forward);
   await checkOwnSecret(io);
   const findSecret = createSecretFinder(options, context);
   const secret = await findSecret();
   const { openEndpoint } = await import("../listen/endpoint.ts");
-  const endpoint = await openEndpoint(port, await createAnswer(forward, findSecret, context)).catch((error) => {
-    throw openingError(error, port);
+  const endpoint = await openEndpoint(at, await createAnswer(forward, findSecret, context)).catch((error) => {
+    throw openingError(error, at);
   });
   try {
     const { url } = endpoint;
@@ -59,6 +61,15 @@ async function listen(options: ListenFlags, context: Context): Promise<void> {
   } finally {
     await endpoint.close();
   }
+}
+
+/** Callbacks come by plain http, so only from this machine or a private network. Throws `usage` for another address. */
+function checkHost(host: string): string {
+  if (isPrivateAddress(host)) return host;
+  throw usage(
+    `--host must be an IP address of this machine in a private network, such as 10.0.0.5, not "${host}".`,
+    "From other networks, use a tunnel to the port.",
+  );
 }
 
 /** The URL of the application. Throws `usage` for an invalid one. */
@@ -150,11 +161,11 @@ function uncheckedNote({ check }: ListenFlags): string {
   return "Signatures are not checked: set VIDGEN_WEBHOOK_SECRET to the service's secret. Once the local service has run on this machine, its secret is used.";
 }
 
-function openingError(error: unknown, port: number) {
+function openingError(error: unknown, { host, port }: { host: string; port: number }) {
   const code = systemCode(error);
   if (code === "EADDRINUSE")
-    return usage(`127.0.0.1:${port} is in use.`, "Choose another port with --port, or 0 for any free port.");
-  return usage(`Cannot listen on 127.0.0.1:${port}: ${systemReason(error)}.`);
+    return usage(`${host}:${port} is in use.`, "Choose another port with --port, or 0 for any free port.");
+  return usage(`Cannot listen on ${host}:${port}: ${systemReason(error)}.`);
 }
 
 function untilStopped({ signal }: Pick<Io, "signal">): Promise<void> {

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, isIPv6 } from "node:net";
+import { isPrivateAddress } from "../../protocol/addresses.ts";
 import type { Incoming } from "../../protocol/callback.ts";
 
 export type Endpoint = {
@@ -20,21 +21,27 @@ const maxConnections = 100;
 const maxBodyBytes = 1_000_000;
 
 /**
- * Listens on 127.0.0.1 only. Each complete request is answered with the HTTP status that `answer` resolves with; `answer` must not
- * reject. Rejects with the system's error, such as EADDRINUSE.
+ * Listens on one address, for connections from this machine and private networks only. Each complete request is answered with the HTTP status that
+ * `answer` resolves with; `answer` must not reject. Rejects with the system's error, such as EADDRINUSE.
  */
-export async function openEndpoint(port: number, answer: (incoming: Incoming) => Promise<number>): Promise<Endpoint> {
+export async function openEndpoint(
+  { host, port }: { host: string; port: number },
+  answer: (incoming: Incoming) => Promise<number>,
+): Promise<Endpoint> {
   const server = createServer(limits, (request, response) => void reply(request, response, answer));
   server.maxConnections = maxConnections;
   // Only one request per connection, because the number of pipelined requests has no limit.
   server.maxRequestsPerSocket = 1;
-  server.listen(port, "127.0.0.1");
+  server.on("connection", (socket) => {
+    if (!isPrivateAddress(socket.remoteAddress ?? "")) socket.destroy();
+  });
+  server.listen(port, host);
   await once(server, "listening");
   // Accepting a connection can fail, such as with too many open files; the next one may succeed.
   server.on("error", () => {});
   const { port: actualPort } = server.address() as AddressInfo;
   return {
-    url: `http://127.0.0.1:${actualPort}/`,
+    url: `http://${isIPv6(host) ? `[${host}]` : host}:${actualPort}/`,
     async close() {
       const closed = once(server, "close");
       server.close();

@@ -263,6 +263,12 @@ test("it listens on 127.0.0.1 alone", { skip: process.platform !== "linux" }, as
 });
 
 test.each([
+  [
+    ["--host", "0.0.0.0"],
+    '--host must be an IP address of this machine in a private network, such as 10.0.0.5, not "0.0.0.0"',
+  ],
+  [["--host", "203.0.113.5"], "use a tunnel to the port"],
+  [["--host", "gpu-1"], "--host must be an IP address"],
   [["--port", "x"], "--port must be a whole number from 0 to 65535"],
   [["--forward", "ftp://localhost:3000"], "--forward is not an http(s) URL"],
   [["--forward", "http://u:p@localhost/"], "--forward must not contain a user name or password"],
