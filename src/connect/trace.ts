@@ -1,5 +1,6 @@
 import { systemCode } from "../errors.ts";
 import type { HttpResponse, Io } from "../io.ts";
+import { hideSecrets } from "../protocol/secrets.ts";
 import { removeUrlSecrets } from "../protocol/url.ts";
 
 /** The output of a session. */
@@ -79,10 +80,12 @@ function cutBody(text: string): string {
   return `${redactBody(text.replace(/[^\s"]*$/, ""))}… (cut at ${maxShownBytes / 1_000} kB)`;
 }
 
-/** A body without keys and secret parts of URLs; JSON may escape a slash. */
+/** A body without secrets and secret parts of URLs; JSON may escape a slash. */
 export function redactBody(body: string): string {
   return (
-    body
+    // The rest of an address is shown.
+    hideSecrets("", body, () => false)
+      // A body that was cut is no JSON.
       .replace(/("[\w-]*(?:key|secret|token|password|authorization)"\s*:\s*")(?:[^"\\]|\\.)*/gi, "$1[left out]")
       .replace(/(https?:(?:\\?\/){2})[^\s"@/?#]*@/gi, "$1...@")
       .replace(/(https?:(?:\\?\/){2}[^\s"?#]*\?)[^\s"]*/gi, "$1...")

@@ -31,24 +31,24 @@ const secretNames =
 
 /**
  * Returns a field's value with hashes in place of what may be secret: texts and numbers under a name such as "api_key", and the texts of `mayBeSecret`;
- * also inside of objects, of lists and of texts of JSON.
+ * also inside of objects, of lists and of texts of JSON. `mayHide` is the rule for texts under other names.
  */
-export function hideSecrets<Value>(name: string, value: Value): Value;
-export function hideSecrets(name: string, value: unknown): unknown {
+export function hideSecrets<Value>(name: string, value: Value, mayHide?: (text: string) => boolean): Value;
+export function hideSecrets(name: string, value: unknown, mayHide = mayBeSecret): unknown {
   if (isHash(value) || value === "") return value;
   const isSecret = secretNames.test(toSnakeCase(name));
   const read = readText(value);
   if (typeof read === "object" && read !== null) {
     const hideInner = ([inner, part]: [string, unknown]) => [
       inner,
-      hideSecrets(isSecret || Array.isArray(read) ? name : inner, part),
+      hideSecrets(isSecret || Array.isArray(read) ? name : inner, part, mayHide),
     ];
     const hidden = Object.fromEntries(Object.entries(read).map(hideInner));
     const copy = Array.isArray(read) ? Object.values(hidden) : hidden;
     if (read === value) return copy;
     return isDeepStrictEqual(copy, read) ? value : JSON.stringify(copy);
   }
-  const isHidden = isSecret ? /^(string|number)$/.test(typeof value) : typeof value === "string" && mayBeSecret(value);
+  const isHidden = isSecret ? /^(string|number)$/.test(typeof value) : typeof value === "string" && mayHide(value);
   return isHidden ? hashText(String(value)) : value;
 }
 

@@ -81,7 +81,8 @@ test("a reply without an end takes no memory with --verbose, and its reader gets
 test.each([
   ['{"api_key":"vgs_1","name":"ci"}', '{"api_key":"[left out]","name":"ci"}'],
   ['{"revoke":"vgs_0123456789abcdef"}', '{"revoke":"[left out]"}'],
-  ['{"webhook_secret" : "a\\"b", "id": "x"}', '{"webhook_secret" : "[left out]", "id": "x"}'],
+  ['{"webhook_secret" : "a\\"b", "id": "x"}', '{"webhook_secret":"[left out]","id":"x"}'],
+  ['{"webhook_secret" : "a\\"b", "id": ', '{"webhook_secret" : "[left out]", "id": '],
   ['{"video_url":"https://cdn.example/v.mp4?X-Sig=1&e=2"}', '{"video_url":"https://cdn.example/v.mp4?..."}'],
   ['{"video_url":"https:\\/\\/cdn.example\\/v.mp4?sig=1"}', '{"video_url":"https:\\/\\/cdn.example\\/v.mp4?..."}'],
   ['{"u":"https://ann:pw@a.example/"}', '{"u":"https://...@a.example/"}'],
@@ -89,4 +90,22 @@ test.each([
   ['{"prompt":"why? a fox, a key"}', '{"prompt":"why? a fox, a key"}'],
 ])("of the body %s it shows %s", (body, shown) => {
   expect(redactBody(body)).toBe(shown);
+});
+
+test.each([
+  { hub_token: "canary" },
+  { hub_token: 7654321 },
+  { credentials: ["canary", { user: "canary" }] },
+  { elements: [{ cookie: "canary", size: 2 }] },
+  { elements: '[{"api_key":"canary"}]' },
+  { "X-Api-Signature": "canary" },
+])("--verbose, and the log of serve, show the value of a secret field as its hash at most: %j", async (fields) => {
+  const shown = redactBody(JSON.stringify({ prompt: "a fox", ...fields }));
+  expect(shown).not.toMatch(/canary|7654321/);
+  expect(shown).toContain('"prompt":"a fox"');
+  const world = await createWorld();
+  const set = Object.entries(fields).flatMap(([name, value]) => ["--set", `${name}=${JSON.stringify(value)}`]);
+  const { code, stderr } = await world.vidgen("generate", "a fox", ...set, "--verbose");
+  expect([code, stderr]).toEqual([0, expect.stringContaining('> {"prompt":"a fox"')]);
+  expect(stderr).not.toMatch(/canary|7654321/);
 });
