@@ -1,5 +1,5 @@
 /** A map with a maximum size. */
-export type BoundedMap<Value> = Pick<Map<string, Value>, "get" | "has" | "delete"> & {
+export type BoundedMap<Value> = Pick<Map<string, Value>, "get" | "has" | "delete" | "entries"> & {
   set(key: string, value: Value): void;
 };
 
@@ -9,6 +9,7 @@ export function createBoundedMap<Value>(max: number): BoundedMap<Value> {
   return {
     get: (key) => entries.get(key),
     has: (key) => entries.has(key),
+    entries: () => entries.entries(),
     delete: (key) => entries.delete(key),
     set(key, value) {
       entries.delete(key);

@@ -25,14 +25,15 @@ export type AttemptOptions = {
 
 /**
  * Sends a delivery once, then records the outcome and the time of the next attempt. Retries the write until the store accepts it, because the
- * callback would be sent twice without the record. An attempt that the signal aborts is not recorded. Never rejects.
+ * callback would be sent twice without the record. Resolves with the milliseconds until the reply; `undefined` if the signal aborts the attempt, which
+ * is then not recorded. Never rejects.
  */
-export async function makeAttempt(delivery: Delivery, options: AttemptOptions): Promise<void> {
+export async function makeAttempt(delivery: Delivery, options: AttemptOptions): Promise<number | undefined> {
   const { clock, store, onDelivery } = options;
   const signedAt = clock.date();
   const startedMs = clock.now();
   const result = await postCallback(delivery, options, signedAt).catch(() => undefined);
-  if (!result) return;
+  if (!result) return undefined;
   const { outcome, reply, isDelivered, isForbidden = false, isFinal, retryAfter } = result;
   const attempts = delivery.attempts + 1;
   const date = clock.date();
@@ -45,6 +46,7 @@ export async function makeAttempt(delivery: Delivery, options: AttemptOptions): 
   await record().catch(() => retryForever(record, options).catch(() => {}));
   const { generation, account, url, traceparent } = delivery;
   onDelivery({ generation, account, traceparent, url, attempt: attempts, isDelivered, isForbidden, nextMs, outcome });
+  return ms;
 }
 
 type AttemptResult = {

@@ -1,5 +1,6 @@
 import { setMaxListeners } from "node:events";
 import type { Clock } from "../../io.ts";
+import { createBoundedMap } from "../bounded-map.ts";
 import { createLoop } from "../loop.ts";
 import { isUnavailable } from "../observe/problem.ts";
 import { type Delivery, hostOf } from "../store/deliveries.ts";
@@ -25,11 +26,13 @@ const maxConcurrent = 1_024;
 /** An attempt without a reply for this long no longer counts towards `maxConcurrent`. */
 const silentMs = 1_000;
 const maxSilent = 4_096;
-/** Keeps a host that does not reply from blocking the others. */
-const maxPerHost = 4;
+/** How many attempts a host gets at once: as many as keep its replies below `fastMs`, but not fewer than `minPerHost`. */
+const minPerHost = 12;
+const maxPerHost = 100;
+const fastMs = 50;
 /** A host whose last attempt took this long gets one attempt at a time. */
-const slowMs = 10_000;
-const maxSlowHosts = 10_000;
+const deadMs = 10_000;
+const maxHosts = 10_000;
 const storeRetryMs = 10_000;
 /** The time of day jumps when it is set or a laptop wakes up, so it is read again at least once in this period while a delivery waits. */
 const maxSleepMs = 60_000;
@@ -45,14 +48,21 @@ export function createCallbackSender(options: CallbackOptions): CallbackSender {
   // Every attempt listens to this signal; Node would warn of a leak at the eleventh.
   setMaxListeners(0, stop.signal);
   const sending = new Map<string, { host: string; since: number; attempt: Promise<void> }>();
-  const slowHosts = new Set<string>();
+  /** How many attempts a host gets at once, where that is not `minPerHost`. */
+  const limits = createBoundedMap<number>(maxHosts);
 
+  const adaptLimit = (host: string, ms: number) => {
+    // Grows slowly, because the replies that show that it is too high come late.
+    const limit = Math.max(minPerHost, limits.get(host) ?? minPerHost) + (ms < fastMs ? 0.1 : -1);
+    if (ms >= deadMs) limits.set(host, 1);
+    else if (limit <= minPerHost) limits.delete(host);
+    else limits.set(host, Math.min(limit, maxPerHost));
+  };
   const startAttempt = (delivery: Delivery) => {
     const [host, since] = [hostOf(delivery.url), clock.now()];
-    const attempt = makeAttempt(delivery, { ...options, signal: stop.signal }).finally(() => {
+    const attempt = makeAttempt(delivery, { ...options, signal: stop.signal }).then((ms) => {
       sending.delete(delivery.id);
-      slowHosts.delete(host);
-      if (clock.now() - since >= slowMs && slowHosts.size < maxSlowHosts) slowHosts.add(host);
+      if (ms !== undefined) adaptLimit(host, ms);
       void loop.wake();
     });
     sending.set(delivery.id, { host, since, attempt });
@@ -62,11 +72,10 @@ export function createCallbackSender(options: CallbackOptions): CallbackSender {
     const recentAttempts = [...sending.values()].filter(({ since }) => clock.now() - since < silentMs);
     const limit = Math.min(maxConcurrent - recentAttempts.length, maxConcurrent + maxSilent - sending.size);
     if (limit <= 0) return silentMs;
-    const busy: Record<string, number> = {};
-    for (const host of slowHosts) busy[host] = maxPerHost - 1;
-    for (const { host } of sending.values()) busy[host] = (busy[host] ?? 0) + 1;
+    const room = Object.fromEntries([...limits.entries()].map(([host, limit]) => [host, Math.floor(limit)]));
+    for (const { host } of sending.values()) room[host] = (room[host] ?? minPerHost) - 1;
     const now = clock.date().toISOString();
-    const query = { now, limit, perHost: maxPerHost, except: [...sending.keys()], busy };
+    const query = { now, limit, perHost: minPerHost, except: [...sending.keys()], room };
     const due = await store.due(query).catch((error) => {
       // The store itself reports when its database cannot be reached.
       if (!isUnavailable(error)) options.reportProblem("The due callbacks could not be read", error);

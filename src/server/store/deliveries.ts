@@ -28,14 +28,14 @@ export function hostOf(url: string): string {
   return URL.canParse(url) ? new URL(url).host : url;
 }
 
-/** Deliveries that are due now; `busy` counts the current attempts of this process by host. */
+/** Deliveries that are due now: up to `room` for each host in it, and up to `perHost` for any other. */
 export type DueQuery = {
   /** The time by this process's clock (ISO 8601). */
   now: string;
   limit: number;
   perHost: number;
   except: readonly string[];
-  busy: Readonly<Record<string, number>>;
+  room: Readonly<Record<string, number>>;
 };
 
 /** A callback with all attempts so far; `next_at` is null if no attempt follows, and `prompt`, the generation's, is cut. */

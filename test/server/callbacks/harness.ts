@@ -28,14 +28,14 @@ export function createFakeStore(): FakeStore {
       for (const delivery of deliveries) rows.set(delivery.id, delivery);
     },
     isShared: false,
-    async due({ now, limit, perHost, except, busy }) {
-      const room = new Map<string, number>();
+    async due({ now, limit, perHost, except, room }) {
+      const left = new Map(Object.entries(room));
       const sorted = [...rows.values()].sort((a, b) => a.next_at.localeCompare(b.next_at));
       const isFree = ({ id, url }: Delivery) => {
         const { host } = new URL(url);
         if (except.includes(id)) return false;
-        room.set(host, (room.get(host) ?? perHost - (busy[host] ?? 0)) - 1);
-        return (room.get(host) ?? 0) >= 0;
+        left.set(host, (left.get(host) ?? perHost) - 1);
+        return (left.get(host) ?? 0) >= 0;
       };
       const deliveries = sorted.filter((each) => each.next_at <= now && isFree(each)).slice(0, limit);
       const later = sorted.find(({ next_at }) => next_at > now)?.next_at;

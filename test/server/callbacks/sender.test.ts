@@ -151,9 +151,10 @@ test("callbacks that have been due the longest go first, over all hosts; those d
   expect(sent.map(({ id }) => id)).toEqual(["a", "b", "c", "d", "e", "f"]);
 });
 
-test("a host with its port has 4 slots, and a free slot goes to the next callback", async () => {
+test("a host with its port has 12 slots, and a free slot goes to the next callback", async () => {
   const store = createFakeStore();
-  for (const id of ["1", "2", "3", "4", "5"]) store.add(delivery(id));
+  const ids = Array.from({ length: 13 }, (_, index) => String(index + 1));
+  for (const id of ids) store.add(delivery(id));
   store.add(delivery("other port", { host: "receiver.example:8443" }));
   const gate = createGate();
   const { clock, sent } = createSender({
@@ -161,10 +162,10 @@ test("a host with its port has 4 slots, and a free slot goes to the next callbac
     answer: (url, request) => (request.body.includes('"2"') ? gate.opened.then(() => accepted) : hang(url, request)),
   });
   await clock.sleep(1);
-  expect(sent.map(({ id }) => id)).toEqual(["1", "2", "3", "4", "other port"]);
+  expect(sent.map(({ id }) => id)).toEqual([...ids.slice(0, 12), "other port"]);
   gate.open();
   await clock.sleep(1);
-  expect(sent.at(-1)?.id).toBe("5");
+  expect(sent.at(-1)?.id).toBe("13");
 });
 
 test.each([1, 2_000])(
@@ -185,6 +186,29 @@ test.each([1, 2_000])(
     expect(later).toHaveLength(1);
   },
 );
+
+test.each([
+  { name: "a fast host", replyMs: () => 20, least: 100, most: 100 },
+  { name: "a slow host", replyMs: () => 60, least: 12, most: 12 },
+  { name: "a host that slows down above 40 at once", replyMs: (busy: number) => 20 + busy * 0.75, least: 36, most: 48 },
+])("$name gets as many attempts at once as keep it below 50 ms: $least to $most", async ({ replyMs, least, most }) => {
+  const store = createFakeStore();
+  for (let i = 0; i < 3_000; i++) store.add(delivery(String(i)));
+  const clock = createVirtualClock();
+  let busy = 0;
+  const seen: number[] = [];
+  const answer: Post = async () => {
+    seen.push(++busy);
+    await clock.doze(replyMs(busy));
+    busy--;
+    return accepted;
+  };
+  const { sent } = createSender({ store, clock, answer });
+  await clock.sleep(20_000);
+  expect(new Set(sent.map(({ id }) => id)).size).toBe(3_000);
+  expect(Math.max(...seen)).toBeGreaterThanOrEqual(least);
+  expect(Math.max(...seen.slice(1_000, 2_000))).toBeLessThanOrEqual(most);
+});
 
 test("a callback that is resent while it is being sent or waits is not sent twice", async () => {
   const store = createFakeStore();
@@ -233,7 +257,7 @@ test("a failed attempt is recorded before the next is made", async () => {
   expect(sent).toHaveLength(2);
 });
 
-test("a receiver that does not answer takes 4 slots, then one, and delays no other", async () => {
+test("a receiver that does not answer takes 12 slots, then one, and delays no other", async () => {
   const store = createFakeStore();
   for (let i = 0; i < 100; i++) store.add(delivery(`dead ${i}`, { host: "dead.example", dueMs: -1_000 }));
   store.add(delivery("fine", { host: "fine.example" }));
@@ -242,10 +266,10 @@ test("a receiver that does not answer takes 4 slots, then one, and delays no oth
     answer: (url, request) => (url.includes("dead") ? hang(url, request) : refuse(url, request)),
   });
   await clock.sleep(14_999);
-  expect(sent.filter(({ host }) => host === "dead.example")).toHaveLength(4);
+  expect(sent.filter(({ host }) => host === "dead.example")).toHaveLength(12);
   expect(sent.filter(({ host }) => host === "fine.example").map(({ at }) => at)).toEqual([0, 1_000, 6_000]);
   await clock.sleep(2);
-  expect(sent.filter(({ host }) => host === "dead.example")).toHaveLength(5);
+  expect(sent.filter(({ host }) => host === "dead.example")).toHaveLength(13);
 });
 
 test("at most 1,024 attempts begin within a second, without a warning from Node", async () => {

@@ -808,7 +808,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await idsOf({ state: "given_up" })).toEqual(["4", "3"]);
     expect(await store.resendGivenUp({}, at)).toBe(2);
     expect(await idsOf({ state: "given_up" })).toEqual([]);
-    const due = await store.due({ now: at, limit: 9, perHost: 9, except: [], busy: {} });
+    const due = await store.due({ now: at, limit: 9, perHost: 9, except: [], room: {} });
     expect(due.deliveries.map(({ id }) => id).sort()).toEqual(["1", "2", "3", "4"]);
     expect(await store.resendGivenUp({}, at)).toBe(0);
   });
@@ -1419,11 +1419,11 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
       const delivery = newDelivery(String(index), generation.id, `2026-01-01T00:01:0${9 - index}.000Z`);
       await store.finish(generation.id, completed, { ...delivery, url: `https://${host}/hook` });
     }
-    const query = { now: "2026-01-01T00:02:00.000Z", limit: 9, perHost: 2, except: [], busy: {} };
-    const few = await store.due({ ...query, limit: 1, busy: { "b.example:8443": 2, "[::1]:1": 2, "a.example": 1 } });
+    const query = { now: "2026-01-01T00:02:00.000Z", limit: 9, perHost: 2, except: [], room: {} };
+    const few = await store.due({ ...query, limit: 1, room: { "b.example:8443": 0, "[::1]:1": 0, "a.example": 1 } });
     expect(few.deliveries).toMatchObject([{ url: "https://a.example/hook", attempts: 0 }]);
     const [first] = few.deliveries;
-    const next = await store.due({ ...query, except: [first?.id ?? ""], busy: { "a.example": 1 } });
+    const next = await store.due({ ...query, except: [first?.id ?? ""], room: { "a.example": 1 } });
     expect(next.deliveries.map(({ url }) => new URL(url).host).sort()).toEqual([
       "[::1]:1",
       "a.example",

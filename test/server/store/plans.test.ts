@@ -62,7 +62,7 @@ test("SQLite reads waiting generations by the indexes of unfinished ones", async
 
 test("SQLite reads only the callbacks of each host that may be attempted", async () => {
   const { plans, watched } = await watch();
-  findDue(watched, { now: "2026-01-01T00:00:00.000Z", limit: 9, perHost: 4, except: [], busy: {} });
+  findDue(watched, { now: "2026-01-01T00:00:00.000Z", limit: 9, perHost: 4, except: [], room: {} });
   const [due, next] = plans;
   expect(due).toContain("INDEX pending_by_host (host=? AND next_at>? AND next_at<?)");
   expect(due).toContain("INDEX planned_by_host (host=? AND planned_at>?)");

@@ -26,7 +26,7 @@ export function createSchedule(clock: Pick<Clock, "date">): Context["schedule"] 
  */
 export async function claimDue(
   query: Query,
-  { limit, perHost, busy, except }: DueQuery,
+  { limit, perHost, room, except }: DueQuery,
 ): Promise<{ deliveries: Delivery[]; nextMs: number }> {
   const claimed = await query(
     `WITH RECURSIVE
@@ -46,11 +46,11 @@ export async function claimDue(
      UPDATE vidgen.deliveries SET due_at = now() + make_interval(secs => ${attemptSeconds})
      WHERE number IN (
        SELECT number FROM vidgen.deliveries WHERE due_at <= now() AND number IN (
-         SELECT number FROM due LEFT JOIN json_each_text($2) AS busy ON busy.key = host
-         WHERE place <= $3 - coalesce(busy.value::integer, 0)
+         SELECT number FROM due LEFT JOIN json_each_text($2) AS room ON room.key = host
+         WHERE place <= coalesce(room.value::integer, $5)
        ) ORDER BY due_at, number LIMIT $4 FOR UPDATE SKIP LOCKED)
      RETURNING number`,
-    ...[except, JSON.stringify(busy), perHost, limit],
+    ...[except, JSON.stringify(room), Math.max(perHost, ...Object.values(room)), limit, perHost],
   );
   const numbers = claimed.map(({ number }) => number as string);
   const rows =

@@ -16,9 +16,9 @@ const heads = ["next_at <= ?", "planned_at > ?"].map(
 /** Reads the deliveries to attempt now. See `Deliveries`. */
 export function findDue(
   database: Database,
-  { now, limit, perHost, except, busy }: DueQuery,
+  { now, limit, perHost, except, room }: DueQuery,
 ): { deliveries: Delivery[]; nextMs: number } {
-  const values = [now, JSON.stringify(except), perHost];
+  const values = [now, JSON.stringify(except), Math.max(perHost, ...Object.values(room))];
   const rows = database.all(
     `WITH RECURSIVE
        hosts (host) AS (
@@ -36,10 +36,10 @@ export function findDue(
        (SELECT count(*) FROM delivery_attempts WHERE delivery = deliveries.number) AS attempts
      FROM deliveries JOIN generations ON generations.number = deliveries.generation
      WHERE deliveries.number IN (
-       SELECT number FROM due LEFT JOIN json_each(?) AS busy ON busy.key = host
-       WHERE place <= ? - coalesce(busy.value, 0) ORDER BY next_at, number LIMIT ?
+       SELECT number FROM due LEFT JOIN json_each(?) AS room ON room.key = host
+       WHERE place <= coalesce(room.value, ?) ORDER BY next_at, number LIMIT ?
      ) ORDER BY next_at, deliveries.number`,
-    ...[...values, ...values, JSON.stringify(busy), perHost, limit],
+    ...[...values, ...values, JSON.stringify(room), perHost, limit],
   );
   const later = database.get("SELECT min(next_at) AS next_at FROM deliveries WHERE next_at > ?", now)?.next_at;
   const nextMs = later ? Date.parse(String(later)) - Date.parse(now) : Number.POSITIVE_INFINITY;
