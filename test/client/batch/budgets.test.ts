@@ -204,6 +204,17 @@ test("a row that may have been charged counts at the price of its kind", async (
   expect(service.generations).toHaveLength(3);
 });
 
+test("a provider that states 0 has not stated a cost: --max-cost stops after the first video, and --max-credits goes on", async () => {
+  const { service, machine, rows } = createStated([short, short, short], { usd: () => 0 });
+  for (let run = 0; run < 2; run++) {
+    const { end } = await machine.run(rows, { jobs: 4, maxCost: 11 });
+    expect(end.stopError).toMatchObject({ code: "credits", message: /did not state what a video cost in USD/ });
+    expect(service.generations).toHaveLength(1);
+  }
+  expect((await machine.run(rows, { jobs: 4, maxCredits: 11 })).end.stopError).toBeUndefined();
+  expect(service.generations).toHaveLength(3);
+});
+
 test("--max-cost counts what the service states of a video that failed, over all runs", async () => {
   const { service, machine } = createStated([], { chargesFailed: true });
   const rows = [1, 2, 3, 4].map((line) => machine.row(`[fail] ${line}`, { line, fields: long }));

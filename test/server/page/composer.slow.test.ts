@@ -235,6 +235,23 @@ describe("the form", { skip: browserPath === undefined }, () => {
     expect(request).toMatchObject({ model: "sora-2", duration: 8, resolution: "480p", unset: ["aspectRatio"] });
   });
 
+  test("the button says what the provider lists for the length and all takes, and nothing of it where the price is unknown", async () => {
+    const listPrices: Engine["listPrices"] = async (model) =>
+      model === "sora-2" ? { source: "OpenRouter", prices: { "per-video-second": "0.40" } } : undefined;
+    const engine = { isSimulation: false, models: ["wan-2.5", "sora-2"], listPrices };
+    const { page, tab } = await open({ engine });
+    await compose(page, tab, "a fox at dusk");
+    expect(await generate(tab).innerText()).toBe("Generate, 10 credits");
+    await tab.getByLabel("Model").selectOption("sora-2");
+    expect(await generate(tab).innerText()).toBe("Generate, 10 credits");
+    await tab.getByRole("button", { name: "Length 8 s" }).click();
+    expect(await generate(tab).innerText()).toBe("Generate, 10 credits, about $3.20 by OpenRouter's list");
+    await chooseTakes(tab, 3);
+    expect(await generate(tab).innerText()).toBe("Generate 3, 30 credits, about $9.60 by OpenRouter's list");
+    await tab.getByLabel("Model").selectOption("wan-2.5");
+    expect(await generate(tab).innerText()).toBe("Generate 3, 30 credits");
+  });
+
   test("New shows an empty form after a start, beside what was started, and an unsent draft again", async () => {
     const { page, tab } = await open();
     const clickNew = async () => {
