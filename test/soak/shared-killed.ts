@@ -131,7 +131,7 @@ async function live(process: Process, random: Random): Promise<void> {
 }
 
 /** Suspends a process once it listens; one that begins would give up its connection. It goes on later, or is killed meanwhile. */
-async function suspend(process: Process, random: Random): Promise<{ ended: Promise<Kill> }> {
+export async function suspend(process: Process, random: Random): Promise<{ ended: Promise<Kill> }> {
   await process.started();
   const atMs = performance.now();
   process.signal("SIGSTOP");
@@ -147,7 +147,7 @@ async function suspend(process: Process, random: Random): Promise<{ ended: Promi
  * A process that is suspended in a transaction holds up the starts of its account for 10 s, until PostgreSQL ends it: they get a 503. To itself a
  * request has taken too long to arrive, a 408. Either is sent again with its key.
  */
-function refusable(client: Client): Client {
+export function refusable(client: Client): Client {
   const start: Client["start"] = async (...given) => {
     const answer = await client.start(...given);
     const isRefused = answer.status === 408 || (answer.status === 503 && answer.retryAfter !== undefined);

@@ -23,6 +23,9 @@ export type Process = {
 /** PostgreSQL, and processes that share it. */
 export type Shared = {
   postgres: Pick<PostgresServer, "start" | "stop">;
+  /** The address of the database, and the folder of the videos. */
+  database: string;
+  media: string;
   /** Starts so many at once, and resolves when all of them listen. They keep their videos in the same folder. */
   open(count: number, ...flags: string[]): Promise<Process[]>;
   /** What the database says, at one moment; `cost` is what a generation costs. */
@@ -35,6 +38,7 @@ export function whileSharing<Result>(random: Random, work: (shared: Shared) => P
     // A port that the system gives to no connection while the server is stopped.
     const postgres = await startPostgres({ findPort: () => findPort(random) });
     const database = await postgres.createDatabase();
+    const media = join(home, "media");
     const pool = new pg.Pool({ connectionString: database, options: "-c search_path=vidgen", max: 1 });
     pool.on("error", () => {});
     const processes: Pick<Process, "end">[] = [];
@@ -45,7 +49,7 @@ export function whileSharing<Result>(random: Random, work: (shared: Shared) => P
     failed.catch(() => {});
     let key = "";
     const open: Shared["open"] = async (count, ...flags) => {
-      const shared = ["--database", database, "--media", join(home, "media"), ...flags];
+      const shared = ["--database", database, "--media", media, ...flags];
       const ports = await findPorts(random, 2 * count);
       const opened = Array.from({ length: count }, (_, index) => {
         const own = ["--port", `${ports[2 * index]}`, "--media-port", `${ports[2 * index + 1]}`];
@@ -61,7 +65,7 @@ export function whileSharing<Result>(random: Random, work: (shared: Shared) => P
     };
     const books = async (cost: number) => toBooks(await askAll(pool, bookQueries(cost)));
     try {
-      return await Promise.race([work({ postgres, open, books }), failed]);
+      return await Promise.race([work({ postgres, database, media, open, books }), failed]);
     } finally {
       await Promise.all(processes.map((process) => process.end()));
       await pool.end();
