@@ -26,6 +26,9 @@ export const pgBouncer = find("/usr/sbin/pgbouncer");
 /** OpenStack Swift with its S3 API: Debian's package is for Debian's own Python. */
 export const hasSwift = existsSync("/usr/lib/python3/dist-packages/swift/common/middleware/s3api");
 
+/** Where Debian's package has it. */
+export const nginx = find("/usr/sbin/nginx", "/usr/bin/nginx");
+
 export const hasPromtool = isOnPath("promtool");
 export const hasSystemd = isOnPath("systemd-analyze");
 export const hasFfmpeg = isOnPath("ffmpeg") && isOnPath("ffprobe");
@@ -80,6 +83,7 @@ export const missing = [
     isForeignInstalled,
     "No foreign clients: test/foreign/ is not tested. `npm ci --prefix test/foreign` installs them.",
   ],
+  [nginx, "No nginx: the page's lines for a proxy are not run. Debian's package is nginx-light."],
   [hasPromtool, "No promtool: the metrics' format and the alerts are not checked. Debian's package is prometheus."],
   [hasSystemd, "No systemd-analyze: the units of the pages are not checked. Debian's package is systemd."],
   [hasFfmpeg, "No ffmpeg: last frames and films are not tested. Debian's package is ffmpeg."],
