@@ -175,7 +175,7 @@ describe("a hostile vidgen.json", () => {
   const outside = join(dirname(process.cwd()), "elsewhere");
 
   test.each<[string, unknown, RegExp]>([
-    ["a base URL", { base_url: "https://evil.example" }, /field base_url is unknown/],
+    ["a base URL", { base_url: "https://evil.example" }, /unknown field base_url/],
     ["an engine in a preset", { presets: { a: { engine: "http://evil.example" } } }, /presets\.a\.engine/],
     ["a key", { api_key: "evil" }, /field api_key/],
     ["a callback address", { callback_url: "https://evil.example" }, /callback_url/],

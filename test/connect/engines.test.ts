@@ -125,7 +125,7 @@ test("a serve with other engines is said, and nothing is started there; one with
   expect(refused).toMatchObject({
     code: 2,
     stderr: expect.stringMatching(
-      /already running, at .* with preview, not with --engine .*\n {2}Stop it and start `npx vidgen serve --engine .*`, leave out/,
+      /already running, at .* with preview, not with --engine .*\n {2}Stop it and start `(npx )?vidgen serve --engine .*`, leave out/,
     ),
   });
   expect([fake.creates, existsSync(join(machine.folder, "a.mp4"))]).toEqual([[], false]);

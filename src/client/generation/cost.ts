@@ -131,13 +131,11 @@ export async function expectCost(
 ): Promise<ExpectedCost> {
   if (requests.every(({ model }) => service.isFree(model))) return { kind: "free" };
   const listed = await fetchPrices(service, signal);
-  const byList = createEstimates(service, listed, []);
-  if (requests.every((request) => isEstimated(byList(request)))) return sumCosts(service, requests, byList);
   const isEnough = (entries: readonly Entry[]) => {
     const estimate = createEstimates(service, listed, entries);
     return requests.every((request) => isEstimated(estimate(request)));
   };
-  const entries = await listRecent(service, isEnough);
+  const entries = isEnough([]) ? [] : await listRecent(service, isEnough);
   return sumCosts(service, requests, createEstimates(service, listed, entries));
 }
 

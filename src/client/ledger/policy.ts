@@ -337,7 +337,7 @@ export function isSameOutput(
   if (fullPath === undefined) return false;
   const spell = (full: string) => {
     const name = full.replace(/[/\\]+$/, "");
-    return fullPath.foldsCase ? name.normalize().toLowerCase() : name;
+    return fullPath.foldsCase ? name.normalize().toLowerCase().replaceAll("\\", "/") : name;
   };
   // Older versions did not replace the `~` of a setting, a row or vidgen.json by the home folder.
   const [, inHome] = /^(?:\.\.[/\\])*~([/\\].*)$/.exec(place ?? "") ?? [];

@@ -7,6 +7,9 @@ import { createCertificate } from "../../faults/certificate.ts";
 import { lacks, nginx } from "../../needs.ts";
 import { bin, createMachine } from "../machine.ts";
 
+/** In namespaces of its own, whose processes all end with it. */
+const apart = ["-rnm", "--pid", "--fork", "--mount-proc", "--kill-child"];
+
 /** The first block of a page in a language. */
 const blockOf = (page: Parameters<typeof readPage>[0], language: string) =>
   new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\``, "ms").exec(readPage(page).text)?.[1] ?? "";
@@ -44,7 +47,7 @@ test.skipIf(nginx === undefined || lacks("network namespaces"))(
       $vidgen login --base-url https://video.example --with-token < key
       $vidgen generate "a fox" -d 0.5 -o fox.mp4
       kill $server; kill -9 $proxy; wait $server`;
-    const { stdout, stderr } = await machine.runProgram("unshare", "-rnm", "sh", "-c", lines).ended;
+    const { stdout, stderr } = await machine.runProgram("unshare", ...apart, "sh", "-c", lines).ended;
     expect([stdout, stderr]).toEqual([expect.stringMatching(/^200\n200\n403\n(.*\n)*fox\.mp4\n$/), expect.anything()]);
     const created = readFileSync(join(machine.folder, "created"), "utf8");
     expect(created).toContain("vidgen login --base-url https://video.example\n");
