@@ -28,7 +28,7 @@ test.skipIf(nginx === undefined || lacks("network namespaces"))(
     );
     const http = ["access_log off;", ...temporary, blockOf("accounts", "nginx")].join("\n");
     inFolder("nginx.conf", `user root; pid nginx.pid; error_log stderr; events {}\nhttp {\n${http}}\n`);
-    const unit = blockOf("accounts", "ini");
+    const unit = blockOf("accounts", "ini").replace(/\\\n +/g, "");
     const [, line = ""] = /^ExecStart=\/usr\/bin\/node \/usr\/bin\/vidgen (.*)$/m.exec(unit) ?? [];
     const statusOf = (host: string) =>
       `${process.execPath} -e 'require("https").get("https://video.example/openapi.json", { servername: "video.example", headers: { Host: "${host}" } }, (r) => { console.log(r.statusCode); r.destroy(); })'`;
