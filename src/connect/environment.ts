@@ -1,5 +1,5 @@
 import type { Io } from "../io.ts";
-import { trimInvisible } from "../protocol/text.ts";
+import { readVariable, trimInvisible } from "../protocol/text.ts";
 
 /** Not VIDGEN_HOME: a different folder has a different journal, so that what this one contains would be paid for again. */
 const isCleaned = (name: string) => name.startsWith("VIDGEN_") && name !== "VIDGEN_HOME";
@@ -12,10 +12,8 @@ export function cleanEnv(env: Io["env"]): { env: Io["env"]; unquoted: string[] }
   const unquoted: string[] = [];
   const cleaned = Object.entries(env).flatMap(([name, value]): [string, string][] => {
     if (value === undefined || !isCleaned(name)) return [];
-    const trimmed = trimInvisible(value);
-    const [, , inside] = /^(["'])(.*)\1$/s.exec(trimmed) ?? [];
-    if (inside !== undefined) unquoted.push(name);
-    const text = inside === undefined ? trimmed : trimInvisible(inside);
+    const text = readVariable(value);
+    if (text !== trimInvisible(value)) unquoted.push(name);
     return text === value ? [] : [[name, text]];
   });
   // A copy of process.env is case-sensitive on Windows.

@@ -16,6 +16,13 @@ export function trimInvisible(text: string): string {
   return text.replace(/^[\s\u200b-\u200d\u2060]+|[\s\u200b-\u200d\u2060]+$/g, "");
 }
 
+/** The value of a variable as it is meant: without white space and invisible characters around it, and without one pair of quotes. */
+export function readVariable(text: string): string {
+  const trimmed = trimInvisible(text);
+  const [, , inside] = /^(["'])(.*)\1$/s.exec(trimmed) ?? [];
+  return inside === undefined ? trimmed : trimInvisible(inside);
+}
+
 /** Removes characters that move the cursor, color the terminal or change the text direction; newlines and tabs stay. */
 export function plainText(text: string): string {
   return stripVTControlCharacters(text).replace(/[^\P{Cc}\n\t]|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, "");

@@ -3,7 +3,7 @@ import { usage } from "../../errors.ts";
 import type { Disk } from "../../io.ts";
 import { readRatio } from "../../protocol/fields.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
-import { trimInvisible } from "../../protocol/text.ts";
+import { readVariable } from "../../protocol/text.ts";
 import { type AttemptState, blocksRestart } from "./attempt.ts";
 import {
   type DatedEntry,
@@ -333,7 +333,7 @@ export function isSameOutput(
   { place, path }: Pick<Entry, "place" | "path">,
   { outputPath, fullPath }: RecordedOutput,
 ): boolean {
-  if (place === outputPath || (place !== undefined && trimInvisible(place) === outputPath)) return true;
+  if (place === outputPath || (place !== undefined && readVariable(place) === outputPath)) return true;
   if (fullPath === undefined) return false;
   const spell = (full: string) => {
     const name = full.replace(/[/\\]+$/, "");
@@ -497,9 +497,9 @@ async function findStopElsewhere(
   return undefined;
 }
 
-/** A request as this version reads it: older versions did not trim the model of VIDGEN_MODEL and of settings, and sent 16:09 for 16:9. */
+/** A request as this version reads it: older versions sent the model of VIDGEN_MODEL and of settings as it stood, with quotes, and 16:09 for 16:9. */
 export function asRead(request: StartRequest): StartRequest {
-  const read: StartRequest = { ...request, model: trimInvisible(request.model) };
+  const read: StartRequest = { ...request, model: readVariable(request.model) };
   return typeof read.aspectRatio === "string" ? { ...read, aspectRatio: readRatio(read.aspectRatio) } : read;
 }
 

@@ -411,53 +411,61 @@ describe("invisible characters", () => {
       expect(await world.vidgen(...line, `${id}\r`)).toMatchObject({ code: 0 });
   });
 
-  /** As an older version has recorded it, beside a VIDGEN_MODEL with a carriage return. */
-  const rewrite = (world: World) => {
+  /** As an older version has recorded it, beside a VIDGEN_MODEL with this value. */
+  const rewrite = (world: World, model = "wan-2.5\r") => {
     const path = join(world.home, "journal.jsonl");
     const older = (line: string) => {
       const { project, folder, place_typed, ...fields } = JSON.parse(line);
-      if (fields.kind === "intent") fields.request.model += "\r";
+      if (fields.kind === "intent") fields.request.model = model;
       return JSON.stringify(fields);
     };
     writeFileSync(path, `${readFileSync(path, "utf8").trimEnd().split("\n").map(older).join("\n")}\n`);
-    world.env.VIDGEN_MODEL = "wan-2.5\r";
+    world.env.VIDGEN_MODEL = model;
   };
 
-  test.each([[[]], [["-n", "2", "-o", "clips/"]]])(
-    "an attempt that an older version left open with them is resumed: %j",
-    async (flags) => {
-      const world = await open();
-      await kill(world, isPoll, "generate", "a fox", ...flags);
-      rewrite(world);
-      expect(await world.vidgen("generate", "a fox", ...flags)).toMatchObject({ code: 0 });
-      expect(starts(world)).toHaveLength(flags.length > 0 ? 2 : 1);
+  test.each([
+    ["wan-2.5\r", []],
+    ["wan-2.5\r", ["-n", "2", "-o", "clips/"]],
+    ['"wan-2.5"', []],
+    ["'wan-2.5'\r", ["-n", "2", "-o", "clips/"]],
+  ])("an attempt that an older version left open with them is resumed: %j, %j", async (model, flags) => {
+    const world = await open();
+    await kill(world, isPoll, "generate", "a fox", ...flags);
+    rewrite(world, model);
+    expect(await world.vidgen("generate", "a fox", ...flags)).toMatchObject({ code: 0 });
+    expect(starts(world)).toHaveLength(flags.length > 0 ? 2 : 1);
+  });
+
+  test.each(["wan-2.5\r", '"wan-2.5"'])(
+    "an unclear one is sent again with its key as it was sent, or stops the line: %j",
+    async (model) => {
+      const world = await open({}, { keepsKeys: true });
+      await kill(world, isStart, "generate", "a fox");
+      rewrite(world, model);
+      await world.vidgen("generate", "a fox");
+      const sent = world.requests.filter(isStart);
+      expect(new Set(sent.map(({ headers }) => headers.get("Idempotency-Key"))).size).toBe(1);
+      expect(JSON.parse(sent[1]?.body ?? "")).toMatchObject({ model });
+      const unkept = await open();
+      await kill(unkept, isStart, "generate", "a fox");
+      rewrite(unkept, model);
+      expect(await unkept.vidgen("generate", "a fox")).toMatchObject({ code: 6 });
+      expect(starts(unkept)).toHaveLength(1);
     },
   );
 
-  test("an unclear one is sent again with its key as it was sent, or stops the line", async () => {
-    const world = await open({}, { keepsKeys: true });
-    await kill(world, isStart, "generate", "a fox");
-    rewrite(world);
-    await world.vidgen("generate", "a fox");
-    const sent = world.requests.filter(isStart);
-    expect(new Set(sent.map(({ headers }) => headers.get("Idempotency-Key"))).size).toBe(1);
-    expect(JSON.parse(sent[1]?.body ?? "")).toMatchObject({ model: "wan-2.5\r" });
-    const unkept = await open();
-    await kill(unkept, isStart, "generate", "a fox");
-    rewrite(unkept);
-    expect(await unkept.vidgen("generate", "a fox")).toMatchObject({ code: 6 });
-    expect(starts(unkept)).toHaveLength(1);
-  });
-
-  test("a row that an older version left open with them is resumed", async () => {
-    const world = await open({ "shots.txt": "a fox\n" });
-    await kill(world, isPoll, "batch", "shots.txt");
-    rewrite(world);
-    rekey(world, { prompt: "a fox", model: "wan-2.5\r" });
-    writeFileSync("shots.txt.results.jsonl", "");
-    expect(await world.vidgen("batch", "shots.txt")).toMatchObject({ code: 0 });
-    expect(starts(world)).toHaveLength(1);
-  });
+  test.each(["wan-2.5\r", '"wan-2.5"'])(
+    "a row that an older version left open with them is resumed: %j",
+    async (model) => {
+      const world = await open({ "shots.txt": "a fox\n" });
+      await kill(world, isPoll, "batch", "shots.txt");
+      rewrite(world, model);
+      rekey(world, { prompt: "a fox", model });
+      writeFileSync("shots.txt.results.jsonl", "");
+      expect(await world.vidgen("batch", "shots.txt")).toMatchObject({ code: 0 });
+      expect(starts(world)).toHaveLength(1);
+    },
+  );
 
   test.each([
     ["\u2014again", "an em dash (U+2014)", "--again"],
