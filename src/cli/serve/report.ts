@@ -91,12 +91,11 @@ const ownerKeyHint = "To create another key, run this with the same database: vi
 
 /** Who can see a video without a key, for how long, and what ends that. */
 function describeVideoAccess({ keep, mediaRedirect }: AddressOptions): string {
-  const end =
-    keep === undefined ? "; --keep deletes each video after a time" : `, at most ${keep} after it was generated`;
+  const end = keep === undefined ? " (--keep does that after a time)" : `, at most ${keep} after it was generated,`;
   const redirect = mediaRedirect
     ? " The store's own address, to which --media-redirect leads, ends after 15 minutes."
     : "";
-  return `Anyone with the address of a video can see it without a key, until it is deleted${end}, or its account is disabled.${redirect}`;
+  return `Anyone with the address of a video can see it without a key, until it is deleted${end} or its account is disabled.${redirect}`;
 }
 
 function exportLines(baseUrl: string, apiKey: string | null, shell: Shell): string {

@@ -370,7 +370,7 @@ test.each([
 });
 
 test.each([
-  [[], /until it is deleted; --keep deletes each video after a time, or its account is disabled/],
+  [[], /until it is deleted \(--keep does that after a time\) or its account is disabled/],
   [["--keep", "30d"], /until it is deleted, at most 30d after it was generated, or its account is disabled/],
 ])("with --public-url and %j, the first lines say who can see a video, and what ends that", async (flags, says) => {
   const urls = ["--public-url", "https://video.example", "--public-media-url", "https://video.example/videos"];
