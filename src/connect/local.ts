@@ -300,7 +300,7 @@ function checkAnnounced(
   );
   const advice = is_command
     ? "Wait until that command has ended"
-    : `Stop it and start \`vidgen serve ${engine.map((each) => `--engine ${each}`).join(" ")}\`, leave out --engine to use it as it is`;
+    : `Stop it and start \`vidgen serve ${engine.map((each) => `--engine ${each}`).join(" ")}\`, leave out --engine to use what it has`;
   if (!hasWantedEngines)
     throw usage(
       `${alreadyRunningText}${names}, not with --engine ${engine.join(" ")}. Nothing was sent.`,

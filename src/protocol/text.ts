@@ -16,7 +16,7 @@ export function trimInvisible(text: string): string {
   return text.replace(/^[\s\u200b-\u200d\u2060]+|[\s\u200b-\u200d\u2060]+$/g, "");
 }
 
-/** The value of a variable as it is meant: without white space and invisible characters around it, and without one pair of quotes. */
+/** The value of a variable without white space and invisible characters around it, and without one pair of quotes. */
 export function readVariable(text: string): string {
   const trimmed = trimInvisible(text);
   const [, , inside] = /^(["'])(.*)\1$/s.exec(trimmed) ?? [];

@@ -120,7 +120,7 @@ function startingError({ base_url, local }: Announcement, { pid }: ProcessId): V
     return new VidgenError("network", `${service} is starting. Nothing was sent.`, {
       hint: "Run the same command again.",
     });
-  const message = `${service} is of an earlier version of vidgen, which does not tell its address on this machine. Nothing was sent.`;
+  const message = `${service} is of an earlier version of vidgen, which does not state its address on this machine. Nothing was sent.`;
   return new VidgenError("network", message, { hint: "Stop it, and start it again with this version." });
 }
 

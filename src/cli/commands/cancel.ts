@@ -20,7 +20,7 @@ function declare(program: CommandUnknownOpts) {
     )
     .argument("<id...>", 'ids of generations, or at least 8 characters of each; "last" for the newest')
     .option("--account <name>", "for the owner of a `vidgen serve`: the account of the generations (default: your own)")
-    .option("-y, --yes", "changes nothing, since cancel never asks")
+    .option("-y, --yes", "accepted and ignored: cancel does not ask")
     .addOption(localOption())
     .addOption(engineOption())
     .addOption(baseUrlOption());

@@ -56,7 +56,7 @@ async function printHelp(words: readonly string[], program: CommandUnknownOpts, 
   const { output } = context;
   if (words.length === 0) return program.outputHelp();
   const typed = words.join("-");
-  const name = synonyms[typed] ?? typed;
+  const name = synonyms.find(({ words }) => words.includes(typed))?.name ?? typed;
   const command = findCommand(name === typed ? words : [name], program);
   if (name === "topics") return output.result(formatTopics(), readTopics());
   if (!listPages().includes(name)) return (command ?? (await throwUnknown(words, program))).outputHelp();
@@ -68,16 +68,17 @@ async function printHelp(words: readonly string[], program: CommandUnknownOpts, 
   await output.result(page.text, document);
 }
 
-/** Words that people look for, and the page or the command that has them. */
-const synonyms: Readonly<Record<string, string>> = {
-  ...{ price: "cost", prices: "cost", pricing: "cost", costs: "cost" },
-  ...{ engine: "real-models", engines: "real-models", provider: "real-models", providers: "real-models" },
-  ...{ preset: "project", presets: "project", references: "project", "vidgen.json": "project" },
-  ...{ key: "login", keys: "login", "login-key": "login", "api-key": "login" },
-  ...{ prompt: "generate", prompts: "generate", image: "generate", images: "generate" },
-  ...{ portrait: "generate", vertical: "generate", "aspect-ratio": "generate" },
-  ...{ words: "glossary", terms: "glossary", powershell: "windows", retry: "never-twice" },
-};
+/** The pages and commands for words that people look for. */
+const synonyms = [
+  { name: "cost", words: ["price", "prices", "pricing", "costs"] },
+  { name: "real-models", words: ["engine", "engines", "provider", "providers"] },
+  { name: "project", words: ["preset", "presets", "references", "vidgen.json"] },
+  { name: "login", words: ["key", "keys", "login-key", "api-key"] },
+  { name: "generate", words: ["prompt", "prompts", "image", "images", "portrait", "vertical", "aspect-ratio"] },
+  { name: "glossary", words: ["words", "terms"] },
+  { name: "windows", words: ["powershell"] },
+  { name: "never-twice", words: ["retry"] },
+];
 
 /** The command that words name, such as `config set`. */
 function findCommand(words: readonly string[], program: CommandUnknownOpts): CommandUnknownOpts | undefined {

@@ -497,7 +497,7 @@ async function findStopElsewhere(
   return undefined;
 }
 
-/** A request as this version reads it: older versions sent the model of VIDGEN_MODEL and of settings as it stood, with quotes, and 16:09 for 16:9. */
+/** A request as this version reads it: older versions did not trim the model of VIDGEN_MODEL and of settings or remove its quotes, and sent 16:09 for 16:9. */
 export function asRead(request: StartRequest): StartRequest {
   const read: StartRequest = { ...request, model: readVariable(request.model) };
   return typeof read.aspectRatio === "string" ? { ...read, aspectRatio: readRatio(read.aspectRatio) } : read;

@@ -109,10 +109,11 @@ const revoked = z.number().meta({ description: "How many keys were revoked." });
 const rotateSchema = named("Rotate", { account });
 const rotatedSchema = named("Rotated", { ...accountKeySchema.shape, webhook_secret: z.string(), revoked });
 
+const keyNamePattern = String.raw`(?!vgs_|[0-9a-f]+$)[\w.-]{1,64}`;
 const keyName = z
   .string()
   .regex(
-    /^(?!vgs_|[0-9a-f]+$)[\w.-]{1,64}$/,
+    new RegExp(`^${keyNamePattern}$`),
     "has 1 to 64 characters of A-Z a-z 0-9 _ . -, and is not like a hash or a key",
   );
 const newKeySchema = named("NewKey", { account, name: keyName });
@@ -152,7 +153,7 @@ const revokeSchema = named("Revoke", {
   revoke: nameOr(notRevocable).meta({ description: "A key, or the name of an account to revoke all of its keys." }),
   key: z
     .string(notKey)
-    .regex(/^([0-9a-f]{8}|(?!vgs_|[0-9a-f]+$)[\w.-]{1,64})$/, notKey)
+    .regex(new RegExp(`^([0-9a-f]{${keyPrefixLength}}|${keyNamePattern})$`), notKey)
     .optional()
     .meta({ description: "Revokes only this key of the account, as GET /accounts/keys lists it." }),
 });

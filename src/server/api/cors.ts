@@ -9,9 +9,10 @@ export type Cors = { origins: readonly string[]; paths: RegExp };
  */
 export function corsHeaders(incoming: IncomingMessage, cors: Cors | undefined): Record<string, string> | undefined {
   const { method, headers, headersDistinct, url = "" } = incoming;
-  const origin = headersDistinct.origin?.join() ?? "";
+  const origin = headersDistinct.origin?.join();
+  if (origin === undefined || !cors?.origins.includes(origin)) return undefined;
   const target = URL.canParse(url, "http://localhost") ? new URL(url, "http://localhost").pathname : "";
-  if (!cors?.origins.includes(origin) || !cors.paths.test(target)) return undefined;
+  if (!cors.paths.test(target)) return undefined;
   const common = { "Access-Control-Allow-Origin": origin, "Access-Control-Expose-Headers": "*", Vary: "Origin" };
   if (method !== "OPTIONS" || headers["access-control-request-method"] === undefined) return common;
   return {
