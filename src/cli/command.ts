@@ -6,6 +6,8 @@ import { usage } from "../errors.ts";
 type HelpDetails = {
   /** Shown at the beginning of the help. */
   examples: readonly string[];
+  /** The flags that the help shows, such as --model; the others are shown with --all. */
+  mainFlags?: readonly string[];
   /** Shown at the end of the help. */
   after?: string;
 };

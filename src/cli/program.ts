@@ -1,4 +1,4 @@
-import { Command, type CommandUnknownOpts, type HelpConfiguration, Option } from "@commander-js/extra-typings";
+import { Command, type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import packageJson from "../../package.json" with { type: "json" };
 import { usage } from "../errors.ts";
 import { withDetails } from "./command.ts";
@@ -42,7 +42,7 @@ export function commandOf(argv: readonly string[]): string | undefined {
 export async function createProgram(argv: readonly string[], context: Context): Promise<CommandUnknownOpts> {
   const program = createBareProgram(context);
   if (["--version", "-V", "version"].includes(argv[0] ?? "")) return program;
-  program.configureHelp(await loadHelp(argv, context.output));
+  await configureHelp(program, argv, context);
   const name = commandOf(argv);
   const isOneEnough = name !== undefined && name !== "help" && name !== "__complete";
   for (const [each, load] of Object.entries(commands))
@@ -143,16 +143,25 @@ function checkValues(command: CommandUnknownOpts): void {
   }
 }
 
-/** How help is printed, loaded for a command line that may print it. */
-async function loadHelp(argv: readonly string[], { json }: OutputFlags): Promise<HelpConfiguration> {
+/** Sets how help is printed, in a pager at a terminal. What that needs is loaded for a command line that may print help. */
+async function configureHelp(program: CommandUnknownOpts, argv: readonly string[], context: Context): Promise<void> {
   const name = commandOf(argv);
   const isHelpAsked = name === "help" || argv.some((word) => /^(--help|-\w*h)/.test(word));
-  if (name !== undefined && !isHelpAsked) return {};
+  if (name !== undefined && !isHelpAsked) return;
   const shared = { showGlobalOptions: true, minWidthToWrap: 20 };
-  if (json) {
+  if (context.output.json) {
     const { helpDocument } = await import("./help/tree.ts");
-    return { ...shared, formatHelp: (command) => `${JSON.stringify(helpDocument(command), null, 2)}\n` };
+    program.configureHelp({
+      ...shared,
+      formatHelp: (command) => `${JSON.stringify(helpDocument(command), null, 2)}\n`,
+    });
+    return;
   }
   const { formatHelp, formatItem, formatOverview, termOf } = await import("./help/format.ts");
-  return { ...shared, formatItem, subcommandTerm: termOf, formatHelp: isHelpAsked ? formatHelp : formatOverview };
+  const format = { ...shared, formatItem, subcommandTerm: termOf };
+  if (!isHelpAsked) return void program.configureHelp({ ...format, formatHelp: formatOverview });
+  const all = argv.includes("--all");
+  program.configureHelp({ ...format, formatHelp: (command, helper) => formatHelp(command, helper, { all }) });
+  const { findPager } = await import("./terminal/pager.ts");
+  program.configureOutput({ writeOut: (text) => context.output.print(text, findPager(context)) });
 }

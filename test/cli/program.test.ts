@@ -26,7 +26,7 @@ test("--help names each command, examples first", async () => {
 
 test("the help of each command fits 80 columns when it is piped; only examples, which are one command each, may be longer", async () => {
   for (const command of await listCommands()) {
-    const { stdout } = await (await createWorld()).vidgen(command, "--help");
+    const { stdout } = await (await createWorld()).vidgen(command, "--help", "--all");
     const lines = stdout.split("\n").filter((line) => line.length > 80 && !line.startsWith("  $ "));
     expect([command, lines]).toEqual([command, []]);
   }
@@ -34,7 +34,7 @@ test("the help of each command fits 80 columns when it is piped; only examples, 
 
 test("the help of a command has examples first and the flags that every command has", async () => {
   for (const command of await listCommands()) {
-    const { code, stdout } = await (await createWorld()).vidgen(command, "--help");
+    const { code, stdout } = await (await createWorld()).vidgen(command, "--help", "--all");
     expect(code).toBe(0);
     expect(stdout).toMatch(new RegExp(`^Examples:\n(  .*\\bvidgen ${command}.*\n)+\nUsage: vidgen ${command}`));
     for (const flag of ["--json", "--quiet", "--verbose", "--color", "--no-color", "--no-input"])

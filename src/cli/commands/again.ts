@@ -16,7 +16,7 @@ import { checkStdin } from "../stdin-image.ts";
 import { readPrompt } from "../terminal/prompts.ts";
 import { findOwnAttempt } from "../typed-line.ts";
 import { noteUnsaved } from "../unsaved.ts";
-import { generate, readLine, withStartFlags } from "./generate.ts";
+import { generate, mainFlags, readLine, withStartFlags } from "./generate.ts";
 
 export function addAgain(program: CommandUnknownOpts, context: Context): void {
   const bareCommand = program
@@ -34,6 +34,7 @@ export function addAgain(program: CommandUnknownOpts, context: Context): void {
       "vidgen again fox.mp4 --aspect-ratio 9:16 -o fox-portrait.mp4",
       'vidgen again <id> "the same fox, by night" -n 3 -o clips/',
     ],
+    mainFlags,
   });
   command.action(async (typedGeneration, typedPrompt, options) => {
     const { io, output } = context;

@@ -86,12 +86,19 @@ export function addGenerate(program: CommandUnknownOpts, context: Context): void
       'id=$(vidgen generate "waves at night" --no-wait)',
       'vidgen generate "waves at night" --reuse -o waves.mp4',
     ],
+    mainFlags,
   });
   command.action(async (prompt, options) => {
     await generate(prompt, options, { ...context, command });
     await noteUnsaved(context);
   });
 }
+
+/** The flags of `withStartFlags` that most people need. */
+export const mainFlags = [
+  ...["--model", "--aspect-ratio", "--duration", "--resolution", "--image", "--from", "--count"],
+  ...["--output", "--max-cost", "--again", "--reuse", "--dry-run", "--no-wait", "--local", "--engine"],
+];
 
 /** Adds the flags of a command that starts generations. */
 export function withStartFlags<Words extends unknown[]>(bareCommand: Command<Words>) {
@@ -118,7 +125,7 @@ export function withStartFlags<Words extends unknown[]>(bareCommand: Command<Wor
       "--max-credits <n>",
       "start nothing that would cost more than n credits, counting all generations of this command",
     )
-    .option("--max-cost <usd>", "the same in US dollars, at the provider of --engine")
+    .option("--max-cost <usd>", "start nothing that would cost more US dollars, at the provider of --engine")
     .option("--again", "start a new generation instead of resuming an interrupted run")
     .option("--reuse", "take the video that this request made in the last 24 hours, or is making")
     .option("--dry-run", "start nothing; print the request that would be sent, or what would be resumed")

@@ -18,6 +18,7 @@ export function addHelp(program: CommandUnknownOpts, context: Context): void {
       "Shows the help of a command or a topic. With --json, prints all commands, flags and exit codes as data.",
     )
     .addArgument(withSuggestions(name, () => namesOf(program)))
+    .option("--all", "show every flag of the command")
     .option("--man", "print the manual page, for `man -l -`")
     .option("--skill", "print the page for AI agents as a skill, for a SKILL.md")
     .action((words, { man, skill }) => {
@@ -89,14 +90,14 @@ function findCommand(words: readonly string[], program: CommandUnknownOpts): Com
 }
 
 /** Draws a page for the terminal and shows it in a pager. The page for agents gets no pager, which would wait for somebody to press a key. */
-async function showPage({ name, text }: Page, { io, output, input }: Context): Promise<void> {
+async function showPage({ name, text }: Page, context: Context): Promise<void> {
+  const { io, output } = context;
   const { Chalk } = await import("chalk");
   const { drawPage } = await import("../help/drawing.ts");
   const { findPager } = await import("../terminal/pager.ts");
   const color = new Chalk({ level: colorLevel(output, io.stdout, io.env) });
   const drawn = drawPage(text, { columns: Math.max(io.stdout.columns || 80, 20), color, isAscii: isAscii(io.env) });
-  const pager = input && name !== "agents" ? findPager(io.env) : undefined;
-  if (pager === undefined || !(await io.page?.(drawn, pager))) output.print(drawn);
+  output.print(drawn, name === "agents" ? undefined : findPager(context));
 }
 
 /** All commands and topics, each once and with its summary. */

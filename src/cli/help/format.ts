@@ -3,10 +3,16 @@ import { detailsOf } from "../command.ts";
 import { wrapWords } from "../terminal/text.ts";
 import { topicNames } from "./topics.ts";
 
-/** The help of a command: examples first, global flags last. In the program's help, the global flags follow the commands. */
-export function formatHelp(command: CommandUnknownOpts, helper: Help): string {
-  const { examples, after } = detailsOf(command);
-  const flags = [...helper.visibleOptions(command), ...helper.visibleGlobalOptions(command)];
+/**
+ * The help of a command: examples first, global flags last. In the program's help, the global flags follow the commands. A command with main flags
+ * shows only those, unless `all`.
+ */
+export function formatHelp(command: CommandUnknownOpts, helper: Help, { all }: { all: boolean }): string {
+  const { examples, mainFlags, after } = detailsOf(command);
+  const allFlags = [...helper.visibleOptions(command), ...helper.visibleGlobalOptions(command)];
+  const isShort = mainFlags !== undefined && !all;
+  const flags = isShort ? allFlags.filter((flag) => mainFlags.includes(flag.long ?? "")) : allFlags;
+  const more = `\`vidgen ${command.name()} --help --all\` shows all ${allFlags.length} flags.`;
   const isProgram = command.parent === null;
   const layout: Help = Object.assign(Object.create(helper), {
     showGlobalOptions: false,
@@ -16,6 +22,7 @@ export function formatHelp(command: CommandUnknownOpts, helper: Help): string {
     `Examples:\n${examples.map((line) => `  $ ${line}`).join("\n")}`,
     Help.prototype.formatHelp.call(layout, command, layout).trimEnd(),
     ...(isProgram ? [formatFlags(flags, helper), formatTopicNames(helper)] : []),
+    ...(isShort ? [wrapWords(more, widthOf(helper))] : []),
     ...(after === undefined ? [] : [wrapWords(after, widthOf(helper))]),
   ];
   return `${parts.join("\n\n")}\n`;
@@ -50,7 +57,7 @@ export function formatOverview(program: CommandUnknownOpts, helper: Help): strin
     `Makes a video from a prompt. To try it, with a preview that costs nothing:\n  $ ${detailsOf(program).examples[0]}`,
     ...groups,
     helper.boxWrap(more, widthOf(helper)),
-    wrapWords("`vidgen help` has all commands and topics, `vidgen <command> --help` every flag.", widthOf(helper)),
+    wrapWords("`vidgen help` has all commands and topics, `vidgen <command> --help` its flags.", widthOf(helper)),
   ];
   return `${parts.join("\n\n")}\n`;
 }

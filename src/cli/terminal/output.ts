@@ -46,8 +46,8 @@ export type Output = OutputFlags & {
   line(text: string): void;
   /** With `--json` prints one of several documents of a command, as a line. A failure to write it is reported by `printed`. */
   document(document: object): void;
-  /** Prints text on stdout unchanged, such as help; with `--events` on stderr. */
-  print(text: string): void;
+  /** Prints text on stdout unchanged, such as help; with `--events` on stderr. With a pager, shows it there if that program exists. */
+  print(text: string, pager?: string): void;
   /** Resolves once everything is written to stdout. Throws `output` if it cannot be written. */
   printed(): Promise<void>;
   /** Prints a line on stderr, unless `--quiet`. */
@@ -77,7 +77,7 @@ export type Output = OutputFlags & {
 /** The minimum width of a terminal at which text is wrapped: in fewer columns, hardly two words fit on a line. */
 const minColumns = 20;
 
-type OutputIo = Pick<Io, "stdout" | "stderr" | "isOneStream" | "env" | "program" | "date">;
+type OutputIo = Pick<Io, "stdout" | "stderr" | "isOneStream" | "env" | "program" | "date" | "page">;
 
 type OutputOptions = Pick<TypedArgv, "argv" | "command"> & {
   /** Prints the events of `--events`; loaded only with that flag. */
@@ -86,7 +86,7 @@ type OutputOptions = Pick<TypedArgv, "argv" | "command"> & {
 
 export function createOutput(
   flags: OutputFlags,
-  { stdout, stderr, isOneStream, env, program, date }: OutputIo,
+  { stdout, stderr, isOneStream, env, program, date, page }: OutputIo,
   { argv, command, openEvents }: OutputOptions = { argv: [], command: undefined },
 ): Output {
   const typed = { program: programWords({ program, env }), argv, command };
@@ -116,6 +116,10 @@ export function createOutput(
     // Resolves to nothing: a batch may print ten thousand lines, and the values of all promises would stay in memory.
     printed = Promise.all([printed, writing]).then(() => {});
     printed.catch(() => {});
+  };
+  const printText = async (text: string, pager: string | undefined) => {
+    const isShown = pager !== undefined && (await page?.(text, pager));
+    if (!isShown) await write(flags.events ? stderr : stdout, text);
   };
   const events = openEvents?.((event) => trackWrite(writeLineTo(stdout, jsonText(event, redact))), { date });
   const withTypedCommands = (fields: ErrorFields): ErrorFields => {
@@ -169,7 +173,7 @@ export function createOutput(
     document(document) {
       if (flags.json) trackWrite(writeLineTo(stdout, jsonText(document, redact)));
     },
-    print: (text) => trackWrite(write(flags.events ? stderr : stdout, redact(text))),
+    print: (text, pager) => trackWrite(printText(redact(text), pager)),
     printed: async () => void (await printed),
     note(text) {
       if (!isQuiet) stderr.write(`${wrapForPerson(plainText(text))}\n`);

@@ -1,9 +1,13 @@
 import { spawnSync } from "node:child_process";
 import { systemCode } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import type { Output } from "./output.ts";
 
-/** The pager for a long text at a terminal, chosen as git does: PAGER, else less. `undefined` if no pager is wanted. */
-export function findPager(env: Io["env"]): string | undefined {
+type PagerContext = { io: Pick<Io, "stdout" | "env">; output: Pick<Output, "json" | "events">; input: boolean };
+
+/** The pager for a long text at a terminal, chosen as git does: PAGER, else less. `undefined` elsewhere, or if no pager is wanted. */
+export function findPager({ io: { stdout, env }, output, input }: PagerContext): string | undefined {
+  if (!stdout.isTTY || !input || output.json || output.events) return undefined;
   const pager = env.PAGER ?? "less";
   return ["", "cat"].includes(pager.trim()) || env.TERM === "dumb" || env.CI ? undefined : pager;
 }

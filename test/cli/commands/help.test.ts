@@ -19,6 +19,31 @@ test.each(["generate", "serve", "help"])("help %s is what %s --help prints, also
   expect(await world.vidgen("help", command, "--json")).toEqual(json);
 });
 
+test.each(["generate", "again"])(
+  "%s --help has the fifteen flags that most people need, with --all every one",
+  async (name) => {
+    const world = await createWorld();
+    const flags = async (...argv: string[]) => {
+      const { stdout } = await world.vidgen(...argv);
+      return { names: [...stdout.matchAll(/^ {2}(?:-\w, )?(--[\w-]+)/gm)].map(([, flag = ""]) => flag), stdout };
+    };
+    const short = await flags(name, "--help");
+    expect(short.names).toHaveLength(15);
+    expect(short.names).toEqual(expect.arrayContaining(["--output", "--image", "--local", "--again", "--max-cost"]));
+    const everyFlag: string[] = JSON.parse((await world.vidgen("help", name, "--json")).stdout).flags.map(
+      ({ long }: { long: string }) => long,
+    );
+    const all = await flags(name, "--help", "--all");
+    expect(all.names).toEqual(expect.arrayContaining([...everyFlag, "--json", "--quiet"]));
+    expect(short.stdout).toContain(`\`vidgen ${name} --help --all\` shows all ${all.names.length} flags.`);
+    expect(await flags("help", name, "--all")).toEqual(all);
+    // An example shows no flag that the list below it does not explain.
+    const examples = short.stdout.split("\n").filter((line) => line.startsWith("  $ vidgen"));
+    const shown = examples.flatMap((line) => line.match(/ (--[\w-]+)/g) ?? []).map((flag) => flag.trim());
+    expect(shown.filter((flag) => !short.names.includes(flag))).toEqual([]);
+  },
+);
+
 test("help alone is what --help prints", async () => {
   const world = await createWorld();
   expect(await world.vidgen("help")).toEqual(await world.vidgen("--help"));
@@ -88,6 +113,26 @@ describe("a page at a terminal", () => {
     const { stdout } = await world.vidgen("help", "exit-codes");
     expect(stdout).toBe(drawn(stdout));
     expect(stdout).toMatch(/^ {2}5 {5}pending +timed out, or `status --exit-status`/m);
+  });
+
+  test.each([
+    [["generate", "--help"], /^Examples:\n {2}\$ vidgen generate/],
+    [["help", "batch", "status"], /^Examples:\n {2}\$ vidgen batch status/],
+    [["--help"], /^Examples:/],
+  ])("%j is paged as a page is", async (argv, text) => {
+    const { world, shown } = await createReader();
+    expect(await world.vidgen(...argv)).toEqual({ code: 0, stdout: "", stderr: "" });
+    expect(shown).toEqual([["less", expect.stringMatching(text)]]);
+    expect((await world.vidgen(...argv, "--no-input")).stdout).toMatch(text);
+    expect((await world.vidgen(...argv, "--json")).stdout).toMatch(/^\{/);
+    expect(shown).toHaveLength(1);
+  });
+
+  test("is not what vidgen alone or --version prints, which need no pager", async () => {
+    const { world, shown } = await createReader();
+    for (const argv of [[], ["--version"], ["generate", "--version"]])
+      expect((await world.vidgen(...argv)).stdout).not.toBe("");
+    expect(shown).toEqual([]);
   });
 
   test("for agents is printed at once: one with a terminal would wait for a key", async () => {
@@ -301,8 +346,10 @@ test("--help has the commands and the flags in groups, and each is in one of the
   const making = ["Make videos:", "Get information:", "Set up:", "Run a service:"];
   expect(await headings("--help")).toEqual(["Examples:", ...making, every]);
   const starting = ["Request:", "Output:", "Money:", "Waiting:", "Service:"];
-  for (const command of ["generate", "again"])
-    expect(await headings(command, "--help")).toEqual(["Examples:", "Arguments:", ...starting, every]);
+  for (const command of ["generate", "again"]) {
+    expect(await headings(command, "--help")).toEqual(["Examples:", "Arguments:", ...starting]);
+    expect(await headings(command, "--help", "--all")).toEqual(["Examples:", "Arguments:", ...starting, every]);
+  }
   expect(await headings("batch", "--help")).toEqual([
     ...["Examples:", "Arguments:", "Rows:", "Request of each row:", "Output:", "Money:", "Running:", "Service:"],
     ...[every, "Commands:"],

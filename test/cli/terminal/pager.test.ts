@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
+import { PassThrough } from "node:stream";
 import { describe, expect, test } from "vitest";
 import { findPager, runPager } from "../../../src/cli/terminal/pager.ts";
 import { makeFolder } from "../../folder.ts";
@@ -14,7 +15,10 @@ test.each([
   [{ TERM: "dumb" }, undefined],
   [{ CI: "true" }, undefined],
 ])("with %j the pager is %j", (env, pager) => {
-  expect(findPager(env)).toBe(pager);
+  const at = (isTTY: boolean) => ({ stdout: Object.assign(new PassThrough(), { isTTY }), env });
+  const output = { json: false, events: false };
+  expect(findPager({ io: at(true), output, input: true })).toBe(pager);
+  expect(findPager({ io: at(false), output, input: true })).toBe(undefined);
 });
 
 describe.skipIf(lacks("sh"))("a pager", () => {
