@@ -1,5 +1,7 @@
+import { findFileError } from "../client/request/doubtful-prompt.ts";
 import { readImages } from "../client/request/images.ts";
 import { usage, VidgenError } from "../errors.ts";
+import type { Machine } from "../io.ts";
 import { textFields } from "../protocol/fields.ts";
 import { parseJson } from "../protocol/json.ts";
 import { checkModel, type KnownModel } from "../protocol/models.ts";
@@ -63,6 +65,11 @@ export async function readRequest(request: GenerationRequest, onNote: (text: str
     throw usage(`${subject} ${text}.`, hint);
   for (const note of findDroppedImages(fields, "images")) onNote(note);
   return toRequest({ ...fields, images: { imageUrl: await readImages(sources, { onNote }) } });
+}
+
+/** The error of a prompt that is probably not what was meant. The request is checked. */
+export async function findDoubt({ prompt, exactPrompt }: GenerationRequest, { disk }: Pick<Machine, "disk">) {
+  return exactPrompt ? undefined : findFileError(prompt, disk.stat);
 }
 
 /** The library's name for the field of a fault. */

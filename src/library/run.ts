@@ -71,3 +71,8 @@ export function locationsOf(finished: Finished): { file: string | undefined; vid
   const file = finished.kind === "url" ? undefined : finished.file;
   return { file, videoUrl: finished.kind === "found" ? undefined : finished.videoUrl };
 }
+
+/** In the library, "-" is the name of a file and not standard output. */
+export function outputPathOf(path: string | undefined): string | undefined {
+  return path === "-" ? "./-" : path;
+}
