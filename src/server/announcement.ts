@@ -51,7 +51,10 @@ export type Announcement = z.infer<typeof schema>;
 /** The announcement of a service that is listening. */
 export type ServiceAddress = { api_key: string; webhook_secret: string; base_url: string; media_url: string };
 
-/** Reads the announcement in a service folder; `undefined` if the file does not exist. Throws `output` if it cannot be read. */
+/**
+ * Reads the announcement in a service folder; `undefined` if the file does not exist. Throws `output` if it is damaged or the disk fails, and `network` if it
+ * belongs to another user.
+ */
 export async function readAnnouncement(folder: string): Promise<Announcement | undefined> {
   const path = join(folder, "service.json");
   try {
@@ -59,6 +62,15 @@ export async function readAnnouncement(folder: string): Promise<Announcement | u
   } catch (cause) {
     const code = systemCode(cause);
     if (code === "ENOENT" || code === "ENOTDIR") return undefined;
+    if (code === "EACCES")
+      throw new VidgenError(
+        "network",
+        `The service in ${folder} belongs to another user: ${path} cannot be read. Nothing was sent.`,
+        {
+          hint: "Run the command as that user, or set VIDGEN_BASE_URL to the service's address and VIDGEN_API_KEY to a key of `vidgen accounts`, and leave out --local.",
+          cause,
+        },
+      );
     const reason = code === undefined ? "it is damaged" : systemReason(cause);
     throw new VidgenError("output", `Cannot read ${path}: ${reason}. The file was not changed.`, {
       hint: "It contains the local service's API key. Fix or move the file: without it, the service creates a new API key and webhook secret.",

@@ -1,5 +1,6 @@
 import { chmod, mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
 import {
   acquireFolder,
@@ -109,6 +110,23 @@ test.each(["", "{", "null", "[]", "{}", '{"api_key":5}', '{"api_key":"vgs_0123",
     expect(await readFile(file, "utf8")).toBe(text);
   },
 );
+
+test.skipIf(lacks("file modes"))("the folder of another user is theirs, with what works instead", async () => {
+  const folder = makeFolder();
+  await writeAnnouncement(folder, announcement);
+  await chmod(join(folder, "service.json"), 0);
+  const user = process.geteuid?.() ?? 0;
+  // Root reads every file.
+  if (user === 0) process.seteuid?.(65_534);
+  onTestFinished(() => process.seteuid?.(user));
+  await expect(findService(folder, realIo())).rejects.toMatchObject({
+    code: "network",
+    message: expect.stringMatching(
+      /^The service in .* belongs to another user: .*service\.json cannot be read\. Nothing /,
+    ),
+    hint: expect.stringMatching(/as that user, .*VIDGEN_BASE_URL.*VIDGEN_API_KEY to a key of `vidgen accounts`/),
+  });
+});
 
 test.each([
   { lease: {}, announced: {}, kind: "here" },

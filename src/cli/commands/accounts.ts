@@ -175,7 +175,8 @@ function addLink(accounts: CommandUnknownOpts, context: Context): void {
     .argument("<account>", "its name")
     .option("--for <time>", "how long it can be used, from 1m to 30d", "10m")
     .action(async (name, options) => {
-      const seconds = readTime(options.for, "--for") / 1_000;
+      const seconds = Math.round(readTime(options.for, "--for") / 1_000);
+      if (seconds < 60 || seconds > 30 * 86_400) throw usage(`--for must be from 1m to 30d, not "${options.for}".`);
       const linked = await (await open(options, context)).link(name, seconds);
       await context.output.result(linked.page_url, linked);
       context.output.note(`The link signs in once, within ${options.for}. Anyone with the link can use it.`);
@@ -210,14 +211,10 @@ function addRevoke(accounts: CommandUnknownOpts, context: Context): void {
     .option("--key <hash>", "revoke only this key: its name or its 8 characters, from `vidgen accounts keys`")
     .action(async (typed, options) => {
       const { output } = context;
-      if (/^vgs_[0-9a-f]{48}$/.test(typed))
-        throw usage("A key on the command line is visible to other users.", "vidgen accounts revoke - < key.txt");
       const { key } = options;
-      if (key !== undefined && (typed === "-" || !/^([0-9a-f]{8}|(?!vgs_|[0-9a-f]+$)[\w.-]{1,64})$/.test(key)))
-        throw usage(
-          "--key takes the name or the 8 characters of a key of the account, never the key itself.",
-          "`vidgen accounts keys <account>` lists them.",
-        );
+      if ([typed, key].some((text = "") => /^vgs_[0-9a-f]{48}$/.test(text)))
+        throw usage("A key on the command line is visible to other users.", "vidgen accounts revoke - < key.txt");
+      if (typed === "-" && key !== undefined) throw usage("--key needs the name of an account, not a key on stdin.");
       const which = typed === "-" ? await readKey(context) : typed;
       const { revoked } = await (await open(options, context)).revoke(which, key);
       if (revoked === 0)

@@ -356,8 +356,11 @@ async function backup(file: string, { database }: ServeOptions, { io, output }: 
     throw usage("--backup copies only the embedded database. Use pg_dump to copy a PostgreSQL database.");
   const { saveBackup } = await import("../../server/backup.ts");
   const folder = findServiceFolder(io);
-  const running = await findLocal(io);
-  if (running.kind === "not answering") throw running.error;
+  const running = await findLocal(io).catch((error) => {
+    // A service that does not run can be copied even if its service.json is damaged.
+    if (!(error instanceof VidgenError && error.code === "output")) throw error;
+  });
+  if (running?.kind === "not answering") throw running.error;
   const { size } = await saveBackup(folder, file, io).catch((error) => {
     if (systemCode(error) === "EEXIST")
       throw new VidgenError("output", `${file} already exists.`, { hint: "Choose another name: nothing was copied." });

@@ -20,6 +20,7 @@ type ReportedService = {
 export type AddressOptions = {
   host: string;
   allowRemote?: true | undefined;
+  name?: string | undefined;
   publicUrl?: string | undefined;
   keep?: string | undefined;
   mediaRedirect?: true | undefined;
@@ -39,7 +40,7 @@ export async function printAddress(
   options: AddressOptions,
   { io, output }: Context,
 ): Promise<void> {
-  const { host, allowRemote, logEvent, isShared } = options;
+  const { host, allowRemote, name, publicUrl, logEvent, isShared } = options;
   const isSecretShown = io.stderr.isTTY === true && !logEvent;
   const { base_url, media_url, api_key, webhook_secret } = service.address;
   // Printed on purpose, although it may be in VIDGEN_API_KEY, which is hidden elsewhere.
@@ -67,12 +68,11 @@ export async function printAddress(
     if (page_url !== null) output.note("To open the page in a browser, get a link: vidgen serve --link");
   }
   if (metrics_url !== null) output.note(`Prometheus metrics are at ${metrics_url}`);
-  const isOnNetwork = allowRemote && !isLoopback(host);
-  if (isOnNetwork)
+  if (allowRemote && !isLoopback(host))
     output.note(
       "Other machines on the network can reach this service, without encryption: anyone with a key can use it.",
     );
-  if (isOnNetwork || options.publicUrl !== undefined) output.note(describeVideoAccess(options));
+  if (allowRemote || (name ?? publicUrl) !== undefined) output.note(describeVideoAccess(options));
   if (allowRemote && isPlainHttp(base_url))
     output.note(
       [

@@ -148,6 +148,7 @@ const linkedSchema = named("Linked", {
   page_url: z.string().meta({ description: "Signs the account in to the page, once, while it has its newest key." }),
 });
 const noPage = "this service has no page: start it with --page";
+const notServed = "there is no page while `vidgen serve` is not running";
 
 const revokeSchema = named("Revoke", {
   revoke: nameOr(notRevocable).meta({ description: "A key, or the name of an account to revoke all of its keys." }),
@@ -492,7 +493,7 @@ export function createAccountRoutes(options: AccountOptions): Paths {
         async handle(c) {
           const { account, seconds } = await readFields(c, linkSchema);
           if (!(await store.keys(account))) throw refuseNoAccount(account);
-          if (!linkFor) throw refuse(409, "no_page", noPage);
+          if (!linkFor) throw refuse(409, "no_page", options.isCommand ? notServed : noPage);
           const keyHash = await store.newestKey(account);
           if (keyHash === undefined)
             throw refuse(409, "no_key", `the account ${account} has no key: rotate gives it one`);

@@ -151,6 +151,8 @@ test("a second key has a name, by which it is revoked; the first one stays", asy
   expect([again.code, again.stderr]).toEqual([1, expect.stringContaining("the account ci has a key laptop")]);
   const looksLikeHash = await world.vidgen("accounts", "key", "ci", "--name", "deadbeef");
   expect([looksLikeHash.code, looksLikeHash.stderr]).toEqual([1, expect.stringContaining("a key name has 1 to 64")]);
+  const tooShort = await world.vidgen("accounts", "revoke", "ci", "--key", "1a2b3c4");
+  expect([tooShort.code, tooShort.stderr]).toEqual([1, expect.stringContaining("key must be the name of a key, or")]);
   expect(await world.vidgen("accounts", "revoke", "ci", "--key", "laptop")).toMatchObject({ code: 0, stdout: "1\n" });
   expect((await vidgenAs(world, made.stdout.trim(), "generate", "an owl")).code).toBe(3);
   expect((await vidgenAs(world, key, "generate", "an owl")).code).toBe(0);
@@ -166,9 +168,11 @@ test("revoke by name ends all keys of an account, and its credits stay", async (
 test("a key as an argument is a usage error: nothing is sent, and it is not repeated", async () => {
   const { world, key } = await withAccount();
   const { length } = world.requests;
-  const run = await world.vidgen("accounts", "revoke", key);
-  expect(run).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("vidgen accounts revoke - < ") });
-  expect(run.stderr).not.toContain(key);
+  for (const argv of [[key], ["ci", "--key", key]]) {
+    const run = await world.vidgen("accounts", "revoke", ...argv);
+    expect(run).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("vidgen accounts revoke - < ") });
+    expect(run.stderr).not.toContain(key);
+  }
   expect(world.requests).toHaveLength(length);
 });
 
@@ -184,7 +188,8 @@ test.each([
   ["rotate"],
   ["keys"],
   ["revoke", "-", "--key", "1a2b3c4d"],
-  ["revoke", "ci", "--key", "1a2b3c4"],
+  ["link", "ci", "--for", "59s"],
+  ["link", "ci", "--for", "31d"],
   ["remove", "ci"],
 ])("accounts %s %s %s %s is a usage error, and nothing is sent", async (...argv) => {
   const world = await createWorld();

@@ -173,6 +173,11 @@ test("accounts, without a login, are those of the service that runs on this mach
     stderr: expect.stringMatching(/^Service: the one in \S+service, which is not running\n$/),
   };
   expect(await world.reboot().vidgen("accounts")).toMatchObject(stopped);
+  expect(await world.vidgen("accounts", "link", "guest")).toMatchObject({
+    code: 1,
+    stdout: "",
+    stderr: expect.stringContaining("there is no page while `vidgen serve` is not running"),
+  });
 });
 
 test.each([
@@ -370,15 +375,19 @@ test.each([
 });
 
 test.each([
-  [[], /until it is deleted \(--keep does that after a time\) or its account is disabled/],
-  [["--keep", "30d"], /until it is deleted, at most 30d after it was generated, or its account is disabled/],
-])("with --public-url and %j, the first lines say who can see a video, and what ends that", async (flags, says) => {
-  const urls = ["--public-url", "https://video.example", "--public-media-url", "https://video.example/videos"];
-  const { printed, stop } = await createServing(...urls, ...flags);
-  await expect.poll(() => printed.stderr).toContain("Press Ctrl-C");
-  expect(printed.stderr).toMatch(/Anyone with the address of a video can see it without a key/);
-  expect(printed.stderr).toMatch(says);
-  await stop();
+  "--public-url https://a.example --public-media-url https://a.example/videos",
+  "--allow-remote",
+  "--name gpu-1",
+])("with %s, the first lines say who can see a video, and what ends that", async (flags) => {
+  for (const [keep, says] of [
+    ["", "until it is deleted (--keep does that after a time) or its account is disabled."],
+    [" --keep 30d", "until it is deleted, at most 30d after it was generated, or its account is disabled."],
+  ]) {
+    const { printed, stop } = await createServing(...`${flags}${keep}`.split(" "));
+    await expect.poll(() => printed.stderr).toContain("Press Ctrl-C");
+    expect(printed.stderr).toContain(`Anyone with the address of a video can see it without a key, ${says}\n`);
+    await stop();
+  }
 });
 
 test("--log json: each line of stderr is a document with full id, account and request id, and none has a key or a prompt", async () => {
@@ -460,6 +469,14 @@ test("--backup names the file that it cannot write", async () => {
   expect(run.stderr).toContain(
     `Cannot write ${world.folder}/missing/copy.db: the folder does not exist. Nothing was copied.`,
   );
+});
+
+test("--backup of a service that does not run needs no service.json, which may be damaged", async () => {
+  const world = await createWorld();
+  await world.vidgen("accounts", "create", "ci", "--new", "--local");
+  writeFileSync(join(world.home, "service", "service.json"), "{");
+  const file = join(world.folder, "copy.db");
+  expect(await world.vidgen("serve", "--backup", file)).toMatchObject({ code: 0, stdout: `${file}\n` });
 });
 
 test("for other machines, prints what allows plain http here, and the three ways in which others reach it", async () => {
