@@ -82,11 +82,11 @@ export function createStarts({ services, budget, ending }: CreateStartsOptions, 
       if (cancelled.aborted) throw beforePaying(cancelledError());
     };
     const balance = session.isLocal ? undefined : () => findBalance(session.service);
-    const sending = { sendSignal: ending, abandon: io.abandon, balance, onSending };
+    const sending = { abandon: io.abandon, balance, onSending };
     const earlier = again ? "again" : "reuse";
     const startOptions: PaidStartOptions = {
       earlier,
-      mcp: true,
+      agent: { ending },
       noWait: true,
       parent: parent?.id,
       from,

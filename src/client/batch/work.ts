@@ -167,14 +167,7 @@ export function createWork(
           throw error;
         });
       };
-      const sendOptions = {
-        abandon,
-        label,
-        balance: costs.balance,
-        retriesNotNow: false,
-        warnsAboutRequest: false,
-        onSending,
-      };
+      const sendOptions = { abandon, balance: costs.balance, onSending };
       const loadAndStart = async () => {
         const frame = source && (await keepFrame(row, source));
         const hasFrame = source !== undefined;
@@ -187,6 +180,7 @@ export function createWork(
         if (resends && !isResent && resends.dismissedIfChanged === undefined)
           throw usage("It begins with another frame than the request that may have been charged.");
         const batch = {
+          label,
           path: results,
           row: key,
           line,

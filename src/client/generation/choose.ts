@@ -28,8 +28,8 @@ export type ChooseOptions = {
    * without a journal, each call is a new start.
    */
   idempotencyKey?: string | undefined;
-  /** Whether an AI agent starts the generation. */
-  mcp?: boolean | undefined;
+  /** Set if an AI agent starts the generation. A cancelled call must not lose the id, so `ending`, of the agent's server, aborts what was sent. */
+  agent?: { ending: AbortSignal } | undefined;
   /** The id of the generation whose request is repeated. */
   parent?: string | undefined;
   /** The position among several generations of one command. */
@@ -43,14 +43,14 @@ export type WantedStart = Omit<WantedGeneration, "now" | "earlier"> & Pick<Choos
 
 /** Prepares a start for the comparison with earlier attempts. Throws `usage` for an invalid key. */
 export async function wantedOf(chooser: Chooser, request: StartRequest, options: ChooseOptions): Promise<WantedStart> {
-  const { earlier, outputPath, idempotencyKey: key, mcp, parent, take, line } = options;
+  const { earlier, outputPath, idempotencyKey: key, agent, parent, take, line } = options;
   if (key !== undefined && !/^[\w.:~+/=@-]{1,255}$/.test(key))
     throw usage("The idempotency key must be 1 to 255 letters, digits or _.:~+/=@-.");
   const { name, isPreview, redact, io } = chooser;
   const place = await recordOutput(outputPath, redact, io.disk);
   const recorded = recordedRequest(chooser, request);
   const isPreviewModel = isPreview(request.model);
-  const origin = { mcp, parent, take, line: line && redactValue(line, redact) };
+  const origin = { mcp: agent && true, parent, take, line: line && redactValue(line, redact) };
   return { service: name, request: recorded, ...place, earlier, key, isPreview: isPreviewModel, ...origin };
 }
 

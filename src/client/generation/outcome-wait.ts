@@ -16,9 +16,8 @@ const laterWatchMs = 61_000;
 const laterPollMs = 5_000;
 
 type OutcomeWaitOptions = WaitOptions & {
-  mcp?: boolean | undefined;
-  /** Outlives the call of an agent. */
-  sendSignal?: AbortSignal | undefined;
+  /** Set for an agent, with what outlives its call. */
+  agent?: { ending: AbortSignal } | undefined;
 };
 
 /** The wait of one start for attempts whose outcome a live process may still find out. */
@@ -35,7 +34,7 @@ export type OutcomeWait = {
  */
 export function createOutcomeWait(service: Service, options: OutcomeWaitOptions): OutcomeWait {
   const { io, note } = service;
-  const { timeoutMs = unknownWaitMs, signal, sendSignal = signal, mcp = false } = options;
+  const { timeoutMs = unknownWaitMs, signal, agent } = options;
   const begin = io.now();
   const waitedFor = new Set<string>();
   const noted = new Set<WaitChoice["because"]>();
@@ -49,10 +48,10 @@ export function createOutcomeWait(service: Service, options: OutcomeWaitOptions)
         unknownSince ??= io.now();
       }
       const unknownMs = unknownSince === undefined ? 0 : io.now() - unknownSince;
-      const isOver = mcp
+      const isOver = agent
         ? io.now() - begin >= agentWaitMs
         : because === "unknown" && unknownMs >= Math.min(unknownWaitMs, timeoutMs);
-      if (isOver && mcp) void watchLater(service, lease, sendSignal);
+      if (isOver && agent) void watchLater(service, lease, agent.ending);
       if (isOver) return { kind: "refuse", entry, because: "unknown", worker: await nameWorker(service, lease) };
       if (!noted.has(because)) note(waitingNote(choice));
       noted.add(because);

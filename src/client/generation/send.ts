@@ -40,14 +40,13 @@ export type SendOptions = {
   signal: AbortSignal;
   /** Aborts at the second Ctrl-C, which ends those 10 s. */
   abandon?: AbortSignal | undefined;
-  /** Whether "not now" answers (429) are retried; otherwise such an answer ends the start as refused. */
-  retriesNotNow?: boolean | undefined;
   /** The balance before the start, if known. Its drop is recorded if the service states no cost. */
   balance?: number | undefined;
-  /** The batch that the start belongs to, for a service that shows batches. */
-  label?: Label | undefined;
-  /** Whether to note probable mistakes in the request; a batch notes them in its plan. */
-  warnsAboutRequest?: boolean | undefined;
+  /**
+   * Set for a row of a batch, with the batch's label for a service that shows batches. The batch itself starts a row again after a "not now" answer, which
+   * ends this start as refused, and has noted probable mistakes in the request.
+   */
+  batch?: { label: Label } | undefined;
 };
 
 type AcceptedOutcome = { kind: "accepted"; started: AcceptedStart };
@@ -101,7 +100,7 @@ export async function sendPaid(
   intent: Intent,
   options: SendOptions,
 ): Promise<SendOutcome> {
-  if (options.warnsAboutRequest !== false)
+  if (!options.batch)
     noteOnce(
       service,
       findWarnings(request, service).map((warning) => `${warning} Sent as typed.`),
@@ -309,7 +308,7 @@ async function postUntilAnswered(
     const minimumMs = answer.kind === "not now" ? Math.max(answer.waitMs ?? 0, minWaitMs) : 0;
     const waitMs = Math.max(minimumMs, backoffMs(failures, io.random()));
     const isOver = io.now() + waitMs - begin > (notNow ? notNowLimitMs : unsentLimitMs);
-    if (notNow && options.retriesNotNow === false) return { ...notAccepted(answer, notNow), notNow };
+    if (notNow && options.batch) return { ...notAccepted(answer, notNow), notNow };
     if (isOver || (answer.kind === "unsent" && answer.isFinal))
       return notNow ? notAccepted(answer, notNow) : unreachable(answer);
     const state = notNow ? "Not accepted yet" : "Nothing was sent";
@@ -375,7 +374,7 @@ async function post(
       beforeSend,
       onUpload,
       onReceived: limit.onReceived,
-      label: options.label,
+      label: options.batch?.label,
     };
     const reply = unwrapStart(await api.start(request, key, startOptions), request);
     return classify({ ...reply, prompt: request.prompt }, attempt, io.date());

@@ -1,5 +1,6 @@
 import { asVidgenError, beforePaying, VidgenError } from "../../errors.ts";
 import type { AcceptedStart, StartRequest } from "../../protocol/schema.ts";
+import type { Label } from "../http/api.ts";
 import { blocksRestart } from "../ledger/attempt.ts";
 import type { DatedLine, Entry, JournalLine } from "../ledger/history.ts";
 import type { FileIdentity } from "../ledger/identity.ts";
@@ -32,7 +33,7 @@ import { entriesOfKey, recordedRequest, type Service } from "./service.ts";
 export type PaidStartOptions = ChooseOptions &
   FinishOptions &
   Pick<ClaimOptions, "protectedPaths" | "first"> &
-  Omit<SendOptions, "balance"> & {
+  Omit<SendOptions, "balance" | "batch"> & {
     /** Whether the caller does not wait for the generation, so that a later run does not resume it. */
     noWait?: boolean | undefined;
     /** The row of a batch that the start belongs to. */
@@ -47,11 +48,10 @@ export type PaidStartOptions = ChooseOptions &
     onSending?: ((attempt: string) => void | Promise<void>) | undefined;
     /** Returns the balance right before the request, so that its drop can be recorded. */
     balance?: (() => number | undefined | Promise<number | undefined>) | undefined;
-    /** Aborts the sent request; by default `signal` does. A cancelled call of an agent must not lose the id. */
-    sendSignal?: AbortSignal | undefined;
   };
 
 export type StartedRow = {
+  label: Label;
   /** The results file. */
   path: string;
   row: string;
@@ -121,7 +121,7 @@ export async function start(
     // If the start stops here, the attempt is recorded as not sent.
     const balance = await beforeRequest(service, intent, options);
     // If the process is killed now, the start may have been charged, and the same command refuses. The first Ctrl-C waits 10 s for the id.
-    const signal = options.sendSignal ?? options.signal;
+    const signal = options.agent?.ending ?? options.signal;
     const outcome = await sendPaid(service, sentRequest, intent, { ...options, signal, balance });
     if (outcome.kind !== "accepted") {
       await release();
@@ -246,7 +246,7 @@ type LockedWork<Result> = (locked: { lock: Lock; waitedFor: ReadonlySet<string> 
 async function underLock<Result extends { kind: string }>(
   service: Service,
   { request }: Pick<WantedStart, "request">,
-  options: Pick<PaidStartOptions, "outputPath" | "mcp" | "sendSignal"> & WaitOptions,
+  options: Pick<PaidStartOptions, "outputPath" | "agent"> & WaitOptions,
   work: LockedWork<Result | WaitChoice>,
 ): Promise<Unlocked<Result> | RefusedChoice> {
   const { journal, targets, note, io } = service;

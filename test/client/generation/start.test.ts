@@ -629,9 +629,9 @@ describe("an unknown attempt whose process is alive", () => {
     ["--reuse", { earlier: "reuse" }, 60],
     ["a named key", { earlier: "resume", idempotencyKey: "k" }, 60],
     ["a shorter --timeout", { earlier: "resume", timeoutMs: 5_000 }, 5],
-    ["an agent", { earlier: "reuse", mcp: true }, 20],
+    ["an agent", { earlier: "reuse", agent: { ending: new AbortController().signal } }, 20],
   ] as const)("is waited for by %s, and then the error names the process", async (_, options, seconds) => {
-    const more = { key: "idempotencyKey" in options ? "k" : undefined, mcp: "mcp" in options || undefined };
+    const more = { key: "idempotencyKey" in options ? "k" : undefined, mcp: "agent" in options || undefined };
     const { open, lead, machine } = createShared(intentOf("a", more), unknownOf("a"));
     await lead("a");
     const sent = open(() => expect.fail("something was sent")).begin(options);
@@ -772,7 +772,7 @@ test("the server of an agent goes on watching a process elsewhere after its answ
   mkdirSync(lease, { recursive: true });
   writeFileSync(join(lease, "elsewhere_9_77_5_token"), "");
   const { begin, journal } = open(() => expect.fail("something was sent"));
-  const agent = { earlier: "reuse", mcp: true } as const;
+  const agent = { earlier: "reuse", agent: { ending: new AbortController().signal } } as const;
   await expect(begin(agent)).rejects.toMatchObject({ code: "unknown", message: /Process 77 on another machine/ });
   expect([machine.now(), await journal.leaseOf("a")]).toEqual([20_000, "unsure"]);
   // What the agent does for a minute.
