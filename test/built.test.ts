@@ -510,17 +510,24 @@ test("a port in use is a usage error that names the flag", async () => {
   });
 });
 
-test("a picture of this folder becomes a video, with its info beside it", async () => {
+test("pictures of this folder become a video, with its info beside it; a broken one fails that video alone", async () => {
   writeFileSync(join(folder, "fox.png"), aPng(64, 48));
-  const argv = ["generate", "a fox", "-i", "fox.png", "--duration", "1", "--local", "-o", "pictured.mp4"];
+  writeFileSync(join(folder, "broken.png"), aPng(64, 48).subarray(0, 60));
+  const images = ["-i", "fox.png", "--last-image", "fox.png"];
+  const argv = ["generate", "a fox", ...images, "--duration", "1", "--local", "-o", "pictured.mp4"];
   // The shared service still renders what the tests of the signals have left.
   const home = { VIDGEN_HOME: join(folder, "picture-home") };
   const { code, stdout, stderr } = await vidgen([...argv, "--write-info-json"], home);
   expect([code, stdout]).toEqual([0, "pictured.mp4\n"]);
-  expect(stderr).toContain("fox.png is sent as a data: URL");
+  expect(stderr).toMatch(/fox\.png.* sent as .*data: URL/);
   expect(readFileSync(join(folder, "pictured.mp4")).toString("latin1", 4, 8)).toBe("ftyp");
   const info = JSON.parse(readFileSync(join(folder, "pictured.mp4.json"), "utf8"));
   expect(info.request).toMatchObject({ prompt: "a fox", imageUrl: expect.stringMatching(/^sha256:/), duration: 1 });
+  const withReference = (name: string) => ["generate", `a ${name}`, "--reference", name, "-d", "1", "--local"];
+  const failed = await vidgen([...withReference("broken.png"), "-o", "broken.mp4"], home);
+  expect(failed).toMatchObject({ code: 4, stderr: expect.stringMatching(/cannot be decoded/) });
+  expect(existsSync(join(folder, "broken.mp4"))).toBe(false);
+  expect(await vidgen([...withReference("fox.png"), "-o", "hero.mp4"], home)).toMatchObject({ stdout: "hero.mp4\n" });
 });
 
 test("a batch that is killed goes on where it was: each row is paid for once, and its video is whole", async () => {

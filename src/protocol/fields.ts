@@ -140,7 +140,7 @@ const table = [
     name: "lastImageUrl",
     aliases: ["endImage"],
     flag: "--last-image <url|file>",
-    about: "image that the video ends with; for models of --engine that take one",
+    about: "image that the video ends with; for --local, and models of --engine that take one",
     agentAbout: "The image that the video ends with, where the model takes one: as images.",
     argument: "lastImage",
     takes: "image",
@@ -154,7 +154,7 @@ const table = [
     aliases: ["references", "referenceImage", "referenceImages"],
     flag: "--reference <url|file>",
     about:
-      "style reference: an image with people, things or a style to follow; for models of --engine that take some; may be repeated",
+      "style reference: an image with people, things or a style to follow; for --local, and models of --engine that take some; may be repeated",
     agentAbout:
       "Style references, where the model takes some: images with people, things or a style to follow, given as images.",
     argument: "references",
@@ -219,21 +219,17 @@ export function findValueFault(field: Field, text: string): string | undefined {
   return isBlank(text) ? "is empty" : undefined;
 }
 
-type WarningContext = { isLocal?: boolean; isPreview?: (model: string) => boolean | undefined };
-
 /**
  * Returns warnings about values that are probably mistakes, as sentences. `isLocal` is set for the local service, which knows more fields
- * than the interface; `isPreview` tells whether a model makes previews there.
+ * than the interface.
  */
 export function findWarnings(
   request: Readonly<Record<string, unknown>>,
-  { isLocal = false, isPreview = () => false }: WarningContext = {},
+  { isLocal = false }: { isLocal?: boolean } = {},
 ): string[] {
-  const makesPreview = isPreview(String(request.model)) === true;
-  return fields.flatMap(({ name, findWarning, isBeyondInterface, isLocalOnly }) => {
+  return fields.flatMap(({ name, findWarning, isBeyondInterface }) => {
     const value = request[name];
     if (value === undefined) return [];
-    if (isLocalOnly && makesPreview) return `Previews take no "${name}": the local service refuses such a request.`;
     if (isBeyondInterface && !isLocal) return `The service may not know the field "${name}", and then ignores it.`;
     return findWarning?.(String(value)) ?? [];
   });

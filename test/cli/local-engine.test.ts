@@ -756,8 +756,7 @@ describe("a last image and references", () => {
   test("that would be ignored are refused before anything is paid", async () => {
     const { world, fake, generate, one, two } = await createStudio();
     const refusals: [string[], string][] = [
-      [["--last-image", two, "--local"], "previews take no last image"],
-      [["--reference", two, "--local"], "previews take no references"],
+      [["-i", one, "--reference", two, "--local"], "models ignore references beside an image"],
       [["-i", one, "--reference", two, "--engine", "openrouter"], "models ignore references beside an image"],
       [["--last-image", one, "--reference", two, "--engine", "openrouter"], "models ignore references beside an image"],
       [["--last-image", two, "-m", "wan-2.5", "--engine", "openrouter"], "alibaba/wan-2.6 takes no last image"],

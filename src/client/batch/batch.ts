@@ -496,7 +496,7 @@ function noteOtherAccounts(rows: PlannedRow[], account: string, onNote: OpenBatc
 function noteWarnings(
   rows: readonly PlannedRow[],
   onNote: OpenBatchOptions["onNote"],
-  service: Pick<Service, "isLocal" | "isPreview">,
+  service: Pick<Service, "isLocal">,
 ): void {
   const lines = new Map<string, number[]>();
   for (const { state, record, line } of rows) {

@@ -281,7 +281,7 @@ function checkOtherImages(
 ): void {
   const count = references.length;
   for (const { name, takesLastImage = false, maxReferences = 0 } of engines) {
-    const takes = name === "preview" ? "previews take" : `${name}, which makes ${model} here, takes`;
+    const takes = `${name}, which makes ${model} here, takes`;
     if (lastImage !== undefined && !takesLastImage)
       throw refuse(400, "invalid_lastImageUrl", `${takes} no last image; nothing was charged`);
     const most = maxReferences === 0 ? "no references" : `at most ${maxReferences} references, not ${count}`;

@@ -94,8 +94,6 @@ describe("a last image and references", () => {
   const gpu = "http://gpu-1, which makes sora-2 here, takes";
 
   test.each([
-    ["the preview", [fakeEngine({ name: "preview" })], { lastImageUrl: last }, "lastImageUrl", "no last image"],
-    ["the preview", [fakeEngine({ name: "preview" })], { referenceUrls: [other] }, "referenceUrls", "no references"],
     ["an engine without them", [real], { lastImageUrl: last }, "lastImageUrl", `${gpu} no last image`],
     ["an engine without them", [real], { referenceUrls: [other] }, "referenceUrls", `${gpu} no references`],
     ["one of several engines without them", [able, real], { lastImageUrl: last }, "lastImageUrl", "no last image"],

@@ -37,6 +37,12 @@ async function draw(bytes: Uint8Array, frame: FrameSize): Promise<Frame> {
   return toFrame(pixels, side);
 }
 
+/** Returns the size of an upright picture; that of a square if its header cannot be read. */
+export function uprightSize(bytes: Uint8Array): FrameSize {
+  const { width, height, orientation } = readPictureHeader(bytes) ?? { width: 1, height: 1, orientation: 1 };
+  return isTurned(orientation) ? { width: height, height: width } : { width, height };
+}
+
 /** Returns the size at which a picture is drawn, and its scale relative to the stored picture. */
 function cover({ width, height, orientation }: PictureHeader, frame: FrameSize): FrameSize & { scale: number } {
   const [across, down] = isTurned(orientation) ? [height, width] : [width, height];

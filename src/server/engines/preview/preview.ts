@@ -3,7 +3,7 @@ import { availableParallelism } from "node:os";
 import { models as knownModels } from "../../../protocol/models.ts";
 import { createCapacity } from "../../capacity.ts";
 import { maxMegapixels } from "../../media/picture.ts";
-import type { Checkpoint } from "../../store/generations.ts";
+import { type Checkpoint, listImages } from "../../store/generations.ts";
 import type { Engine } from "../engine.ts";
 import { describeShapeFault } from "../frame-size.ts";
 import { createThreads } from "./threads.ts";
@@ -16,7 +16,7 @@ const maxTries = 3;
 export type PreviewOptions = { models?: Engine["models"]; concurrency?: number | undefined; workerUrl?: URL };
 
 /**
- * Returns the embedded engine. It renders a moving background, or the request's images, under a caption. Each clip is rendered in a worker thread, so
+ * Returns the embedded engine. It renders a moving background, or the request's images, under its references and a caption. Each clip is rendered in a worker thread, so
  * that the service keeps responding. Concurrent renders together decode at most as many megapixels as one image may have, which takes some 400 MB. A
  * render that fails or is aborted leaves no file.
  */
@@ -30,6 +30,8 @@ export function createPreviewEngine(options: PreviewOptions = {}): Engine {
     isSimulation: true,
     models,
     maxImages: 4,
+    takesLastImage: true,
+    maxReferences: 12,
     concurrency,
     timeoutMs: Number.POSITIVE_INFINITY,
     findFault: async (request) => describeShapeFault(request, { isPreview: true }),
@@ -41,7 +43,7 @@ export function createPreviewEngine(options: PreviewOptions = {}): Engine {
           throw new Error(`the local service ended ${maxTries} times while it rendered this video`);
         await checkpoint({ state: "rendering", tries: tries + 1 });
         // A thread decodes its images one after the other, and keeps the memory for the largest one until it ends.
-        const megapixels = Math.max(0, ...task.images.map((image) => image.megapixels));
+        const megapixels = Math.max(0, ...listImages(task).map((image) => image.megapixels));
         await decoding(megapixels, () => run(task, signal));
         return { kind: "made", hasThumbnail: true };
       } catch (error) {

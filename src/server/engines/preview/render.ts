@@ -1,8 +1,9 @@
 import { readFile, writeFile } from "node:fs/promises";
-import type { RenderRequest } from "../../store/generations.ts";
+import { type Images, listImages, type RenderRequest } from "../../store/generations.ts";
 import type { ImageFile, RenderTask } from "../engine.ts";
 import { createBackground } from "./background.ts";
 import { captionSvg } from "./caption.ts";
+import { createCards } from "./cards.ts";
 import { decodeImage } from "./decode.ts";
 import { type Clip, encode } from "./encode.ts";
 import { createFrame, type Frame, type FrameSize, frameSize, type Plane } from "./frame.ts";
@@ -26,25 +27,29 @@ export async function renderPreview(task: RenderTask): Promise<void> {
 }
 
 /**
- * Returns the clip of a request, of at least one frame: its images or else a background, the caption over that, and a progress bar. Colours and
- * movement depend on the prompt and the id, so that takes of one prompt differ. Throws an Error that names the image that cannot be decoded.
+ * Returns the clip of a request, of at least one frame: its images or else a background, then its last image; over that its references, the caption and
+ * a progress bar. Colours and movement depend on the prompt and the id, so that takes of one prompt differ. Throws an Error that names the image that
+ * cannot be decoded.
  */
 export async function createClip({
   id,
   request,
   images,
-}: Pick<RenderTask, "id" | "request" | "images">): Promise<Clip> {
+  lastImage,
+  references = [],
+}: Pick<RenderTask, "id" | "request" | keyof Images<unknown>>): Promise<Clip> {
   const size = frameSize(request.aspectRatio, request.resolution);
   const frameCount = Math.max(1, Math.round(request.duration * frameRate));
-  const caption = await drawCaption(request, size, { isOverPictures: images.length > 0 });
-  const pictures = await decodeAll(images, size);
+  const pictures = await decodeAll(listImages({ images, lastImage }), size);
+  const caption = await drawCaption(request, size, { isOverPictures: pictures.length > 0 });
+  const paintCards = await createCards(references, size);
   const seed = `${request.prompt} ${id}`;
-  const paintPicture =
-    pictures.length > 0
-      ? createSlideshow(pictures, size, { seconds: frameCount / frameRate, seed })
-      : createBackground(size, seed);
+  const background = images.length > 0 ? [] : [createBackground(size, seed)];
+  const show = { seconds: frameCount / frameRate, seed, endsWhole: lastImage !== undefined };
+  const paintPicture = createSlideshow([...background, ...pictures], size, show);
   const paint = (frame: Frame, index: number) => {
     paintPicture(frame, index / frameRate);
+    paintCards(frame);
     blend(caption, frame);
     drawProgress(frame, (index + 1) / frameCount);
   };

@@ -4,6 +4,9 @@ import { between, createRandom, type Random } from "./random.ts";
 /** The maximum cross-fade, in seconds. Where each picture is shown only briefly, the fade takes half of the picture's time. */
 const maxFadeSeconds = 1;
 
+/** Fills a frame with what is visible at a time in seconds. */
+export type Painter = (frame: Frame, seconds: number) => void;
+
 /** When one picture of several is visible, in seconds. It fades in over the previous one, which disappears when the fade ends. */
 type VisibleTime = { begin: number; end: number };
 
@@ -12,19 +15,26 @@ export type Window = { left: number; top: number; width: number; height: number 
 
 /**
  * Returns a function that fills the frame with the pictures at a time in seconds. Each picture is shown for the same time, moves slowly, and fades
- * into the next. The same seed gives the same movement. `show.seconds` is the length of the whole clip.
+ * into the next. A function among them paints by itself. The same seed gives the same movement. `show.seconds` is the length of the whole clip, and
+ * with `show.endsWhole` the last picture is shown whole at the end.
  */
-export function createSlideshow(pictures: Frame[], size: FrameSize, show: { seconds: number; seed: string }) {
+export function createSlideshow(
+  pictures: readonly (Frame | Painter)[],
+  size: FrameSize,
+  show: { seconds: number; seed: string; endsWhole?: boolean },
+): Painter {
   const secondsEach = show.seconds / pictures.length;
   const fade = Math.min(maxFadeSeconds, secondsEach / 2);
   const random = createRandom(`camera of ${show.seed}`);
   const slides = pictures.map((picture, i) => {
     const begin = i === 0 ? 0 : i * secondsEach - fade / 2;
     const span = { begin, end: Math.min(show.seconds, (i + 1) * secondsEach + fade / 2) };
-    return { ...span, paint: createCamera(picture, size, span, random) };
+    if (typeof picture === "function") return { ...span, paint: picture };
+    const endsWhole = show.endsWhole === true && i === pictures.length - 1;
+    return { ...span, paint: createCamera(picture, size, { ...span, endsWhole }, random) };
   });
   const nextFrame = createFrame(size);
-  return (frame: Frame, seconds: number): void => {
+  return (frame, seconds) => {
     const [first, second] = slides.filter(({ begin, end }) => begin <= seconds && seconds < end);
     first?.paint(frame, seconds);
     if (!second) return;
@@ -37,14 +47,20 @@ export function createSlideshow(pictures: Frame[], size: FrameSize, show: { seco
  * Returns a function that moves over a picture in a straight line while it zooms in or out. The first picture may be the last frame of another
  * preview, with a caption at the bottom. So it is shown whole at the beginning, and then its caption moves downwards, behind the caption of this preview.
  */
-function createCamera(picture: Frame, size: FrameSize, { begin, end }: VisibleTime, random: Random) {
+function createCamera(
+  picture: Frame,
+  size: FrameSize,
+  { begin, end, endsWhole }: VisibleTime & { endsWhole: boolean },
+  random: Random,
+): Painter {
   const isFirst = begin === 0;
-  const widest = Math.min(picture.width / size.width, picture.height / size.height);
-  const [zoomFrom, zoomTo] = isFirst || random() < 0.5 ? [widest, 1] : [1, widest];
+  const whole = largestWindow(picture, size);
+  const widest = (whole.width * picture.width) / size.width;
+  const [zoomFrom, zoomTo] = isFirst || (!endsWhole && random() < 0.5) ? [widest, 1] : [1, widest];
   const [nearX, nearY] = [between(random, 0, 0.3), between(random, 0, 0.3)];
   const fromX = random() < 0.5 ? nearX : 1 - nearX;
   const fromY = !isFirst && random() < 0.5 ? nearY : 1 - nearY;
-  return (frame: Frame, seconds: number) => {
+  return (frame, seconds) => {
     const progress = (seconds - begin) / (end - begin);
     const move = (from: number, to: number) => from + (to - from) * progress;
     const zoom = move(zoomFrom, zoomTo);
@@ -54,6 +70,13 @@ function createCamera(picture: Frame, size: FrameSize, { begin, end }: VisibleTi
     const top = (1 - height) * move(fromY, 1 - fromY);
     paintWindow(picture, { left, top, width, height }, frame);
   };
+}
+
+/** The largest part of a picture with the ratio of a frame, from its middle. */
+export function largestWindow(picture: FrameSize, size: FrameSize): Window {
+  const scale = Math.min(picture.width / size.width, picture.height / size.height);
+  const [width, height] = [(scale * size.width) / picture.width, (scale * size.height) / picture.height];
+  return { left: (1 - width) / 2, top: (1 - height) / 2, width, height };
 }
 
 function mix(bytes: Uint8Array, over: Uint8Array, share: number): void {

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
+import { listImages } from "../../store/generations.ts";
 import type { RenderTask } from "../engine.ts";
 
 /** How many idle threads are kept, each with some 60 MB. Even under load, there are rarely more than two. */
@@ -30,7 +31,7 @@ export function createThreads(url: URL): (task: RenderTask, signal: AbortSignal)
       throw error;
     }
     // WebAssembly never releases memory, and images need the most.
-    if (task.images.length > 0 || idle.size === maxIdle) return void (await worker.terminate());
+    if (listImages(task).length > 0 || idle.size === maxIdle) return void (await worker.terminate());
     worker.unref();
     idle.add(worker);
   };

@@ -7,7 +7,7 @@ import type { Checkpoint } from "../../../../src/server/store/generations.ts";
 import { makeFolder } from "../../../folder.ts";
 import { pngOf, readPng, squaresWebp } from "../../queue/pictures.ts";
 import { readMovie } from "./mp4.ts";
-import { aTask } from "./requests.ts";
+import { anImage, aTask } from "./requests.ts";
 
 /** What a render is told and tells, but for what is given. */
 function anOffer(changes: Partial<RenderOptions> = {}): RenderOptions {
@@ -74,6 +74,9 @@ describe("the preview engine", () => {
     await expect(threadOf("fail")).rejects.toThrow("on fire");
     const pictured = await threadOf("an eel", [new Uint8Array([1, 2])]);
     expect(await threadOf("a crow")).not.toBe(pictured);
+    const withReference = { ...aTask({ prompt: "a hen" }), references: [anImage(new Uint8Array([1, 2]))] };
+    await engine.render(withReference, anOffer());
+    expect(await threadOf("a jay")).not.toBe(readFileSync(withReference.file, "utf8"));
   });
 
   test("stops the worker and leaves no file when it is aborted half-way", async () => {
@@ -113,8 +116,11 @@ describe("the preview engine", () => {
         channel.close();
       }
       appendFileSync(log, "end " + model + ",");`);
-    const render = (model: string, side: number) =>
-      engine.render(aTask({ prompt: log, model }, [pngOf(side, side, new Uint8Array())]), anOffer());
+    const render = (model: string, side: number) => {
+      const image = anImage(pngOf(side, side, new Uint8Array()));
+      const images = model === "large 2" ? { references: [image] } : { images: [image] };
+      return engine.render({ ...aTask({ prompt: log, model }), ...images }, anOffer());
+    };
     const rendering = [render("large 1", 5_500), render("small", 1_000), render("large 2", 5_500)];
     await rendering[1];
     // A worker for the second large image would have begun by the time that a later worker has ended.

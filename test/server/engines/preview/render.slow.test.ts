@@ -1,13 +1,14 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { createFrame, type Frame } from "../../../../src/server/engines/preview/frame.ts";
+import type { ImageFile } from "../../../../src/server/engines/engine.ts";
+import { createFrame, type Frame, frameSize } from "../../../../src/server/engines/preview/frame.ts";
 import { createClip, drawThumbnail, renderPreview } from "../../../../src/server/engines/preview/render.ts";
 import type { RenderRequest } from "../../../../src/server/store/generations.ts";
 import { makeFolder } from "../../../folder.ts";
-import { aPng, readPng, squaresJpeg, squaresWebp } from "../../queue/pictures.ts";
+import { aPng, type Color, readPng, squaresJpeg, squaresWebp } from "../../queue/pictures.ts";
 import { readMovie, readNalKinds } from "./mp4.ts";
-import { aTask, hostilePrompts } from "./requests.ts";
+import { anImage, aTask, hostilePrompts } from "./requests.ts";
 
 async function render(changes: Partial<RenderRequest> = {}): Promise<string> {
   const task = aTask(changes);
@@ -112,6 +113,83 @@ describe("a preview", () => {
     const [white, black] = frames.map((luma) => Buffer.from(luma.subarray(854 * 320)));
     expect(white?.equals(black ?? Buffer.of())).toBe(true);
     expect(frames.map((luma) => luma[854 * 200])).toEqual([235, 16]);
+  });
+
+  const [white, black]: [Color, Color] = [
+    [255, 255, 255, 255],
+    [0, 0, 0, 255],
+  ];
+  const plain = (color: Color) => anImage(aPng(8, 8, () => color));
+  /** The luma of a clip's frame; negative indexes count from the end. */
+  async function lumaOf(task: Parameters<typeof createClip>[0], index: number) {
+    const clip = await createClip(task);
+    const frame = createFrame(clip);
+    clip.paint(frame, index < 0 ? clip.frameCount + index : index);
+    return frame.planes[0].bytes;
+  }
+
+  test.each([
+    ["after its first image", [white], 235],
+    ["after a background", [], undefined],
+  ])("ends with its last image, %s", async (_, colors, first) => {
+    const task = { ...aTask({ duration: 3 }), images: colors.map(plain), lastImage: plain(black) };
+    const [begin, end] = [await lumaOf(task, 0), await lumaOf(task, -1)];
+    const top = (luma: Uint8Array) => [...new Set(luma.subarray(0, 854 * 100))];
+    if (first === undefined) expect(top(begin).length).toBeGreaterThan(10);
+    else expect(top(begin)).toEqual([first]);
+    expect(top(end)).toEqual([16]);
+  });
+
+  test("shows its last image whole at the end, as the next clip of a film begins with it", async () => {
+    // A white frame of 4 of 160 pixels around black.
+    const isEdge = (x: number, y: number) => x < 4 || y < 4 || x >= 156 || y >= 86;
+    const framed = anImage(aPng(160, 90, (x, y) => (isEdge(x, y) ? white : black)));
+    const task = { ...aTask({ duration: 3 }), images: [plain(black)], lastImage: framed };
+    const end = await lumaOf(task, -1);
+    expect([end[854 * 100 + 5], end[854 * 100 + 848], end[854 * 5 + 400]]).toEqual([235, 235, 235]);
+    expect(end[854 * 100 + 400]).toBe(16);
+  });
+
+  test.each([1, 3, 12])("draws its %i references, each of which can be seen, throughout the clip", async (count) => {
+    const references = Array.from({ length: count }, () => plain(white));
+    for (const aspectRatio of ["16:9", "9:16", "1:4"])
+      for (const index of [0, -1]) {
+        const task = aTask({ aspectRatio, prompt: "a walk ".repeat(100) });
+        const size = frameSize(aspectRatio, "480p");
+        const [plainLuma, luma] = [await lumaOf(task, index), await lumaOf({ ...task, references }, index)];
+        const isChanged = (at: number) => luma[at] === 235 && plainLuma[at] !== 235;
+        const columns = Array.from({ length: size.width }, (_, x) => isChanged(size.width * 50 + x));
+        const cards = columns.filter((value, x) => value && !columns[x - 1]);
+        expect([aspectRatio, index, cards.length]).toEqual([aspectRatio, index, count]);
+        // None of them is cut by the edge.
+        expect([columns[0], columns.at(-1)]).toEqual([false, false]);
+      }
+  });
+
+  test("shows a reference in its own ratio, upright and whole", async () => {
+    // A portrait with a red head and green feet.
+    const colorAt = (_: number, y: number): Color => (y < 20 ? [255, 0, 0, 255] : [0, 255, 0, 255]);
+    const portrait = anImage(aPng(20, 40, colorAt));
+    const clip = await createClip({ ...aTask(), references: [portrait] });
+    const { colorAt: shownAt, width } = readPng(drawThumbnail(clip));
+    const unit = width / 854;
+    const isRed = ([red, green]: Color) => red > 180 && green < 90;
+    const isGreen = ([red, green]: Color) => green > 180 && red < 90;
+    const column = Array.from({ length: Math.floor(130 * unit) }, (_, y) => shownAt(Math.round(52 * unit), y));
+    const [reds, greens] = [column.filter(isRed).length, column.filter(isGreen).length];
+    expect(Math.min(reds, greens)).toBeGreaterThan(15 * unit);
+    expect(Math.abs(reds - greens)).toBeLessThan(6);
+    expect(column.findIndex(isRed)).toBeLessThan(column.findIndex(isGreen));
+  });
+
+  test.each([
+    ["last image", (bad: ImageFile) => ({ lastImage: bad })],
+    ["reference", (bad: ImageFile) => ({ references: [plain(white), bad] })],
+  ])("names the %s that cannot be decoded, and leaves no file", async (_, changes) => {
+    const task = aTask();
+    const bad = anImage(squaresWebp.subarray(0, 40), 7);
+    await expect(renderPreview({ ...task, ...changes(bad) })).rejects.toThrow("images.example/7 cannot be decoded");
+    expect(existsSync(task.file)).toBe(false);
   });
 
   test("names the image that cannot be decoded", async () => {
