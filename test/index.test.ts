@@ -19,6 +19,7 @@ import {
 import { createVidgen } from "vidgen/ai-sdk";
 import { expect, expectTypeOf, onTestFinished, test, vi } from "vitest";
 import { accountOf } from "../src/client/ledger/history.ts";
+import { type Machine, systemMachine } from "../src/io.ts";
 import { makeFolder } from "./folder.ts";
 import { tinyMp4 } from "./mp4.ts";
 import { lacks } from "./needs.ts";
@@ -28,6 +29,17 @@ import { lacks } from "./needs.ts";
 const apiKey = "canary-key-0123456789";
 const video = tinyMp4("a fox");
 const request = { prompt: "a fox", model: "wan-2.5" };
+
+/** A client for which time passes twenty times as fast. The published types do not show the second parameter of `createClient`. */
+function createHurriedClient(options: ClientOptions): Client {
+  const { now, sleep } = systemMachine;
+  const machine = {
+    ...systemMachine,
+    now: () => now() * 20,
+    sleep: (ms: number, signal?: AbortSignal) => sleep(ms / 20, signal),
+  };
+  return (createClient as (options: ClientOptions, machine: Machine) => Client)(options, machine);
+}
 
 type Call = { method: string; url: string; headers: IncomingMessage["headers"]; body: string };
 type Answer = (call: Call, response: ServerResponse) => void;
@@ -237,7 +249,8 @@ test("a signal that has aborted sends nothing; one that aborts while the request
 
 test("an abort that outlasts the ten seconds for the id leaves it open whether it was charged", async () => {
   const controller = new AbortController();
-  const { client, posts } = await createWorld(() => controller.abort());
+  const { baseUrl, posts } = await createWorld(() => controller.abort());
+  const client = createHurriedClient({ baseUrl, apiKey });
   const error = await failureOf(client.start(request, { signal: controller.signal }));
   expect([error.code, error.idempotencyKey]).toEqual(["unknown", posts()[0]?.headers["idempotency-key"]]);
 });
@@ -268,7 +281,7 @@ test("the key is in no error and in no journal, whatever the service says", asyn
     send(response, 500, { error: `bad ${apiKey}\u001b[2J` }),
   );
   const journal = join(folder, "journal.jsonl");
-  const error = await failureOf(createClient({ baseUrl, apiKey, journal }).start(request));
+  const error = await failureOf(createHurriedClient({ baseUrl, apiKey, journal }).start(request));
   expect(error.message).toContain("bad [key]");
   expect(error.message + readFileSync(journal, "utf8")).not.toContain(apiKey);
   expect(error.message).not.toContain("\u001b");
@@ -573,7 +586,7 @@ test("a key used at two services stands for a start at each, though both have on
   ];
   const journal = join(lost.folder, "journal.jsonl");
   const start = (baseUrl: string) =>
-    createClient({ baseUrl, apiKey, journal }).start(request, { idempotencyKey: "order-23" });
+    createHurriedClient({ baseUrl, apiKey, journal }).start(request, { idempotencyKey: "order-23" });
   expect((await failureOf(start(lost.baseUrl))).code).toBe("unknown");
   expect(await start(other.baseUrl)).toMatchObject({ resumed: false });
   expect((await failureOf(start(lost.baseUrl))).code).toBe("unknown");
@@ -672,11 +685,12 @@ test("a start that is sent again with its key, and refused, stays unclear", asyn
     (_, response) => void response.socket?.resetAndDestroy(),
     (_, response) => send(response, 402, { error: "no credits" }),
   ];
-  const { client, posts } = await createWorld((call, response) => {
+  const { baseUrl, posts } = await createWorld((call, response) => {
     response.setHeader("Idempotency-Key-Lifetime", "86400");
     if (call.method === "GET") return send(response, 404, { error: "not found" });
     (answers.shift() ?? answers[0] ?? ((_, last) => send(last, 402, { error: "no credits" })))(call, response);
   });
+  const client = createHurriedClient({ baseUrl, apiKey });
   const error = await failureOf(client.start(request, { idempotencyKey: "order-21" }));
   expect(error).toMatchObject({ code: "unknown", idempotencyKey: "order-21" });
   expect(new Set(posts().map(({ headers }) => headers["idempotency-key"]))).toEqual(new Set(["order-21"]));
@@ -827,7 +841,7 @@ test("images are paths, addresses and bytes; what the service may not know goes 
 
 test("a fetch of the program's own: what it rejects with counts as sent, unless it says that it was not", async () => {
   const { baseUrl, posts, folder } = await createWorld(honest());
-  const withFetch = (fetch: typeof globalThis.fetch) => createClient({ baseUrl, apiKey, fetch });
+  const withFetch = (fetch: typeof globalThis.fetch) => createHurriedClient({ baseUrl, apiKey, fetch });
   const done = await withFetch(fetch).generate(request, { output: `${folder}/` });
   expect([readFileSync(done.file ?? ""), posts()[0]?.headers.authorization]).toEqual([
     Buffer.from(video),
