@@ -1,5 +1,5 @@
 /** A map with a maximum size. */
-export type BoundedMap<Value> = Pick<Map<string, Value>, "get" | "has" | "delete" | "entries"> & {
+export type BoundedMap<Value> = Pick<Map<string, Value>, "get" | "has" | "delete" | "keys"> & {
   set(key: string, value: Value): void;
 };
 
@@ -9,7 +9,7 @@ export function createBoundedMap<Value>(max: number): BoundedMap<Value> {
   return {
     get: (key) => entries.get(key),
     has: (key) => entries.has(key),
-    entries: () => entries.entries(),
+    keys: () => entries.keys(),
     delete: (key) => entries.delete(key),
     set(key, value) {
       entries.delete(key);

@@ -32,6 +32,8 @@ const maxPerHost = 100;
 const fastMs = 50;
 /** A host whose last attempt took this long gets one attempt at a time. */
 const deadMs = 10_000;
+/** Of four attempts at a host one is a retry, so that neither retries nor first attempts wait for all of the others. */
+const firstPerRetry = 3;
 const maxHosts = 10_000;
 const storeRetryMs = 10_000;
 /** The time of day jumps when it is set or a laptop wakes up, so it is read again at least once in this period while a delivery waits. */
@@ -50,6 +52,8 @@ export function createCallbackSender(options: CallbackOptions): CallbackSender {
   const sending = new Map<string, { host: string; since: number; attempt: Promise<void> }>();
   /** How many attempts a host gets at once, where that is not `minPerHost`. */
   const limits = createBoundedMap<number>(maxHosts);
+  /** How many first attempts go before a host's next retry, where that is not 0. */
+  const turns = createBoundedMap<number>(maxHosts);
 
   const adaptLimit = (host: string, ms: number) => {
     // Grows slowly, because the replies that show that it is too high come late.
@@ -57,6 +61,26 @@ export function createCallbackSender(options: CallbackOptions): CallbackSender {
     if (ms >= deadMs) limits.set(host, 1);
     else if (limit <= minPerHost) limits.delete(host);
     else limits.set(host, Math.min(limit, maxPerHost));
+  };
+  const countTurns = (deliveries: readonly Delivery[]) => {
+    const changes = new Map<string, number>();
+    for (const { url, attempts } of deliveries)
+      changes.set(hostOf(url), (changes.get(hostOf(url)) ?? 0) + (attempts > 0 ? firstPerRetry : -1));
+    for (const [host, change] of changes) {
+      const turn = (turns.get(host) ?? 0) + change;
+      if (turn <= 0) turns.delete(host);
+      else turns.set(host, Math.min(turn, firstPerRetry));
+    }
+  };
+  /** What the query has to know of hosts other than the defaults. */
+  const findHosts = () => {
+    const busy = new Map<string, number>();
+    for (const { host } of sending.values()) busy.set(host, (busy.get(host) ?? 0) + 1);
+    const turnOf = (host: string) => ({
+      room: Math.floor(limits.get(host) ?? minPerHost) - (busy.get(host) ?? 0),
+      beforeRetry: turns.get(host) ?? 0,
+    });
+    return Object.fromEntries([...limits.keys(), ...turns.keys(), ...busy.keys()].map((host) => [host, turnOf(host)]));
   };
   const startAttempt = (delivery: Delivery) => {
     const [host, since] = [hostOf(delivery.url), clock.now()];
@@ -72,16 +96,15 @@ export function createCallbackSender(options: CallbackOptions): CallbackSender {
     const recentAttempts = [...sending.values()].filter(({ since }) => clock.now() - since < silentMs);
     const limit = Math.min(maxConcurrent - recentAttempts.length, maxConcurrent + maxSilent - sending.size);
     if (limit <= 0) return silentMs;
-    const room = Object.fromEntries([...limits.entries()].map(([host, limit]) => [host, Math.floor(limit)]));
-    for (const { host } of sending.values()) room[host] = (room[host] ?? minPerHost) - 1;
     const now = clock.date().toISOString();
-    const query = { now, limit, perHost: minPerHost, except: [...sending.keys()], room };
+    const query = { now, limit, perHost: minPerHost, except: [...sending.keys()], hosts: findHosts() };
     const due = await store.due(query).catch((error) => {
       // The store itself reports when its database cannot be reached.
       if (!isUnavailable(error)) options.reportProblem("The due callbacks could not be read", error);
       return { deliveries: [], nextMs: storeRetryMs };
     });
     if (stop.signal.aborted) return Number.POSITIVE_INFINITY;
+    countTurns(due.deliveries);
     for (const delivery of due.deliveries) startAttempt(delivery);
     if (due.deliveries.length === limit) return silentMs;
     if (store.isShared) return Math.min(due.nextMs, sharedPollMs);

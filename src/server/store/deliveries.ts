@@ -28,14 +28,17 @@ export function hostOf(url: string): string {
   return URL.canParse(url) ? new URL(url).host : url;
 }
 
-/** Deliveries that are due now: up to `room` for each host in it, and up to `perHost` for any other. */
+/**
+ * Deliveries that are due now: of each host in `hosts` up to `room`, and of any other up to `perHost`. Of four attempts one is a retry, if both retries
+ * and first attempts are due: `beforeRetry` first attempts go before the next retry, or none.
+ */
 export type DueQuery = {
   /** The time by this process's clock (ISO 8601). */
   now: string;
   limit: number;
   perHost: number;
   except: readonly string[];
-  room: Readonly<Record<string, number>>;
+  hosts: Readonly<Record<string, { room: number; beforeRetry: number }>>;
 };
 
 /** A callback with all attempts so far; `next_at` is null if no attempt follows, and `prompt`, the generation's, is cut. */

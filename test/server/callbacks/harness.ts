@@ -28,8 +28,8 @@ export function createFakeStore(): FakeStore {
       for (const delivery of deliveries) rows.set(delivery.id, delivery);
     },
     isShared: false,
-    async due({ now, limit, perHost, except, room }) {
-      const left = new Map(Object.entries(room));
+    async due({ now, limit, perHost, except, hosts }) {
+      const left = new Map(Object.entries(hosts).map(([host, { room }]) => [host, room]));
       const sorted = [...rows.values()].sort((a, b) => a.next_at.localeCompare(b.next_at));
       const isFree = ({ id, url }: Delivery) => {
         const { host } = new URL(url);

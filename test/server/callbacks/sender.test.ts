@@ -1,7 +1,9 @@
 import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
 import type { Post } from "../../../src/server/outbound/outbound.ts";
+import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { createVirtualClock } from "../../clock.ts";
+import { attempt, completed, newDelivery, newGeneration } from "../store/records.ts";
 import { createFakeStore, createSender, delivery, hang } from "./harness.ts";
 
 const accepted = { status: 204 };
@@ -208,6 +210,33 @@ test.each([
   expect(new Set(sent.map(({ id }) => id)).size).toBe(3_000);
   expect(Math.max(...seen)).toBeGreaterThanOrEqual(least);
   expect(Math.max(...seen.slice(1_000, 2_000))).toBeLessThanOrEqual(most);
+});
+
+test.each([
+  { name: "that answers slowly, and gets 12 at once", count: 200, answer: "slow" as const },
+  { name: "that does not answer, and gets one at a time", count: 60, answer: "never" as const },
+])("of four attempts at a receiver $name one is a retry, so that neither waits for all of the other", async (row) => {
+  const store = await openStore(":memory:");
+  onTestFinished(() => store.close());
+  await store.addAccount({ name: "local", keyHash: "hash", creditsOf: () => 10_000 });
+  for (let i = 0; i < 4 * row.count; i++) {
+    const id = `${i < 2 * row.count ? "retry" : "first"} ${i}`;
+    await store.start(newGeneration({ id }), 1, undefined);
+    await store.finish(id, completed, newDelivery(id, id, "2026-01-01T00:00:00.000Z"));
+    const failed = attempt("HTTP 503", { at: "2025-12-31T23:59:00.000Z" });
+    if (id.startsWith("retry")) await store.recordAttempt(id, failed, "2025-12-31T23:59:59.000Z");
+  }
+  const clock = createVirtualClock();
+  const answer: Post = row.answer === "never" ? hang : (_, { signal }) => clock.doze(60, signal).then(() => accepted);
+  const { sent } = createSender({ store, clock, answer });
+  while (sent.length < row.count) await clock.sleep(10);
+  const tried = new Set<string>();
+  let retries = 0;
+  for (const [index, { id }] of sent.slice(0, row.count).entries()) {
+    if (id.startsWith("retry") || tried.has(id)) retries++;
+    tried.add(id);
+    expect(Math.abs(retries - (index + 1) / 4)).toBeLessThanOrEqual(4);
+  }
 });
 
 test("a callback that is resent while it is being sent or waits is not sent twice", async () => {

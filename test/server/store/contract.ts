@@ -808,7 +808,7 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await idsOf({ state: "given_up" })).toEqual(["4", "3"]);
     expect(await store.resendGivenUp({}, at)).toBe(2);
     expect(await idsOf({ state: "given_up" })).toEqual([]);
-    const due = await store.due({ now: at, limit: 9, perHost: 9, except: [], room: {} });
+    const due = await store.due({ now: at, limit: 9, perHost: 9, except: [], hosts: {} });
     expect(due.deliveries.map(({ id }) => id).sort()).toEqual(["1", "2", "3", "4"]);
     expect(await store.resendGivenUp({}, at)).toBe(0);
   });
@@ -1419,11 +1419,19 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
       const delivery = newDelivery(String(index), generation.id, `2026-01-01T00:01:0${9 - index}.000Z`);
       await store.finish(generation.id, completed, { ...delivery, url: `https://${host}/hook` });
     }
-    const query = { now: "2026-01-01T00:02:00.000Z", limit: 9, perHost: 2, except: [], room: {} };
-    const few = await store.due({ ...query, limit: 1, room: { "b.example:8443": 0, "[::1]:1": 0, "a.example": 1 } });
+    const query = { now: "2026-01-01T00:02:00.000Z", limit: 9, perHost: 2, except: [], hosts: {} };
+    const [none, one] = [
+      { room: 0, beforeRetry: 0 },
+      { room: 1, beforeRetry: 0 },
+    ];
+    const few = await store.due({
+      ...query,
+      limit: 1,
+      hosts: { "b.example:8443": none, "[::1]:1": none, "a.example": one },
+    });
     expect(few.deliveries).toMatchObject([{ url: "https://a.example/hook", attempts: 0 }]);
     const [first] = few.deliveries;
-    const next = await store.due({ ...query, except: [first?.id ?? ""], room: { "a.example": 1 } });
+    const next = await store.due({ ...query, except: [first?.id ?? ""], hosts: { "a.example": one } });
     expect(next.deliveries.map(({ url }) => new URL(url).host).sort()).toEqual([
       "[::1]:1",
       "a.example",
@@ -1439,6 +1447,35 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(deliveries).toEqual([]);
     expect(nextMs).toBeGreaterThan(50_000);
     expect(nextMs).toBeLessThanOrEqual(60_000);
+  });
+
+  it("of four attempts at a receiver one is a retry, whichever has waited longer; either goes alone if only it is due", async () => {
+    const store = await openWith(1_000);
+    const add = async (id: string, minute: number, host = "a.example") => {
+      const generation = newGeneration({ id });
+      await store.start(generation, cost, undefined);
+      const delivery = newDelivery(id, generation.id, `2026-01-01T00:0${minute}:00.000Z`);
+      await store.finish(generation.id, completed, { ...delivery, url: `https://${host}/hook` });
+    };
+    const retries = ["alone", "r1", "r2", "r3"];
+    for (const id of retries) await add(id, 1, id === "alone" ? "b.example" : "a.example");
+    for (const id of retries) await store.recordAttempt(id, attempt("HTTP 503"), "2026-01-01T00:05:00.000Z");
+    for (const id of ["f1", "f2", "f3", "f4", "f5"]) await add(id, 6);
+    const taken: string[] = [];
+    const take = async (room: number, beforeRetry: number) => {
+      const query = { now: "2026-01-01T00:09:00.000Z", limit: 99, perHost: 1, except: taken };
+      const { deliveries } = await store.due({ ...query, hosts: { "a.example": { room, beforeRetry } } });
+      const ids = deliveries.map(({ id }) => id).sort();
+      taken.push(...ids);
+      return ids;
+    };
+    expect(await take(1, 0)).toEqual(["alone", "r1"]);
+    expect(await take(2, 3)).toEqual(["f1", "f2"]);
+    expect(await take(3, 1)).toEqual(["f3", "f4", "r2"]);
+    await store.recordAttempt("r1", attempt("HTTP 204", { delivered: true }), null);
+    await store.resend("r1", "2026-01-01T00:05:30.000Z");
+    taken.splice(taken.indexOf("r1"), 1);
+    expect(await take(4, 2)).toEqual(["f5", "r1", "r3"]);
   });
 
   it("a refund is one line of the ledger, written with the end of its generation", async () => {

@@ -62,10 +62,10 @@ test("SQLite reads waiting generations by the indexes of unfinished ones", async
 
 test("SQLite reads only the callbacks of each host that may be attempted", async () => {
   const { plans, watched } = await watch();
-  findDue(watched, { now: "2026-01-01T00:00:00.000Z", limit: 9, perHost: 4, except: [], room: {} });
+  findDue(watched, { now: "2026-01-01T00:00:00.000Z", limit: 9, perHost: 4, except: [], hosts: {} });
   const [due, next] = plans;
-  expect(due).toContain("INDEX pending_by_host (host=? AND next_at>? AND next_at<?)");
-  expect(due).toContain("INDEX planned_by_host (host=? AND planned_at>?)");
+  expect(due).toContain("INDEX pending_by_host (host=? AND is_retry=? AND next_at>? AND next_at<?)");
+  expect(due).toContain("INDEX planned_by_host (host=? AND is_retry=? AND planned_at>?)");
   expect(due).not.toContain("SCAN deliveries");
   expect(next).toMatch(/^SEARCH deliveries USING COVERING INDEX pending /);
 });

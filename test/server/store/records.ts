@@ -86,6 +86,6 @@ export async function findUnfinished(store: Store): Promise<StoredGeneration[]> 
 
 /** The deliveries of a database of one process that have an attempt to come, by the time when it is due. */
 export async function findPending(store: Store): Promise<Delivery[]> {
-  const query = { now: "9999-12-31T00:00:00.000Z", limit: 1_000, perHost: 1_000, except: [], room: {} };
+  const query = { now: "9999-12-31T00:00:00.000Z", limit: 1_000, perHost: 1_000, except: [], hosts: {} };
   return (await store.due(query)).deliveries;
 }

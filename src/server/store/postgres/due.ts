@@ -1,8 +1,10 @@
 import type { Clock } from "../../../io.ts";
 import type { Delivery, DueQuery } from "../deliveries.ts";
 import { readDelivery } from "../reads/deliveries.ts";
+import { inTurn } from "../reads/due.ts";
 import type { Context } from "../rules/rule.ts";
 import type { Query } from "./database.ts";
+import { numberPlaceholders } from "./reader.ts";
 
 /** An attempt takes up to 15 s; if its process has died, another process repeats the attempt after this time. */
 const attemptSeconds = 20;
@@ -20,37 +22,26 @@ export function createSchedule(clock: Pick<Clock, "date">): Context["schedule"] 
   };
 }
 
-/**
- * Claims the deliveries that are due for the time of an attempt. Reads only as many of each host as may be attempted, however many wait. See
- * `Deliveries`.
- */
+/** The callbacks of a host that are due. BETWEEN keeps the order of the index, by which only the first are read. */
+const heads = `LATERAL (
+  SELECT number, due_at AS due FROM deliveries
+  WHERE is_retry = kinds.is_retry AND host BETWEEN hosts.host AND hosts.host AND due_at <= now() AND id <> ALL(?)
+  ORDER BY host, due_at, number LIMIT ?) AS head`;
+
+/** Claims the deliveries that are due for the time of an attempt. See `Deliveries`. */
 export async function claimDue(
   query: Query,
-  { limit, perHost, room, except }: DueQuery,
+  { limit, perHost, hosts, except }: DueQuery,
 ): Promise<{ deliveries: Delivery[]; nextMs: number }> {
   const claimed = await query(
-    `WITH RECURSIVE
-       hosts (host) AS (
-         SELECT min(host) FROM vidgen.deliveries WHERE due_at IS NOT NULL
-         UNION ALL
-         SELECT (SELECT min(host) FROM vidgen.deliveries WHERE due_at IS NOT NULL AND host > hosts.host)
-         FROM hosts WHERE host IS NOT NULL
-       ),
-       due AS (
-         SELECT number, hosts.host, row_number() OVER (PARTITION BY hosts.host ORDER BY due_at, number) AS place
-         FROM hosts CROSS JOIN LATERAL (
-           SELECT number, due_at FROM vidgen.deliveries
-           WHERE host BETWEEN hosts.host AND hosts.host AND due_at <= now() AND id <> ALL($1)
-           ORDER BY host, due_at, number LIMIT $3) AS head
-       )
-     UPDATE vidgen.deliveries SET due_at = now() + make_interval(secs => ${attemptSeconds})
-     WHERE number IN (
-       SELECT number FROM vidgen.deliveries WHERE due_at <= now() AND number IN (
-         SELECT number FROM due LEFT JOIN json_each_text($2) AS room ON room.key = host
-         WHERE place <= coalesce(room.value::integer, $5)
-       ) ORDER BY due_at, number LIMIT $4 FOR UPDATE SKIP LOCKED)
-     RETURNING number`,
-    ...[except, JSON.stringify(room), Math.max(perHost, ...Object.values(room)), limit, perHost],
+    numberPlaceholders(`${inTurn(heads)}
+      UPDATE deliveries SET due_at = now() + make_interval(secs => ${attemptSeconds})
+      WHERE number = ANY(ARRAY(
+        SELECT number FROM deliveries WHERE due_at <= now() AND number = ANY(ARRAY(SELECT number FROM turns))
+        ORDER BY due_at, number LIMIT ? FOR UPDATE SKIP LOCKED))
+      RETURNING number`),
+    ...[JSON.stringify(hosts), except, Math.max(perHost, ...Object.values(hosts).map(({ room }) => room))],
+    ...[perHost, limit],
   );
   const numbers = claimed.map(({ number }) => number as string);
   const rows =

@@ -216,14 +216,22 @@ const namedKeys = `
   ALTER TABLE vidgen.keys ADD COLUMN key_name text;
 `;
 
+/** Version 5: whether the next attempt of a callback is a retry. Processes of the version before make attempts without saying so. */
+const retries = `
+  ALTER TABLE vidgen.deliveries ADD COLUMN is_retry boolean NOT NULL DEFAULT false;
+  UPDATE vidgen.deliveries SET is_retry = true
+    WHERE state <> 'delivered' AND EXISTS (SELECT 1 FROM vidgen.delivery_attempts WHERE delivery = deliveries.number);
+  DROP INDEX IF EXISTS vidgen.deliveries_due_by_host;
+`;
+
 /** The script at index n brings a database from version n to version n + 1. A released script is never changed. */
-export const steps: readonly string[] = [schema, fetchedImages, namedFields, namedKeys];
+export const steps: readonly string[] = [schema, fetchedImages, namedFields, namedKeys, retries];
 
 /** The indexes by name. They are built after the script; see `Versions`. */
 export const indexes: Readonly<Record<string, string>> = {
   waiting_by_model: "vidgen.generations (model, number) WHERE status = 'processing'",
   deliveries_due: "vidgen.deliveries (due_at) WHERE due_at IS NOT NULL",
-  deliveries_due_by_host: "vidgen.deliveries (host, due_at, number) WHERE due_at IS NOT NULL",
+  deliveries_due_by_kind: "vidgen.deliveries (is_retry, host, due_at, number) WHERE due_at IS NOT NULL",
   generations_by_account: "vidgen.generations (account, number)",
   starts_by_account: "vidgen.generations (account, created_at)",
   unfinished_by_account: "vidgen.generations (account) WHERE status = 'processing'",

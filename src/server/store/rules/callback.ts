@@ -24,7 +24,7 @@ export function* recordAttempt(
   const { column, due, value } = schedule(next_at, at);
   const ended = delivered ? "delivered" : "given_up";
   const [delivery] = yield* sql(
-    `UPDATE deliveries SET state = ?, next_at = ?, ${column} = ${due} WHERE id = ? RETURNING number`,
+    `UPDATE deliveries SET state = ?, is_retry = TRUE, next_at = ?, ${column} = ${due} WHERE id = ? RETURNING number`,
     ...[next_at === null ? ended : "waiting", next_at, value, id],
   );
   if (!delivery) throw new Error(`no delivery ${id}`);

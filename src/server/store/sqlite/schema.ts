@@ -223,5 +223,15 @@ const namedKeys = `
   ALTER TABLE keys ADD COLUMN key_name TEXT;
 `;
 
+/** Version 5: whether the next attempt of a callback is a retry. */
+const retries = `
+  ALTER TABLE deliveries ADD COLUMN is_retry INTEGER NOT NULL DEFAULT 0;
+  UPDATE deliveries SET is_retry = 1 WHERE state <> 'delivered' AND number IN (SELECT delivery FROM delivery_attempts);
+  DROP INDEX pending_by_host;
+  DROP INDEX planned_by_host;
+  CREATE INDEX pending_by_host ON deliveries (host, is_retry, next_at, number, id) WHERE next_at IS NOT NULL;
+  CREATE INDEX planned_by_host ON deliveries (host, is_retry, planned_at, number, id) WHERE next_at IS NOT NULL;
+`;
+
 /** The script at index n brings a database from version n to version n + 1. A released script is never changed. */
-export const steps: readonly string[] = [schema, fetchedImages, namedFields, namedKeys];
+export const steps: readonly string[] = [schema, fetchedImages, namedFields, namedKeys, retries];

@@ -116,7 +116,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
           held.add(claim.id);
           made.put({ process, claim, end: () => held.delete(claim.id) });
         }
-        const query = { now: "", limit: 32, perHost: 32, except: [], room: {} };
+        const query = { now: "", limit: 32, perHost: 32, except: [], hosts: {} };
         for (const delivery of (await store.due(query)).deliveries) await (own.deliver ?? deliver)(delivery);
       };
       const taking = (async () => {

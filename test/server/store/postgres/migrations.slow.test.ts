@@ -28,7 +28,11 @@ const later: Versions = {
   },
 };
 /** Those of version 2. */
-const { named: _, ...indexesBefore } = currentIndexes;
+const { named: _, deliveries_due_by_kind: __, ...kept } = currentIndexes;
+const indexesBefore = {
+  ...kept,
+  deliveries_due_by_host: "vidgen.deliveries (host, due_at, number) WHERE due_at IS NOT NULL",
+};
 const indexes = "SELECT indexdef FROM pg_indexes WHERE schemaname = 'vidgen' ORDER BY indexdef";
 const invalid = "SELECT indexrelid::regclass::text AS name FROM pg_index WHERE NOT indisvalid";
 /** The sessions that build an index and wait for somebody else's transaction. */
@@ -86,7 +90,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     const lengths = await query(old, "SELECT length FROM vidgen.generations ORDER BY number");
     expect(lengths).toEqual([{ length: 1 }, { length: 2 }, { length: 3 }]);
     // Nobody waits for a new one.
-    expect(notes).toEqual([expect.stringMatching(/^Upgrading the database from version 4 to 6\./)]);
+    expect(notes).toEqual([expect.stringMatching(/^Upgrading the database from version 5 to 7\./)]);
     await upgrade(old, { onNote: (text) => void notes.push(text) });
     expect(notes).toHaveLength(1);
   });
@@ -112,7 +116,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     ]);
     await store.keepImageFetch("fox", { files: ["images/1"] });
     expect((await store.generation("fox"))?.imageFetch).toEqual({ files: ["images/1"] });
-    await expect(upgrade(old, { versions })).rejects.toThrow("it has version 4, but this vidgen supports only up to 1");
+    await expect(upgrade(old, { versions })).rejects.toThrow("it has version 5, but this vidgen supports only up to 1");
     const claim = "UPDATE vidgen.generations SET is_ready = false, holder = 'before' WHERE id = 'fox'";
     await expect(query(old, claim)).rejects.toThrow('"is_ready"');
   });
@@ -125,9 +129,17 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
       `INSERT INTO vidgen.accounts (name) VALUES ('local');
        INSERT INTO vidgen.generations (id, account, status, created_at, asked, result, model, search, images, fetching, state)
        VALUES ('fox', 'local', 'processing', '2026-01-01T00:00:00.000Z', '{"request":{"images":["https://images.example/a.png"]}}',
-         '{"error":null,"media":null,"cost":null}', 'sora-2', '', 1, '{"files":["images/1"]}', 'queued')`,
+         '{"error":null,"media":null,"cost":null}', 'sora-2', '', 1, '{"files":["images/1"]}', 'queued');
+       INSERT INTO vidgen.deliveries (id, generation, account, url, body, host, state, due_at)
+       SELECT 'callback', number, 'local', '', '', '', 'waiting', now() FROM vidgen.generations;
+       INSERT INTO vidgen.delivery_attempts (delivery, number, at, outcome, delivered, reply, ms)
+       SELECT number, 1, '', '', false, '', 5 FROM vidgen.deliveries`,
     );
     const { store } = await open(old);
+    expect(await query(old, "SELECT is_retry FROM vidgen.deliveries")).toEqual([{ is_retry: true }]);
+    expect(await query(old, indexes)).not.toContainEqual({
+      indexdef: expect.stringContaining("deliveries_due_by_host"),
+    });
     expect((await store.generation("fox"))?.imageFetch).toEqual({ files: ["images/1"] });
     expect(await query(old, "SELECT fetching, names FROM vidgen.generations")).toEqual([
       { fetching: { files: ["images/1"] }, names: null },

@@ -59,9 +59,18 @@ test.skipIf(postgresPrograms === undefined)(
     for (const plan of [taken, candidates]) expect(plan).not.toContain("Seq Scan on generations");
     await database.query(`UPDATE vidgen.deliveries SET state = 'waiting', next_at = '', due_at = now()`);
     await database.query("VACUUM ANALYZE vidgen.deliveries");
-    const due = await claimDue(watched.query, { now: "", limit: 9, perHost: 4, except: ["1"], room: { "": 3 } });
+    const due = await claimDue(watched.query, {
+      now: "",
+      limit: 9,
+      perHost: 4,
+      except: ["1"],
+      hosts: { "": { room: 3, beforeRetry: 0 } },
+    });
     expect(due.deliveries.map(({ id }) => id)).toEqual(["2", "3", "4"]);
-    expect(plans[0]).toMatch(/Index Scan using deliveries_due_by_host .*\n +Index Cond: \(\(host >= hosts.host\) AND /);
+    expect(plans[0]).toMatch(
+      /Index Scan using deliveries_due_by_kind .*\n +Index Cond: \(\(is_retry = .*\) AND \(host >= hosts[_1]*.host\) AND /,
+    );
+    expect(plans[0]).not.toContain("Seq Scan");
     await database.close();
   },
 );

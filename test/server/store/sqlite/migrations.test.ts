@@ -45,13 +45,16 @@ test("a database of version 2 is upgraded: fetched images are kept, and what wai
   before.exec(`INSERT INTO accounts (name) VALUES ('local');
     INSERT INTO generations (id, account, status, created_at, asked, result, model, images, fetching, state)
     VALUES ('fox', 'local', 'processing', '2026-01-01T00:00:00.000Z', '{"request":{"images":["https://images.example/a.png"]}}',
-      '{"error":null,"media":null,"cost":null}', 'sora-2', 1, '{"files":["images/1"]}', 'queued')`);
+      '{"error":null,"media":null,"cost":null}', 'sora-2', 1, '{"files":["images/1"]}', 'queued');
+    INSERT INTO deliveries (id, generation, account, url, body, host, state) VALUES ('callback', 1, 'local', '', '', '', 'given_up');
+    INSERT INTO delivery_attempts (delivery, number, at, outcome, delivered, reply, ms) VALUES (1, 1, '', '', FALSE, '', 5)`);
   before.close();
   const store = await openStore(file);
   expect((await store.generation("fox"))?.imageFetch).toEqual({ files: ["images/1"] });
   const wanted = { kind: "new", models: ["sora-2"], maxImages: 1, isSimulation: true, named: [] } as const;
   expect(await store.claim(wanted, { limit: 1, except: [] })).toMatchObject([{ id: "fox", names: [] }]);
   await store.close();
+  expect((await open(file)).database.all("SELECT is_retry FROM deliveries")).toEqual([{ is_retry: 1 }]);
 });
 
 test("a database of version 1 is upgraded: what waited for images waits for their fetching, and the program before refuses the file", async () => {
@@ -73,8 +76,8 @@ test("a database of version 1 is upgraded: what waited for images waits for thei
   expect((await store.generation("fox"))?.imageFetch).toEqual({ files: ["images/1"] });
   await store.close();
   const { database, version } = await open(file);
-  expect(version()).toBe(4);
+  expect(version()).toBe(5);
   expect(() => checkDatabase(database, { afterCrash: false }, steps.slice(0, 1))).toThrow(
-    "it has version 4, but this vidgen supports only up to 1",
+    "it has version 5, but this vidgen supports only up to 1",
   );
 });

@@ -136,7 +136,7 @@ test("a callback is also due when the clock was set back", async () => {
   await store.start(generation, cost, undefined);
   await store.finish(generation.id, completed, newDelivery("1", generation.id, "2026-01-01T12:00:00.000Z"));
   const dueAt = async (now: string) => {
-    const { deliveries } = await store.due({ now, limit: 9, perHost: 9, except: [], room: {} });
+    const { deliveries } = await store.due({ now, limit: 9, perHost: 9, except: [], hosts: {} });
     return deliveries.length;
   };
   const setBack = "2026-01-01T11:00:00.000Z";
