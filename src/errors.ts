@@ -175,11 +175,32 @@ export function asVidgenError(error: unknown): VidgenError {
 
 /** The code of a failed system call or connection, such as "ECONNREFUSED": the first one in the chain of causes, which may be a circle. */
 export function systemCode(error: unknown): string | undefined {
+  return findSystemError(error)?.code;
+}
+
+function findSystemError(error: unknown): (Error & { code: string }) | undefined {
   for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
-    if ("code" in at && typeof at.code === "string") return at.code;
-    if (at instanceof AggregateError && at.errors.length > 0) return systemCode(at.errors[0]);
+    if ("code" in at && typeof at.code === "string") return at as Error & { code: string };
+    if (at instanceof AggregateError && at.errors.length > 0) return findSystemError(at.errors[0]);
   }
   return undefined;
+}
+
+/** What the codes of a connection mean; `place` is the name or the address in Node's message. */
+const connectionReasons: Readonly<Record<string, (place?: string) => string>> = {
+  ENOTFOUND: (name = "its name") => `no address was found for ${name}`,
+  ECONNREFUSED: (address = "it") => `${address} refuses connections`,
+  EHOSTUNREACH: (address = "it") => `there is no route to ${address}`,
+  ENETUNREACH: (address = "it") => `there is no route to ${address}`,
+  ETIMEDOUT: (address = "it") => `${address} does not answer`,
+  ECONNRESET: () => "the connection was closed",
+};
+
+/** Why a connection failed, in words; with `withPlace` they name the host. `undefined` unless Node's message is such as "connect ECONNREFUSED". */
+export function connectionReason(error: unknown, { withPlace = false } = {}): string | undefined {
+  const { code = "", message = "" } = findSystemError(error) ?? {};
+  const [, second, place] = message.split(" ");
+  return second === code ? connectionReasons[code]?.(withPlace ? place : undefined) : undefined;
 }
 
 const reasons: Readonly<Record<string, string>> = {

@@ -62,7 +62,7 @@ export const saveOption = (
 export const infoJsonOption = () =>
   new Option("--write-info-json", "with -o, also write <file>.json: the request, times and credits");
 
-export const defaultTimeout = "15m";
+const defaultTimeout = "15m";
 
 export const timeoutOption = () =>
   new Option("--timeout <time>", "stop waiting after this long, such as 90s or 5m; the video goes on").default(

@@ -1,7 +1,6 @@
 import { type NextCommand, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { commandLine, type ShellIo, shellOf } from "../shell.ts";
-import { defaultTimeout } from "./command.ts";
 import { programWords } from "./next.ts";
 import { programName } from "./terminal/output.ts";
 
@@ -12,8 +11,6 @@ export type ResumeHintOptions = {
   baseUrl?: string;
   overwrite?: boolean;
   writeInfoJson?: boolean;
-  /** As typed. */
-  timeout?: string;
   /** `-o` as typed. */
   outputPath: string | undefined;
 };
@@ -36,7 +33,7 @@ export function waitNext(ids: string[] | "--all", options: ResumeHintOptions, io
 }
 
 function waitWords(ids: string[] | "--all", options: ResumeHintOptions): string[] {
-  const { local, engine = [], engineTimeout, baseUrl, outputPath, overwrite, writeInfoJson, timeout } = options;
+  const { local, engine = [], engineTimeout, baseUrl, outputPath, overwrite, writeInfoJson } = options;
   const flags = [
     ...engine.flatMap((spec) => ["--engine", spec]),
     ...(engineTimeout === undefined ? [] : ["--engine-timeout", engineTimeout]),
@@ -45,7 +42,6 @@ function waitWords(ids: string[] | "--all", options: ResumeHintOptions): string[
     ...(outputPath === undefined ? [] : ["-o", outputPath]),
     ...(overwrite ? ["--overwrite"] : []),
     ...(writeInfoJson ? ["--write-info-json"] : []),
-    ...(timeout === undefined || timeout === defaultTimeout ? [] : ["--timeout", timeout]),
   ];
   const words = typeof ids === "string" ? [ids] : ids;
   const hasDashedId = typeof ids !== "string" && ids.some((id) => id.startsWith("-"));

@@ -207,6 +207,15 @@ async function findFailure(service: Pick<LocalConnection, "baseUrl" | "apiKey">,
   }
 }
 
+/** The error if the folder of the local service cannot be used. */
+export function folderError(error: unknown, folder: string): VidgenError {
+  if (error instanceof VidgenError) return error;
+  return new VidgenError("output", `Cannot use ${folder}: ${systemReason(error)}.`, {
+    hint: "Set VIDGEN_HOME to use another folder.",
+    cause: error,
+  });
+}
+
 /** The secret that signs the local service's callbacks; `undefined` until it has run on this machine. Throws `output` if it cannot be read. */
 export async function findLocalSecret(io: Io): Promise<string | undefined> {
   if (!hasFolder("data", io)) return undefined;
@@ -386,11 +395,7 @@ async function runHere(options: LocalOptions, io: Io): Promise<LocalConnection |
     },
     io,
   ).catch((error) => {
-    if (error instanceof VidgenError) throw error;
-    throw new VidgenError("output", `Cannot use ${folder}: ${systemReason(error)}.`, {
-      hint: "Set VIDGEN_HOME to use another folder.",
-      cause: error,
-    });
+    throw folderError(error, folder);
   });
   if (service.kind === "held") return undefined;
   const { base_url, media_url, api_key } = service.address;

@@ -1,4 +1,3 @@
-import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import { checkApiKey } from "../client/http/redaction.ts";
 import { systemCode, systemHint, systemReason, usage, VidgenError } from "../errors.ts";
@@ -238,7 +237,7 @@ async function writeSaved(saved: SavedSettings, io: SettingsIo): Promise<string>
   if (!hasFolder("config", io))
     throw new VidgenError("output", "There is no home folder to save the settings in.", { hint: configHint });
   try {
-    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    await io.disk.mkdir(dirname(path), { recursive: true, mode: 0o700 });
     (await openConf(path)).store = saved;
   } catch (error) {
     throw new VidgenError("output", `Cannot write ${path}: ${systemReason(error)}.`, {

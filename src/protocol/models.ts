@@ -71,9 +71,8 @@ export function checkModel(id: string): string {
   return id;
 }
 
-/** The known model that an unknown one probably means; `undefined` for a known model, or without a similar one. */
-export function guessModel(id: string): string | undefined {
-  const ids = models.map((model) => model.id);
+/** The model among `ids` that an unknown one probably means; `undefined` for one of them, or without a similar one. */
+export function guessModel(id: string, ids: readonly string[] = models.map((model) => model.id)): string | undefined {
   return ids.includes(id) ? undefined : (findSimilar(id, ids) ?? findByPrefix(id, ids));
 }
 

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { mkdir, readFile, readlink, rm, writeFile } from "node:fs/promises";
+import { readFile, readlink, rm, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import * as z from "zod/mini";
@@ -153,7 +153,7 @@ function elsewhereError(
 
 /** Replaces the announcement atomically. Only this user can read the file. */
 export async function writeAnnouncement(folder: string, announcement: Announcement): Promise<void> {
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await systemMachine.disk.mkdir(folder, { recursive: true, mode: 0o700 });
   const temporary = join(folder, `service.json.${randomBytes(4).toString("hex")}`);
   try {
     await writeFile(temporary, JSON.stringify(announcement), { mode: 0o600, flush: true });
@@ -169,7 +169,7 @@ export async function writeAnnouncement(folder: string, announcement: Announceme
  * error.
  */
 export async function acquireFolder(folder: string, io: LeaseIo): Promise<Acquired> {
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await systemMachine.disk.mkdir(folder, { recursive: true, mode: 0o700 });
   return acquireLease(leaseOf(folder), io);
 }
 

@@ -518,9 +518,9 @@ describe("when the provider cannot be used", () => {
     expect(first).toMatchObject({ code: 8, stdout: "" });
     expect(first.seconds).toBeGreaterThan(50);
     expect(first.seconds).toBeLessThanOrEqual(60);
-    expect(first.stderr).toContain(`Waiting for ${address}: ECONNREFUSED. Nothing was submitted to it yet.`);
+    expect(first.stderr).toContain(`Waiting for ${address}: it refuses connections. Nothing was submitted to it yet.`);
     expect(first.stderr).toContain(
-      `The generation failed: ${address} cannot be used: ECONNREFUSED; nothing was submitted. Nothing was charged.`,
+      `The generation failed: ${address} cannot be used: it refuses connections; nothing was submitted. Nothing was charged.`,
     );
     expect(first.stderr).toContain("run the same command: it starts a new generation");
     expect(first.stderr).not.toMatch(/another prompt|Resume with/i);
@@ -619,7 +619,7 @@ describe("when the provider cannot be used", () => {
     if (told.value.status === "processing") told = await agent.call("get_video", { id, wait_seconds: 50 });
     expect(told.value).toMatchObject({
       status: "failed",
-      error: `${address} cannot be used: ECONNREFUSED; nothing was submitted`,
+      error: `${address} cannot be used: it refuses connections; nothing was submitted`,
       note: expect.stringMatching(/nothing was charged.*to start it again/),
     });
     const saving = await agent.call("save_video", { id });
@@ -792,7 +792,11 @@ test("models --engine lists what the provider has, without a key", async () => {
   ]);
   const one = await world.vidgen("models", "veo-3.1", "--engine", "openrouter", "--json");
   expect(JSON.parse(one.stdout)).toMatchObject([{ id: "google/veo-3.1", models: ["veo-3.1"], takes_last_image: true }]);
-  expect(await world.vidgen("models", "veo", "--engine", "openrouter")).toMatchObject({ code: 2 });
+  for (const engine of [[], ["--engine", "openrouter"]])
+    expect(await world.vidgen("models", "veo", ...engine)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("There is no model veo.\n  Did you mean veo-3.1?"),
+    });
   expect(await world.vidgen("models", "--engine", "preview")).toMatchObject({ code: 2 });
   expect(world.requests.filter(({ headers }) => headers.has("Authorization"))).toEqual([]);
 });

@@ -133,7 +133,7 @@ test("no usable answer, but an id: wait", async () => {
   for (const _ of ["sent", "typed again"]) {
     const error = errorOf(await world.vidgen(...line));
     expect(error).toMatchObject({ code: "unknown", charged: "maybe", attempt: expect.any(String) });
-    const argv = ["vidgen", "wait", error.id, "-o", "fox.mp4", "--timeout", "2m"];
+    const argv = ["vidgen", "wait", error.id, "-o", "fox.mp4"];
     expect(error.next).toEqual([{ argv, pays: false }]);
     if (_ === "typed again") expect(await runNext(world, error)).toMatchObject({ code: 0 });
   }
@@ -144,18 +144,17 @@ test.each([
   [["generate", "a fox", "--timeout", "10s", "-o", "fox.mp4"]],
   [["generate", "a fox", "--timeout", "10s", "-o", "fox.mp4", "--reuse"]],
   [["again", "last", "--timeout", "10s", "-o", "fox.mp4"]],
-])("a time to wait that is over, %j: wait with the same -o and --timeout, until it is there", async (line) => {
+])("a time to wait that is over, %j: wait with the same -o, until it is there", async (line) => {
   const world = await open();
   await world.vidgen("generate", "an owl", "--no-wait");
   const before = countStarts(world);
-  for (const _ of ["sent", "typed again"]) {
+  for (const how of ["sent", "typed again"]) {
     const error = errorOf(await world.vidgen(...line, "--json"));
     expect(error).toMatchObject({ code: "pending", charged: "yes", attempt: expect.any(String) });
-    const argv = ["vidgen", "wait", error.id, "-o", "fox.mp4", "--timeout", "10s"];
+    const argv = ["vidgen", "wait", error.id, "-o", "fox.mp4"];
     expect(error.next).toEqual([{ argv, pays: false }]);
     expect(error.hint).toContain(argv.join(" "));
-    const run = await runNext(world, error);
-    expect(run.code).toBe(existsSync("fox.mp4") ? 0 : 5);
+    if (how === "typed again") expect(await runNext(world, error)).toMatchObject({ code: 0 });
   }
   expect([existsSync("fox.mp4"), countStarts(world)]).toEqual([true, before + 1]);
 });
@@ -164,12 +163,12 @@ test("wait, status and events say the same", async () => {
   const world = await open();
   const id = (await world.vidgen("generate", "a fox", "--no-wait")).stdout.trim();
   const waited = errorOf(await world.vidgen("wait", id, "-o", "fox.mp4", "--timeout", "5s", "--json"));
-  const argv = ["vidgen", "wait", id, "-o", "fox.mp4", "--timeout", "5s"];
+  const argv = ["vidgen", "wait", id, "-o", "fox.mp4"];
   expect(waited).toMatchObject({ charged: "yes", next: [{ argv, pays: false }] });
   const events = (await world.vidgen("wait", id, "--timeout", "5s", "--events")).stdout.trim().split("\n");
   const errors = events.map((line) => JSON.parse(line)).filter(({ error }) => error);
   expect(errors.map(({ event, error }) => [event, error.charged, error.next[0].argv])).toEqual(
-    ["ended", "error"].map((event) => [event, "yes", ["vidgen", "wait", id, "--timeout", "5s"]]),
+    ["ended", "error"].map((event) => [event, "yes", ["vidgen", "wait", id]]),
   );
   const looked = errorOf(await world.vidgen("status", id, "--exit-status", "--json"));
   expect(looked).toMatchObject({
@@ -255,7 +254,7 @@ test("several of one line: each has its wait, and the line itself is typed again
   for (const { id, error } of documents) expect(error.next?.[0]?.argv.slice(1, 3)).toEqual(["wait", id]);
   const ids = documents.map(({ id }) => id);
   const waited = errorOf(await world.vidgen("wait", ...ids, "-o", "more/", "--timeout", "1s", "--json"));
-  const argv = ["vidgen", "wait", ...ids, "-o", "more/", "--timeout", "1s"];
+  const argv = ["vidgen", "wait", ...ids, "-o", "more/"];
   expect(waited.next).toEqual([{ argv, pays: false }]);
   let done = await runNext(world, error);
   while (done.code === 5) done = await runNext(world, error);
@@ -291,7 +290,7 @@ test("an id that begins with a dash comes after --", async () => {
     },
   ];
   const error = errorOf(await world.vidgen("generate", "a fox", "-o", "fox.mp4", "--timeout", "10s", "--json"));
-  const argv = ["vidgen", "wait", "-o", "fox.mp4", "--timeout", "10s", "--", id];
+  const argv = ["vidgen", "wait", "-o", "fox.mp4", "--", id];
   expect(error).toMatchObject({ id, next: [{ argv, pays: false }] });
   expect(await runNext(world, error)).toMatchObject({ code: 5 });
 });
@@ -301,9 +300,9 @@ test("begins as the program was called, and shows no key", async () => {
   const id = (await world.vidgen("generate", "a fox", "--no-wait")).stdout.trim();
   const look = async () => errorOf(await world.vidgen("wait", id, "--timeout", "1s", "--json")).next?.[0]?.argv;
   Object.assign(world.io, { program: ["node", "bin/vidgen.js"] });
-  expect(await look()).toEqual(["node", "bin/vidgen.js", "wait", id, "--timeout", "1s"]);
+  expect(await look()).toEqual(["node", "bin/vidgen.js", "wait", id]);
   world.env.npm_command = "exec";
-  expect(await look()).toEqual(["npx", "vidgen", "wait", id, "--timeout", "1s"]);
+  expect(await look()).toEqual(["npx", "vidgen", "wait", id]);
   world.faults = [onStart(() => Promise.reject(failure("ECONNREFUSED", false)) as never)];
   const run = await world.vidgen("generate", `a ${world.env.VIDGEN_API_KEY}`, "--json");
   expect(errorOf(run).next).toEqual([]);

@@ -33,6 +33,11 @@ test("the written announcement can be read", async () => {
   expect(await readAnnouncement(folder)).toStrictEqual(announcement);
 });
 
+// Node's own recursive mkdir says ENOENT on a read-only disk, and never ends in /proc.
+test.skipIf(process.platform !== "linux")("a folder where none can be made is an error at once", async () => {
+  await expect(acquireFolder("/proc/vidgen/service", realIo())).rejects.toMatchObject({ code: "ENOENT" });
+});
+
 test("a second announcement replaces the first completely", async () => {
   const folder = makeFolder();
   await writeAnnouncement(folder, announcement);

@@ -22,7 +22,6 @@ import { fillNames, givesDistinctNames } from "../../video/naming.ts";
 import {
   baseUrlOption,
   bellOption,
-  defaultTimeout,
   engineOption,
   engineTimeoutOption,
   eventsOption,
@@ -194,7 +193,7 @@ async function followGeneration(
   try {
     if (!options.wait) return await printId(started, session, context);
     const finished = await ringAfter(options.bell ?? false, () => watch(attempt, { session, reporter }), io);
-    const saveCommand = waitCommand([id], { ...options, timeout: defaultTimeout, outputPath: "." }, io);
+    const saveCommand = waitCommand([id], { ...options, outputPath: "." }, io);
     const tookMs = isResumed ? undefined : io.now() - startedAt;
     const print = { outputPath, extra: document, open: options.open ?? false, tookMs, credits, saveCommand, output };
     await deliver(finished, print, { session, reporter, io });

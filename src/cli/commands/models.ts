@@ -8,7 +8,7 @@ import {
   aspectRatios,
   defaultModel,
   findModel,
-  findSimilar,
+  guessModel,
   type Model,
   maxLocalSeconds,
   models,
@@ -137,16 +137,13 @@ function describePrice(earlier: number, price: ModelPrice | undefined): string {
 
 function findKnownModel(id: string): Model {
   const found = findModel(id);
-  if (!found)
-    throw unknownModelError(
-      id,
-      models.map((model) => model.id),
-    );
+  if (!found) throw unknownModelError(id);
   return found;
 }
 
-function unknownModelError(id: string, ids: readonly string[]) {
-  const similar = findSimilar(id, ids);
+/** `ids` are those of engines. */
+function unknownModelError(id: string, ids?: readonly string[]) {
+  const similar = guessModel(id, ids);
   return usage(`There is no model ${id}.`, similar ? `Did you mean ${similar}?` : "`vidgen models` lists them.");
 }
 

@@ -3,7 +3,7 @@ import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { checkAddressSpace } from "../../address-space.ts";
 import { formatBytes } from "../../client/request/bytes.ts";
 import { readCreditsPer } from "../../connect/engines.ts";
-import { findLocal, findServiceFolder } from "../../connect/local.ts";
+import { findLocal, findServiceFolder, folderError } from "../../connect/local.ts";
 import { redactBody } from "../../connect/trace.ts";
 import { readNumber, readTime } from "../../connect/values.ts";
 import { systemCode, usage, VidgenError } from "../../errors.ts";
@@ -18,7 +18,7 @@ import type { Context } from "../context.ts";
 import { readAddresses, readUrl } from "../serve/addresses.ts";
 import { databaseError, findDatabase } from "../serve/database.ts";
 import { openEngines, startChecks } from "../serve/engines.ts";
-import { folderError, launchOnThisMachine, launchShared } from "../serve/launch.ts";
+import { launchOnThisMachine, launchShared } from "../serve/launch.ts";
 import { type AddressOptions, noteLimits, printAddress, printChecks } from "../serve/report.ts";
 import { jsonText, programName } from "../terminal/output.ts";
 

@@ -12,7 +12,6 @@ import { givesDistinctNames } from "../../video/naming.ts";
 import {
   baseUrlOption,
   bellOption,
-  defaultTimeout,
   engineOption,
   engineTimeoutOption,
   eventsOption,
@@ -145,7 +144,7 @@ async function waitForOne(located: LocatedGeneration, waitContext: WaitContext):
   };
   const session = await open().catch(stop);
   const outputPath = chooseOutput(located, session, options);
-  const saveCommand = waitCommand([id], { ...options, timeout: defaultTimeout, outputPath: "." }, io);
+  const saveCommand = waitCommand([id], { ...options, outputPath: "." }, io);
   const resume = { ...options, outputPath };
   try {
     const attempt = await openAttempt(session.service, id, openOptions(waitContext, { outputPath, firstNumber: 1 }));

@@ -1,4 +1,4 @@
-import { systemCode } from "../../errors.ts";
+import { describeFailure } from "../../client/http/reply.ts";
 import type { Io } from "../../io.ts";
 import type { Callback } from "../../protocol/callback.ts";
 
@@ -46,7 +46,7 @@ async function send(
   try {
     return { httpStatus: (await io.fetch(url, { method: "POST", headers, body, signal })).status };
   } catch (error) {
-    return { httpStatus: 502, reason: systemCode(error) ?? (error instanceof Error ? error.message : String(error)) };
+    return { httpStatus: 502, reason: describeFailure(error) };
   } finally {
     limit.clear();
     // Ends the connection, because nobody reads the body of the reply.

@@ -1,6 +1,6 @@
 import { join } from "node:path";
-import { findServiceFolder } from "../../connect/local.ts";
-import { systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
+import { findServiceFolder, folderError } from "../../connect/local.ts";
+import { systemCode, usage, type VidgenError } from "../../errors.ts";
 import type { HeldService, RunningService, ServiceFolderOptions, SharedService } from "../../server/serve.ts";
 import type { Context } from "../context.ts";
 import { databaseError } from "./database.ts";
@@ -48,14 +48,6 @@ function listenError(error: unknown, host: string): VidgenError | undefined {
     `${host}:${"port" in error ? error.port : ""} is in use.`,
     "Choose another port with --port and --media-port, or 0 for any free port.",
   );
-}
-
-export function folderError(error: unknown, folder: string): VidgenError {
-  if (error instanceof VidgenError) return error;
-  return new VidgenError("output", `Cannot use ${folder}: ${systemReason(error)}.`, {
-    hint: "Set VIDGEN_HOME to use another folder.",
-    cause: error,
-  });
 }
 
 function heldError({ pid, announcement }: HeldService): VidgenError {

@@ -7,7 +7,7 @@ import { hasContent } from "../ledger/content.ts";
 import { type Entry, keyOf } from "../ledger/history.ts";
 import { asRead, differencesOf, isStarted } from "../ledger/policy.ts";
 import { isSameService } from "../ledger/same-service.ts";
-import { markRedone, type RedoOptions, type RowAttempts } from "./redo.ts";
+import { isNamed, markRedone, type RedoOptions, type RowAttempts } from "./redo.ts";
 import type { Redos, RowRedo } from "./redo-lines.ts";
 import { type FindRowKey, noAnswerError } from "./resend.ts";
 import { hashRow, type KeyedRow } from "./row.ts";
@@ -51,7 +51,9 @@ export async function planRows(
     lines.set(row.key, row.line);
     const all = byRow.get(row.key) ?? [];
     const currentAttempts = all.filter((each) => !isReplaced(each));
-    const decided = await decideState(row, currentAttempts, { ...options, findRowKey, onNote }, disk);
+    // A row that `--redo` names and that has failed needs no --retry-failed.
+    const retryFailed = options.retryFailed || isNamed(row, redo);
+    const decided = await decideState(row, currentAttempts, { ...options, retryFailed, findRowKey, onNote }, disk);
     const other = decided.kind === "new" ? findElsewhere(elsewhereByRow.get(row.key) ?? []) : undefined;
     if (other && options.retryUnknown) onNote(retryNote(row, other));
     const state = other && !options.retryUnknown ? stateElsewhere(other, row) : decided;

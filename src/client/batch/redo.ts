@@ -42,6 +42,10 @@ export function checkRedoNames(
   }
 }
 
+export function isNamed({ key }: Pick<KeyedRow, "key">, redo: RedoOptions | undefined): boolean {
+  return redo !== undefined && (redo.rows === "all" || redo.rows.includes(key));
+}
+
 /** The attempts at a row. `current` decides the state of the row; `all` includes the attempts that a redo has replaced. */
 export type RowAttempts = { current: Entry | undefined; all: readonly Entry[] };
 
@@ -54,22 +58,22 @@ type RedoDependencies = {
 };
 
 /**
- * Marks the rows that a redo makes again: the named rows, and all rows that begin with the frame of a marked row. A row must have a video to be made
- * again. An earlier redo that has not ended is continued instead. Returns the named rows that a redo has already made. A row that
- * cannot be made again now becomes a fault.
+ * Marks the rows that a redo makes again: the named rows that have a video, and all rows with one that begin with the frame of a marked row. An earlier
+ * redo that has not ended is continued instead. Returns the named rows that a redo has already made. A row that cannot be made again now becomes a fault.
  */
 export function markRedone(
   rows: readonly PlannedRow[],
-  { rows: names, again = false, name }: RedoOptions,
+  redo: RedoOptions,
   { redos: { newestOfRow }, attemptsOf, isEdited, faults }: RedoDependencies,
 ): PlannedRow[] {
+  const { again = false, name } = redo;
   const redoOf = ({ key }: PlannedRow) => newestOfRow.get(key)?.redo;
   const unfinishedRedos = new Set(rows.map((row) => (hasRedoEnded(row, attemptsOf(row)) ? undefined : redoOf(row))));
   const isContinued = (row: PlannedRow) => redoOf(row) !== undefined && unfinishedRedos.has(redoOf(row));
   const dependents = new Map<string, PlannedRow[]>();
   for (const row of rows)
     if (row.source !== undefined) dependents.set(row.source, [...(dependents.get(row.source) ?? []), row]);
-  const namedRows = names === "all" ? rows : rows.filter(({ key }) => names.includes(key));
+  const namedRows = rows.filter((row) => isNamed(row, redo));
   const upToDate: PlannedRow[] = [];
   const rowsToRedo = new Set<PlannedRow>();
   for (const row of namedRows) {

@@ -2,7 +2,7 @@ import { VidgenError } from "../../errors.ts";
 import { errorText, readGeneration, type WireGeneration } from "../../protocol/schema.ts";
 import type { Api } from "../http/api.ts";
 import { askPatiently, describeAnswer } from "../http/ask.ts";
-import { type Reply, refusal } from "../http/reply.ts";
+import type { Reply } from "../http/reply.ts";
 import type { RetryIo } from "../http/retry.ts";
 import { cancelledReason, failedError } from "./follow.ts";
 
@@ -39,8 +39,6 @@ export async function askToCancel(
   const { kind, reply } = answer;
   const cancelled = reply && readCancelled(reply, id);
   if (cancelled) return cancelled;
-  const hint = `\`vidgen wait ${id}\` waits for it.`;
-  if (reply?.status === 409 && errorText(reply.json) !== undefined) throw refusal(reply).with({ id, hint });
   // Other services may send any reply here; the status distinguishes an unknown id from an unsupported request.
   const generation = await poll();
   if (isCancelled(generation)) {
@@ -49,11 +47,17 @@ export async function askToCancel(
     return (secondReply && readCancelled(secondReply, id)) ?? { generation, creditsReturned: undefined };
   }
   if (generation.status === "failed") throw failedError(id, generation);
-  const details = { id, httpStatus: reply?.status, hint };
+  const details = { id, httpStatus: reply?.status };
   if (generation.status === "completed")
-    throw new VidgenError("rejected", "The generation has completed: nothing was cancelled.", details);
+    throw new VidgenError("rejected", "The generation has completed: nothing was cancelled.", {
+      ...details,
+      hint: `\`vidgen delete ${id}\` deletes its video, where the service can.`,
+    });
   const message = `The service did not cancel the generation, which continues: ${describeAnswer(answer)}.`;
-  throw new VidgenError(kind === "no answer" ? "network" : "rejected", message, details);
+  throw new VidgenError(kind === "no answer" ? "network" : "rejected", message, {
+    ...details,
+    hint: `\`vidgen wait ${id}\` waits for it.`,
+  });
 }
 
 function readCancelled({ status, json }: Reply, id: string): Cancelled | undefined {

@@ -1,4 +1,4 @@
-import { systemCode, VidgenError } from "../../errors.ts";
+import { connectionReason, systemCode, VidgenError } from "../../errors.ts";
 import type { HttpResponse } from "../../io.ts";
 import { lacksCredits } from "../../protocol/credits.ts";
 import { isRecord, parseReplyJson } from "../../protocol/json.ts";
@@ -165,8 +165,9 @@ function looksReadable(text: string): boolean {
 
 /** A short description of a connection failure, with what makes a certificate of a private CA trusted. */
 export function describeFailure(error: unknown): string {
-  const message = error instanceof Error && error.message !== "" ? error.message : String(systemCode(error) ?? error);
   const code = systemCode(error);
+  const ownText = error instanceof Error && error.message !== "" ? error.message : String(code ?? error);
+  const message = connectionReason(error, { withPlace: true }) ?? ownText;
   // The code is left out if the message already contains it, or says the same in words.
   const namesCode = code === undefined || message.includes(code) || /PROXY|^ERR_SSL_/.test(code);
   const text = namesCode ? message : `${message} (${code})`;

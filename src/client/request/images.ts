@@ -22,7 +22,7 @@ export async function readImages(
   images: readonly (string | Uint8Array)[],
   { onNote }: ReadImageOptions = {},
 ): Promise<string[]> {
-  const files: string[] = [];
+  let files = 0;
   let size = 0;
   const sent: string[] = [];
   for (const image of images) {
@@ -31,11 +31,11 @@ export async function readImages(
       continue;
     }
     const { format, bytes } = typeof image === "string" ? await readLocal(image, size) : checkBytes(image, size);
-    files.push(typeof image === "string" ? image : "An image");
+    files++;
     size += bytes.length;
     sent.push(`data:image/${format};base64,${bytes.toString("base64")}`);
   }
-  if (files.length > 0) onNote?.(noteOf(files, size));
+  if (files > 0) onNote?.(noteOf(files, size));
   return sent;
 }
 
@@ -62,9 +62,10 @@ function isAddress(image: string): boolean {
   return /^(https?|data):/i.test(image);
 }
 
-function noteOf(files: string[], size: number): string {
-  const [verb, urls] = files.length === 1 ? ["is", "a data: URL"] : ["are", "data: URLs"];
-  return `${files.join(", ")} ${verb} sent as ${urls} (${formatBytes(size)}); not every service accepts that.`;
+/** The paths are left out: that of a last frame has 200 characters. */
+function noteOf(files: number, size: number): string {
+  const sent = files === 1 ? "An image is sent as a data: URL" : `${files} images are sent as data: URLs`;
+  return `${sent} (${formatBytes(size)}); not every service accepts that.`;
 }
 
 /** Reads a local image. The request's images before it have `previousBytes` in total. */

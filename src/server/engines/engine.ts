@@ -167,7 +167,7 @@ export type Engine = Capabilities & {
   listPrices?(model: string): Promise<UsdList | undefined>;
   /**
    * Checks whether the engine can be used now, free of charge; resolves with the kind of engine, for people. Rejects with an error whose message
-   * continues the engine's name, such as "does not answer (ECONNREFUSED)"; it is `auth` when the key is refused or missing, and `usage` when the
+   * continues the engine's name, such as "does not answer (it refuses connections)"; it is `auth` when the key is refused or missing, and `usage` when the
    * engine can never be used with these settings.
    */
   check(signal: AbortSignal): Promise<string>;

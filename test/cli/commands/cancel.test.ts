@@ -188,12 +188,12 @@ test("an unknown id is exit 10, and a wrong key exit 3", async () => {
   expect((await world.vidgen("cancel", id)).code).toBe(3);
 });
 
-test("what has completed stays completed: exit 1, and says how to get it", async () => {
+test("what has completed stays completed: exit 1, and no advice to wait for it", async () => {
   const { world, id } = await withGeneration();
   await world.io.sleep(31_000);
   expect(await world.vidgen("cancel", id)).toMatchObject({
     code: 1,
-    stderr: `error: The service refused the request: not cancelled: it has completed (HTTP 409)\n  \`vidgen wait ${id}\` waits for it.\n`,
+    stderr: `error: The generation has completed: nothing was cancelled.\n  \`vidgen delete ${id}\` deletes its video, where the service can.\n`,
   });
   expect((await world.vidgen("status", id)).stdout).toContain("completed");
 });

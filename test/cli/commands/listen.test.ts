@@ -100,7 +100,9 @@ test("an application that cannot be reached is 502, with the reason", async () =
   });
   const { send, stop } = await startListening(world, "--forward", application);
   expect(await send(signed())).toBe(502);
-  expect((await stop()).lines).toEqual(["completed 7d562bbb signature ok, not forwarded: ECONNREFUSED -> 502 in 0 ms"]);
+  expect((await stop()).lines).toEqual([
+    "completed 7d562bbb signature ok, not forwarded: econnrefused on purpose (ECONNREFUSED) -> 502 in 0 ms",
+  ]);
 });
 
 test("an application that does not answer is 502 before the service gives the attempt up", async () => {

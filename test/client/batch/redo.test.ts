@@ -118,11 +118,31 @@ test("what failed or may have been charged is not made again by the same line", 
   expect(madeSince(service)).toEqual(["shot d"]);
 });
 
+test.each([
+  ["by its name", () => redoOf("b")],
+  ["with all", () => ({ redo: { rows: "all" as const, name: "redo-all" }, keepFrame })],
+])(
+  "a row that failed is made by a redo %s, with the rows that begin with its frame; by no other line",
+  async (_, redo) => {
+    const service = createService({ contentOf: ({ id }) => id });
+    const machine = createMachine(service);
+    service.fault = (prompt) => (prompt === "shot b" ? Response.json({ error: "no" }, { status: 400 }) : undefined);
+    await machine.run(filmOf(machine), { keepFrame });
+    service.fault = undefined;
+    for (const options of [{ keepFrame }, redoOf("c")])
+      expect((await machine.run(filmOf(machine), options)).batch.plan).toMatchObject({ failed: 1, to_start: 0 });
+    await machine.run(filmOf(machine), redo());
+    expect(madeSince(service, 2).filter((prompt) => /[bc]/.test(prompt))).toEqual(["shot b", "shot c"]);
+    expect(await machine.status()).toMatchObject({ rows: 4, done: 4, double_rows: [] });
+    expect((await machine.run(filmOf(machine), redoOf("b"))).batch.plan).toMatchObject({ done: 2, to_start: 2 });
+  },
+);
+
 test("after a redo that failed, an edited row is made once", async () => {
   const { service, machine } = await createFilm();
   const first = filmOf(machine, { d: "d [fail]" });
   await machine.run(first, redoOf("d"));
-  expect((await machine.run(first, again("d"))).batch.plan).toMatchObject({ failed: 1, to_start: 0 });
+  expect((await machine.run(first, { keepFrame })).batch.plan).toMatchObject({ failed: 1, to_start: 0 });
   const edited = filmOf(machine, { d: "better d" });
   await machine.run(edited, redoOf("d"));
   await machine.run(edited, redoOf("d"));

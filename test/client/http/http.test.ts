@@ -217,17 +217,32 @@ test("if `beforeSend` throws once the request is connected, nothing is sent", as
   expect([await reply.text(), calls, seen]).toEqual(["ok", 1, ["POST"]]);
 });
 
-test("the error of a request reads like its cause: message and code", async () => {
+test("the error of a request says in words which address could not be connected, with the code", async () => {
   const server = createServer();
   const at = await listen(server);
   server.close();
   await once(server, "close");
   const failure = await failureOf(`http://${at}/`);
   expect(failure).toMatchObject({ name: "RequestError", sent: false, message: `connect ECONNREFUSED ${at}` });
-  expect([systemCode(failure), describeFailure(failure)]).toEqual(["ECONNREFUSED", `connect ECONNREFUSED ${at}`]);
+  const inWords = `${at} refuses connections (ECONNREFUSED)`;
+  expect([systemCode(failure), describeFailure(failure)]).toEqual(["ECONNREFUSED", inWords]);
   // Where a name has several addresses, the error has no message of its own.
   const ofSeveral = new RequestError(new AggregateError([failure.cause]), { sent: false });
-  expect(describeFailure(ofSeveral)).toBe("ECONNREFUSED");
+  expect(describeFailure(ofSeveral)).toBe(inWords);
+});
+
+test.each([
+  ["getaddrinfo ENOTFOUND video.example", "ENOTFOUND", "no address was found for video.example (ENOTFOUND)"],
+  ["connect ETIMEDOUT 10.0.0.1:443", "ETIMEDOUT", "10.0.0.1:443 does not answer (ETIMEDOUT)"],
+  [
+    "connect EHOSTUNREACH 10.0.0.1:443 - Local (0.0.0.0:0)",
+    "EHOSTUNREACH",
+    "there is no route to 10.0.0.1:443 (EHOSTUNREACH)",
+  ],
+  ["read ECONNRESET", "ECONNRESET", "the connection was closed (ECONNRESET)"],
+  ["it took more than 10 s", "ETIMEDOUT", "it took more than 10 s (ETIMEDOUT)"],
+])("Node's %j is said in words; a message of our own stays", (message, code, said) => {
+  expect(describeFailure(Object.assign(new Error(message), { code }))).toBe(said);
 });
 
 test("of an OpenSSL error, only the reason is shown", async () => {

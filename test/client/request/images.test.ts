@@ -49,8 +49,8 @@ test("the note names the files and says how much is sent", async () => {
   await readImages([one], { onNote: (text) => notes.push(text) });
   await readImages([one, two], { onNote: (text) => notes.push(text) });
   expect(notes).toEqual([
-    `${one} is sent as a data: URL (1.2 MB); not every service accepts that.`,
-    `${one}, ${two} are sent as data: URLs (2.0 MB); not every service accepts that.`,
+    "An image is sent as a data: URL (1.2 MB); not every service accepts that.",
+    "2 images are sent as data: URLs (2.0 MB); not every service accepts that.",
   ]);
 });
 

@@ -91,7 +91,7 @@ describe("the only engine of a model", () => {
     await service.clock.sleep(minute);
     expect(await endsOf(service, ids)).toEqual({ completed: 16 });
     expect(service.notes).toEqual([
-      "http://gpu.test has accepted no generations since 2026-01-01T00:00:00.000Z: ECONNREFUSED. New ones go to other engines that serve their model, or wait.",
+      "http://gpu.test has accepted no generations since 2026-01-01T00:00:00.000Z: it refuses connections. New ones go to other engines that serve their model, or wait.",
       "http://gpu.test accepts generations again.",
     ]);
   });
@@ -102,7 +102,7 @@ describe("the only engine of a model", () => {
     await service.clock.sleep(20 * minute);
     const late = await startAll(service, 1);
     await service.clock.sleep(12 * minute);
-    const error = "http://gpu.test accepted no request for 30 min: ECONNREFUSED; nothing was submitted";
+    const error = "http://gpu.test accepted no request for 30 min: it refuses connections; nothing was submitted";
     expect(await endsOf(service, ids)).toEqual({ [error]: 20 });
     expect(await endsOf(service, late)).toEqual({ processing: 1 });
     expect(await service.store.balance("local")).toBe(990);
@@ -134,7 +134,9 @@ describe("the only engine of a model", () => {
     await service.clock.sleep(10 * minute);
     const asked = service.api(new Request(`${baseUrl}/engines`, { headers: bearer(apiKey) }));
     expect(await (await asked).json()).toMatchObject({
-      engines: [{ engine: "http://gpu.test", out_since: "2026-01-01T00:00:05.000Z", out_reason: "ECONNREFUSED" }],
+      engines: [
+        { engine: "http://gpu.test", out_since: "2026-01-01T00:00:05.000Z", out_reason: "it refuses connections" },
+      ],
     });
   });
 });
@@ -228,8 +230,8 @@ describe("in a command", () => {
   };
 
   test.each<[string, Fault, string]>([
-    ["refuses the connection", refuse, "ECONNREFUSED"],
-    ["has no address", unknownName, "ENOTFOUND"],
+    ["refuses the connection", refuse, "it refuses connections"],
+    ["has no address", unknownName, "no address was found for its name"],
   ])(
     "an engine that %s ends its generations within a minute, and what they cost comes back",
     async (_, fault, reason) => {

@@ -1,4 +1,4 @@
-import { systemCode, systemReason } from "../../../errors.ts";
+import { connectionReason, systemCode, systemReason } from "../../../errors.ts";
 import type { Clock, HttpResponse } from "../../../io.ts";
 import type { RetryForeverOptions } from "../../retry-forever.ts";
 import { clean, type PartOptions, type ServerReply, type UpstreamJob } from "./reply.ts";
@@ -75,7 +75,7 @@ export function statusOfError(error: unknown): number | undefined {
   return replied ?? reply?.status;
 }
 
-/** Returns what is wrong with a server that was checked, such as "does not answer (ECONNREFUSED)" or "answers with HTTP 502". */
+/** Returns what is wrong with a server that was checked, such as "does not answer (it refuses connections)" or "answers with HTTP 502". */
 export function describeCheck(error: unknown): string {
   const reason = describe(error);
   if (statusOfError(error) === undefined) return `does not answer (${reason})`;
@@ -112,13 +112,13 @@ export function createAbsence({ now }: Pick<Clock, "now">): (isMissing: boolean)
   };
 }
 
-/** Returns why a request, or saving its reply, failed: a short text, or the error code of a connection, such as ECONNREFUSED. */
+/** Returns why a request, or saving its reply, failed: a short text, such as "it refuses connections", or an error code. */
 export function describe(error: unknown): string {
   const reason = systemReason(error);
   const code = systemCode(error) ?? "";
   // `systemReason` returns the error's message if it has no text for the code. Node's message repeats the address, so the code alone is better.
   const hasOwnText = !(error instanceof Error) || reason !== error.message;
-  return /^E[A-Z_]+$/.test(code) && !hasOwnText ? code : clean(reason);
+  return connectionReason(error) ?? (/^E[A-Z_]+$/.test(code) && !hasOwnText ? code : clean(reason));
 }
 
 /** Returns the options of `retryForever` for saving what a server sent while this machine cannot save it. */

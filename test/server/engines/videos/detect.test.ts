@@ -89,7 +89,7 @@ test.each([
 
 const isOpen = ({ route }: Call) => route === "other";
 test.each<[string, NonNullable<FakeOptions["fault"]>, string]>([
-  ["a server that is away", () => Promise.reject(refusedConnection()), "does not answer (ECONNREFUSED)"],
+  ["a server that is away", () => Promise.reject(refusedConnection()), "does not answer (it refuses connections)"],
   ["a server behind a proxy", () => new Response("<h1>Bad gateway</h1>", { status: 502 }), "answers with HTTP 502"],
   [
     "a server whose replies are cut",

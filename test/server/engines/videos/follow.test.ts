@@ -203,7 +203,7 @@ const silent = ["does not answer", "has not responded"] as const;
 const wrong = ["answers with an error", "has given only errors"] as const;
 /** What a poll gets in place of the job, what it is called, at first and in the end, and why. */
 const troubles: [string, () => ReturnType<Fault>, readonly [first: string, last: string], why: string][] = [
-  ["a refused connection", refuse, silent, "ECONNREFUSED"],
+  ["a refused connection", refuse, silent, "it refuses connections"],
   ["a reset", () => "drop", silent, "ECONNRESET"],
   ["a page", () => new Response("<h1>Bad gateway</h1>", { status: 502 }), wrong, "HTTP 502"],
   ["an HTTP 429", () => json(429, { detail: "slow down" }), wrong, "HTTP 429: slow down"],
