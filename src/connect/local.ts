@@ -182,7 +182,7 @@ export async function findLocal(io: Io): Promise<FoundLocal> {
   const failure = await findFailure({ baseUrl, apiKey }, { ...io, fetch });
   if (failure !== undefined) {
     const message = `The local service, process ${found.pid}, cannot be reached at ${baseUrl}: ${failure}. Nothing was sent.`;
-    const hint = "It may be busy or suspended: run the same command again.";
+    const hint = "It may be busy or suspended. Run the same command again.";
     return { kind: "not answering", error: new VidgenError("network", message, { hint }) };
   }
   const connection = {

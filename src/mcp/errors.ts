@@ -15,7 +15,6 @@ const agentHints: Partial<Record<CommandErrorCode, string>> = {
   unknown:
     "Repeating the call sends nothing. Ask the user to check the account: if the generation is there, get_video with its id fetches it. If it is not, the user runs `vidgen list --dismiss <attempt>` with the attempt from the message, and the same call then starts a new one. again: true starts a new generation in any case, and pays for it.",
   not_found: "list_videos shows the ids of the generations that were started on this computer.",
-  network: "Try again later; `vidgen doctor` diagnoses the problem.",
   auth: "A person must type `vidgen login`, or start the server with VIDGEN_API_KEY set. After a login this call works without a restart.",
 };
 
@@ -40,6 +39,8 @@ const restatements: readonly [RegExp, string][] = [
   [/`vidgen list(?: --status [a-z]+)?`/g, "list_videos"],
   [/See `vidgen generate --help` for the flags and/g, "See the arguments of generate_video, and"],
   [/`vidgen models`/g, "list_models"],
+  [/^Run `vidgen doctor` to diagnose/, "Try again later; `vidgen doctor` diagnoses"],
+  [/\bRun the same command\b/g, "Make the same call"],
   [/\bThe same command\b/g, "The same call"],
   [/ unless you add --again\b/g, " without again: true"],
   [/--again\b/g, "again: true"],

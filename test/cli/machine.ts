@@ -24,7 +24,8 @@ export async function createMachine() {
   const runProgram = (program: string, ...args: string[]): Running => {
     const { NODE_EXTRA_CA_CERTS: _, ...inherited } = process.env;
     const env = { ...inherited, VIDGEN_HOME: join(folder, "home"), CI: "", VIDGEN_BASE_URL: "", VIDGEN_API_KEY: "" };
-    const child = spawn(program, args, { cwd: folder, env });
+    const [command = "", ...words] = [...machine.within, program, ...args];
+    const child = spawn(command, words, { cwd: folder, env });
     running.add(child);
     const ended = { stdout: "", stderr: "" };
     child.stdout.on("data", (chunk) => (ended.stdout += chunk));
@@ -48,6 +49,8 @@ export async function createMachine() {
     runNode,
     run,
     vidgen: (...argv: string[]) => run(...argv).ended,
+    /** The words of a program that runs each process, such as nsenter. */
+    within: [] as string[],
     /** What is piped into each process. */
     stdin: undefined as Uint8Array | undefined,
   };

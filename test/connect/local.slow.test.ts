@@ -1,8 +1,10 @@
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { copyFileSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import process from "node:process";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { bin, createMachine, type Machine, serve } from "../cli/machine.ts";
 import { spawnAgent } from "../faults/agent.ts";
@@ -326,8 +328,8 @@ test("serve --link prints a fresh link to the page of the service that runs, and
   });
 });
 
-/** A `serve` whose public address is that of another server, and the requests that arrive there. */
-async function servePublicly(machine: Machine, ...flags: string[]) {
+/** A server at another port of this machine, and the requests that arrive there. */
+async function listenElsewhere() {
   const arrived: string[] = [];
   const elsewhere = createServer(({ method, url, headers }, reply) => {
     arrived.push(`${method} ${url} ${headers.authorization}`);
@@ -335,17 +337,13 @@ async function servePublicly(machine: Machine, ...flags: string[]) {
   });
   await once(elsewhere.listen(0, "127.0.0.1"), "listening");
   onTestFinished(() => void elsewhere.close());
-  const publicUrl = `http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}`;
-  const publicFlags = ["--public-url", publicUrl, "--public-media-url", `${publicUrl}/videos`];
-  return { arrived, publicUrl, server: await serve(machine, ...publicFlags, ...flags) };
+  return { arrived, publicUrl: `http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}` };
 }
 
-test.each([
-  { place: "on loopback", flags: [] },
-  { place: "on every address", flags: ["--host", "0.0.0.0", "--allow-remote"] },
-])("commands on the machine of a service $place send nothing to its public address", async ({ flags }) => {
-  const machine = await createMachine();
-  const { arrived, publicUrl } = await servePublicly(machine, "--page", ...flags);
+const publicFlags = (url: string) => ["--page", "--public-url", url, "--public-media-url", `${url}/videos`];
+
+/** Runs each command on the machine of a service that has this public URL. */
+async function runLocalCommands(machine: Machine, publicUrl: string) {
   expect(await machine.vidgen("accounts", "--local")).toMatchObject({ code: 0 });
   expect((await machine.vidgen("accounts", "create", "ci", "--local")).stderr).toContain(
     `login --base-url ${publicUrl}`,
@@ -364,15 +362,69 @@ test.each([
   expect(await machine.vidgen("wait", id.trim(), "-o", "hare.mp4")).toMatchObject({ code: 0, stdout: "hare.mp4\n" });
   for (const line of ["status", "delete --yes"])
     expect(await machine.vidgen(...line.split(" "), id.trim(), "--local")).toMatchObject({ code: 0 });
-  const agent = await spawnAgent({ VIDGEN_HOME: join(machine.folder, "home") }, machine.folder, ["--local"]);
+  const home = { VIDGEN_HOME: join(machine.folder, "home") };
+  const agent = await spawnAgent(home, machine.folder, ["--local"], machine.within);
   const made = (await agent.call("generate_video", { prompt: "a hen", duration: 0.5 })).value;
   await agent.call("get_video", { id: String(made.id), wait_seconds: 50 });
   expect((await agent.call("save_video", { id: String(made.id), path: "hen.mp4" })).value).toMatchObject({
     file: join(machine.folder, "hen.mp4"),
   });
   await agent.close();
+}
+
+test("commands on the machine of a service send nothing to its public address", async () => {
+  const machine = await createMachine();
+  const { arrived, publicUrl } = await listenElsewhere();
+  await serve(machine, ...publicFlags(publicUrl));
+  await runLocalCommands(machine, publicUrl);
   expect(arrived).toEqual([]);
 });
+
+/** Prints each connection and each request, of which it answers none. */
+const listener = `
+for (const port of [80, 443, 8787, 8788])
+  require("http").createServer(({ method, url, headers }, reply) => {
+    console.log(method + " " + url + " " + headers.authorization);
+    reply.writeHead(401).end();
+  }).on("connection", () => console.log("connection to " + port)).listen(port, "0.0.0.0", () => port === 8788 && console.log("listening"));
+`;
+
+/** Moves a machine into a network namespace of its own, joined to a second one in which `listener` runs at the address of "video.example". */
+async function joinNamespaces(machine: Machine) {
+  writeFileSync(join(machine.folder, "hosts"), "127.0.0.1 localhost\n10.9.0.9 video.example\n");
+  const near = "ip link set lo up; mount --bind hosts /etc/hosts; echo ready; exec sleep infinity";
+  const { child, said } = machine.runProgram("unshare", "-rnm", "sh", "-c", near);
+  await said("ready");
+  const enter = ["nsenter", "--preserve-credentials", "-U", "-n", "-m", "-t", `${child.pid}`];
+  // The folder as the other mount namespace has it.
+  machine.within = [...enter, "sh", "-c", 'cd "$0" && exec "$@"', machine.folder];
+  const far =
+    'until ip link set far up 2> wait; do sleep 0.1; done; ip address add 10.9.0.9/24 dev far; exec $0 -e "$1"';
+  const other = machine.runProgram("unshare", "-n", "sh", "-c", far, process.execPath, listener);
+  const arrived: string[] = [];
+  other.child.stdout?.on("data", (text) => arrived.push(...String(text).trimEnd().split("\n")));
+  const cable = `until ip link add near type veth peer name far netns ${other.child.pid} 2> wait; do sleep 0.1; done; ip link set near up; ip address add 10.9.0.1/24 dev near`;
+  await machine.runProgram("sh", "-c", cable).ended;
+  await other.said("listening");
+  return { arrived };
+}
+
+test.skipIf(lacks("network namespaces"))(
+  "where the public name leads to another host, nothing but the requests of clients arrives there",
+  async () => {
+    const machine = await createMachine();
+    const { arrived } = await joinNamespaces(machine);
+    const publicUrl = "http://video.example";
+    await serve(machine, ...publicFlags(publicUrl), "--host", "0.0.0.0", "--allow-remote");
+    await runLocalCommands(machine, publicUrl);
+    const id = randomUUID();
+    const client = [`VIDGEN_BASE_URL=${publicUrl}`, `VIDGEN_ALLOW_HTTP=${publicUrl}`, "VIDGEN_API_KEY=of-a-client"];
+    const asked = await machine.runProgram("env", ...client, process.execPath, bin, "status", id).ended;
+    expect(asked).toMatchObject({ code: 3 });
+    const request = `GET /api/generation-status?id=${id} Bearer of-a-client`;
+    expect(arrived).toEqual(["listening", "connection to 80", request]);
+  },
+);
 
 /** Runs lines of a shell in a network namespace of their own; `$vidgen` is the program. */
 function runInNamespace(machine: Machine, lines: string) {
@@ -408,7 +460,8 @@ test
   ])("in another network namespace than the service, `%s` sends nothing and names what works", async (line) => {
   const machine = await createMachine();
   writeFileSync(join(machine.folder, "shots.txt"), "an owl\n");
-  const { arrived, publicUrl } = await servePublicly(machine, "--page");
+  const { arrived, publicUrl } = await listenElsewhere();
+  await serve(machine, ...publicFlags(publicUrl));
   const ended = await runInNamespace(machine, `$vidgen ${line}`);
   expect(ended.code).toBe(8);
   const text = ended.stdout + ended.stderr;
@@ -416,6 +469,25 @@ test
   expect(text).toContain(`VIDGEN_BASE_URL=${publicUrl}`);
   expect(arrived).toEqual([]);
 });
+
+test.skipIf(lacks("network namespaces"))(
+  "in another network namespace than the service, an agent is told so, and sends nothing",
+  async () => {
+    const machine = await createMachine();
+    const { arrived, publicUrl } = await listenElsewhere();
+    await serve(machine, ...publicFlags(publicUrl));
+    const home = { VIDGEN_HOME: join(machine.folder, "home") };
+    const agent = await spawnAgent(home, machine.folder, ["--local"], ["unshare", "-rn"]);
+    const answer = await agent.call("generate_video", { prompt: "a hen", duration: 0.5 });
+    await agent.close();
+    expect(answer.value).toMatchObject({
+      code: "network",
+      message: expect.stringContaining("The service of this folder runs in another network namespace"),
+      hint: expect.stringContaining(`VIDGEN_BASE_URL=${publicUrl}`),
+    });
+    expect(arrived).toEqual([]);
+  },
+);
 
 test.skipIf(lacks("network namespaces"))(
   "listen --host takes callbacks of its private network, and answers no other connection",

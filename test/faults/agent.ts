@@ -15,10 +15,17 @@ export type SpawnedAgent = {
   stderr(): string;
 };
 
-export async function spawnAgent(env: Env, cwd: string, flags: string[] = []): Promise<SpawnedAgent> {
+/** `within` are the words of a program that runs it, such as nsenter. */
+export async function spawnAgent(
+  env: Env,
+  cwd: string,
+  flags: string[] = [],
+  within: string[] = [],
+): Promise<SpawnedAgent> {
+  const [command = "", ...args] = [...within, process.execPath, bin, "mcp", ...flags];
   const transport = new StdioClientTransport({
-    command: process.execPath,
-    args: [bin, "mcp", ...flags],
+    command,
+    args,
     env: { PATH: process.env.PATH ?? "", HOME: "/nonexistent", ...env },
     cwd,
     stderr: "pipe",

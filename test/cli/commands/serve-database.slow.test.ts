@@ -1,12 +1,14 @@
-import { existsSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../src/io.ts";
+import { spawnAgent } from "../../faults/agent.ts";
 import { postgresPrograms } from "../../needs.ts";
 import { type PostgresServer, query, startPostgres } from "../../postgres.ts";
 import { createVllmOmni } from "../../server/engines/videos/fakes/vllm-omni.ts";
 import { cookieOf, useLink } from "../../server/page/sign-in.ts";
 import { createWorld } from "../../vidgen.ts";
+import { createMachine as createSpawning } from "../machine.ts";
 
 const password = "canary-password";
 
@@ -144,6 +146,32 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
     const listed = await machine.vidgen("accounts", "--database", VIDGEN_DATABASE_URL);
     expect(listed.stdout).toMatch(/^ci\t\d+\t1\t-\t-\tdisabled\nlocal\t/);
     expect(existsSync(join(machine.world.home, "service"))).toBe(false);
+  });
+
+  test("generate, batch, wait and agents with --local never use the service of the database", async () => {
+    const database = await server.createDatabase();
+    const { run } = await (await createMachine(database)).serve("--page");
+    const { folder, vidgen, within } = await createSpawning();
+    within.push("env", `VIDGEN_DATABASE_URL=${database}`);
+    await expect.poll(() => run.stderr).toContain("Ctrl-C");
+    const printed = run.stderr;
+    const flags = ["--local", "-d", "0.5"];
+    writeFileSync(join(folder, "shots.txt"), "an owl\n");
+    const id = (await vidgen("generate", "a hare", ...flags, "--no-wait")).stdout.trim();
+    for (const argv of [
+      ["generate", "a fox", ...flags, "-o", "fox.mp4"],
+      ["batch", "shots.txt", ...flags, "-o", "clips/"],
+      ["wait", id, "-o", "hare.mp4"],
+    ])
+      expect(await vidgen(...argv)).toMatchObject({ code: 0 });
+    const agent = await spawnAgent({ VIDGEN_HOME: join(folder, "home") }, folder, ["--local"], within);
+    const made = (await agent.call("generate_video", { prompt: "a hen", duration: 0.5 })).value;
+    const seen = await agent.call("get_video", { id: String(made.id), wait_seconds: 50 });
+    expect(seen.value).toMatchObject({ status: "completed" });
+    await agent.close();
+    // Each request is a line of its log.
+    expect(run.stderr).toBe(printed);
+    expect(await query(database, "SELECT FROM vidgen.generations")).toEqual([]);
   });
 
   test("the link of a new account signs in at any process of the service until its key is revoked", async () => {
