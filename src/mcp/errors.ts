@@ -35,6 +35,7 @@ export function agentHint(error: VidgenError): string | undefined {
 const restatements: readonly [RegExp, string][] = [
   [/`vidgen (?:wait|status) [^\s`]+`/g, "get_video"],
   [/`vidgen cancel [^\s`]+`/g, "cancel_video"],
+  [/^`vidgen delete [^\s`]+` deletes its video, where the service can\.$/, "get_video shows its video."],
   [/`vidgen list` shows the credits/g, "get_credits shows the credits"],
   [/`vidgen list(?: --status [a-z]+)?`/g, "list_videos"],
   [/See `vidgen generate --help` for the flags and/g, "See the arguments of generate_video, and"],
