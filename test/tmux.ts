@@ -19,8 +19,11 @@ export type Desk = {
   /** As somebody pastes it: marked as pasted, if the program asks for that. */
   paste(text: string): void;
   resize(columns: number): void;
-  /** The screen's lines, without those that are empty; with `colors` as the terminal was told to show them. */
-  screen(options?: { colors: boolean }): string;
+  /**
+   * The screen's lines, without those that are empty; with `colors` as the terminal was told to show them; with `isJoined` each line that the terminal
+   * itself has broken is one.
+   */
+  screen(options?: { colors?: boolean; isJoined?: boolean }): string;
   /** Waits until the screen shows this; throws with the screen when it never does. */
   shows(what: string | RegExp, options?: Patience): Promise<string>;
   /** Runs a line and returns what it printed, once the shell is back. */
@@ -49,8 +52,8 @@ export async function openDesk({ columns = 80, rows = 24 }: DeskOptions = {}): P
     return stdout;
   };
   tmux("new-session", "-d", "-x", String(columns), "-y", String(rows), "-c", folder, "bash", "--norc", "--noprofile");
-  const screen = ({ colors = false } = {}) =>
-    tmux("capture-pane", "-p", ...(colors ? ["-e"] : [])).replace(/\n+$/, "\n");
+  const screen = ({ colors = false, isJoined = false } = {}) =>
+    tmux("capture-pane", "-p", ...(colors ? ["-e"] : []), ...(isJoined ? ["-J"] : [])).replace(/\n+$/, "\n");
   const shows = async (what: string | RegExp, { timeoutMs = 15_000 * slowness }: Patience = {}) => {
     const end = Date.now() + timeoutMs;
     for (;;) {

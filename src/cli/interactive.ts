@@ -1,4 +1,5 @@
 import { type ExpectedCost, expectCost } from "../client/generation/cost.ts";
+import type { Service } from "../client/generation/service.ts";
 import { readAllImages, readImages } from "../client/request/images.ts";
 import { isFolder } from "../client/save/output-path.ts";
 import { formatExpected } from "../connect/format.ts";
@@ -8,7 +9,7 @@ import type { SessionOptions } from "../connect/session.ts";
 import { asVidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { type Field, type FieldTexts, fields, findValueFault, isImageField } from "../protocol/fields.ts";
-import { defaultModel, findModel, guessModel, type Model, maxLocalSeconds, models } from "../protocol/models.ts";
+import { defaultModel, findModel, guessModel, maxLocalSeconds, models } from "../protocol/models.ts";
 import {
   buildRequest,
   checkImage,
@@ -68,7 +69,8 @@ export async function askForInput(known: KnownInput, options: AskInputOptions, c
   if (!local && !dryRun) await resolveService(options.baseUrl, io);
   const service = await openForPrice(options, context);
 
-  const input = await askForFields(known, local ? maxLocalSeconds : undefined, io);
+  const maxSeconds = local ? maxLocalSeconds : undefined;
+  const input = await askForFields(known, { maxSeconds, isPreview: service.isPreview }, io);
   const request = buildRequest({ ...input, images: await readAllImages(input.images) }, destination);
   const check = (outputPath: string) => checkOutputPath(outputPath, { output, open }, io);
   const isPathAsked = options.waits && options.outputPath === undefined;
@@ -85,7 +87,9 @@ export async function askForInput(known: KnownInput, options: AskInputOptions, c
     io.signal,
   );
   const price = formatExpected(cost) ?? (service.isLocal ? "unknown" : "unknown until the service states it");
-  output.note(`\n${summarize(input)}${savePathRow}${formatRow("Cost", price)}\nEquivalent command:\n  ${command}\n`);
+  output.note(
+    `\n${summarize(input, service)}${savePathRow}${formatRow("Cost", price)}\nEquivalent command:\n  ${command}\n`,
+  );
   const question = `Start ${starts === 1 ? "it" : `these ${starts} generations`}?${costSentence(cost, { starts, isLocal: service.isLocal })}`;
   if (!dryRun) await askYes(question, io, { isDefaultYes: cost.kind === "free" });
   return { input, outputPath };
@@ -112,12 +116,13 @@ function costSentence(cost: ExpectedCost, { starts, isLocal }: { starts: number;
   return ` ${starts === 1 ? "It costs" : "They cost"} ${price}.`;
 }
 
-type QuestionOptions = { initialModel: string; maxSeconds: number | undefined };
+/** `maxSeconds` is the longest video, if known. */
+type QuestionOptions = Pick<Service, "isPreview"> & { initialModel: string; maxSeconds: number | undefined };
 
-/** Asks for the missing fields of an input; `maxSeconds` is the longest video, if known. */
+/** Asks for the missing fields of an input. */
 async function askForFields(
   { initialModel, ...known }: KnownInput,
-  maxSeconds: number | undefined,
+  options: Omit<QuestionOptions, "initialModel">,
   io: Io,
 ): Promise<RequestInput> {
   const texts: FieldTexts = { ...known.texts };
@@ -127,7 +132,7 @@ async function askForFields(
       if (replacesSourceImages({ extra: readSetFields(known.set) })) continue;
       const answers = await askImages(texts.model ?? initialModel, images.imageUrl ?? [], field, io);
       images = { ...images, imageUrl: answers };
-    } else if (!isImageField(field)) texts[field.name] ??= await askField(field, { initialModel, maxSeconds }, io);
+    } else if (!isImageField(field)) texts[field.name] ??= await askField(field, { ...options, initialModel }, io);
   }
   const { prompt = "", model = initialModel } = texts;
   return { ...known, texts: { ...texts, prompt: withoutCurlyQuotes(prompt), model }, images };
@@ -136,12 +141,12 @@ async function askForFields(
 /** Asks for the value of a field, if it has a question. `undefined` means the service's default. */
 async function askField(
   field: Field,
-  { initialModel, maxSeconds }: QuestionOptions,
+  { initialModel, maxSeconds, isPreview }: QuestionOptions,
   io: Io,
 ): Promise<string | undefined> {
   const { name, isRequired = false, label = name, question, suggestions } = field;
   if (question === undefined) return undefined;
-  if (name === "model") return askChoice(question, modelChoices(initialModel), initialModel, io);
+  if (name === "model") return askChoice(question, modelChoices(initialModel, { isPreview }), initialModel, io);
   const byDefault = isRequired ? [] : [{ value: "", name: serviceDefault }];
   if (suggestions) {
     const choices = suggestions.map(([value]) => ({ value, name: value }));
@@ -181,13 +186,13 @@ async function askOutputPath(check: (outputPath: string) => void, io: Io): Promi
 }
 
 /** The input as a list, to be checked before it is sent. */
-function summarize({ texts, images }: RequestInput): string {
+function summarize({ texts, images }: RequestInput, service: Pick<Service, "isPreview">): string {
   const rows = fields.flatMap((field): [string, string][] => {
     const { name, label, question } = field;
     if (label === undefined) return [];
     if (isImageField(field)) return (images[field.name] ?? []).map((image) => [label, shorten(image, 200)]);
     const text = texts[name] ?? (question === undefined ? undefined : serviceDefault);
-    return text === undefined ? [] : [[label, describeValue(name, text)]];
+    return text === undefined ? [] : [[label, describeValue(name, text, service)]];
   });
   return rows.map(([label, value]) => formatRow(label, value)).join("");
 }
@@ -201,15 +206,20 @@ function describeOutput(outputPath: string | undefined): string {
   return outputPath === "." ? "the current folder" : outputPath;
 }
 
-function describeValue(name: string, text: string): string {
-  if (name === "model") return describeModel(text);
+function describeValue(name: string, text: string, service: Pick<Service, "isPreview">): string {
+  if (name === "model") return describeModel(text, service);
   return name === "duration" && /^[\d.]+$/.test(text) ? `${text} s` : text;
 }
 
-function describeModel(model: string): string {
+function describeModel(model: string, service: Pick<Service, "isPreview">): string {
   const guess = guessModel(model);
-  const about = guess === undefined ? findModel(model)?.characteristic : `did you mean ${guess}?`;
+  const about = guess === undefined ? aboutModel(model, service) : `did you mean ${guess}?`;
   return about === undefined ? model : `${model} (${about})`;
+}
+
+/** What a known model is good at, or that the service draws previews for it, which show nothing of that. */
+function aboutModel(model: string, { isPreview }: Pick<Service, "isPreview">): string | undefined {
+  return isPreview(model) ? "preview" : findModel(model)?.characteristic;
 }
 
 /** The command line that does the same without questions. */
@@ -225,8 +235,8 @@ export function generateLine(prompt: string, flags: readonly string[], io: Shell
 const serviceDefault = "service default";
 
 /** The known models, and the initial model if it is not one of them. */
-function modelChoices(initial: string): PromptChoice[] {
-  const known = models.map(({ id, characteristic }: Model) => ({ value: id, name: `${id}: ${characteristic}` }));
+function modelChoices(initial: string, service: Pick<Service, "isPreview">): PromptChoice[] {
+  const known = models.map(({ id }) => ({ value: id, name: `${id}: ${aboutModel(id, service)}` }));
   return findModel(initial) ? known : [{ value: initial, name: initial }, ...known];
 }
 

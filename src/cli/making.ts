@@ -110,11 +110,12 @@ function reportStarted(
   const credits = isPriced ? credits_charged : undefined;
   const costs = { model: request.model, resumed: false, remaining_credits, credits, balance_fell, warnings };
   reporter.report({ event: "started", id, attempt: attempt.attempt, ...costs });
+  const is_preview = session.service.isPreview(request.model);
   const cost = isPriced ? priceText(started) : localText(request.model, session);
   // The generation is in the local service's queue; an engine may never get it.
-  const is_preview = session.service.isPreview(request.model);
   const isQueued = session.isLocal && is_preview === false;
-  output.note(`${isQueued ? "Queued" : "Started"} ${id} (${request.model}${cost}).`);
+  const preview = `Started a preview, drawn on this machine (no ${request.model} video): ${id}${isPriced ? cost : ""}.`;
+  output.note(is_preview ? preview : `${isQueued ? "Queued" : "Started"} ${id} (${request.model}${cost}).`);
   const charged = chargedOf({ credits: credits_charged, is_preview }, session);
   const document = { ...generation, credits_charged, remaining_credits, charged, warnings };
   return { attempt, document, credits, isResumed: false, accepted: { ...started, key } };

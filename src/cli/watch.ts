@@ -4,6 +4,7 @@ import type { Session } from "../connect/session.ts";
 import type { Io } from "../io.ts";
 import type { Reporter } from "./terminal/reporter.ts";
 import { type PrintOptions, printResult, type Result, resultOf } from "./terminal/result.ts";
+import { noteFirstSaved } from "./unsaved.ts";
 
 type WatchContext = { session: Session; reporter: Reporter };
 
@@ -53,5 +54,7 @@ export async function deliver(finished: Finished, print: PrintOptions, context: 
   reporter.ended(finished.of.id, result);
   await print.output.printed();
   await handOver(finished);
+  const isSaved = result.isNew && result.file !== undefined && print.outputPath !== "-";
+  if (isSaved) await noteFirstSaved(finished.of.id, { journal: session.journal, io, output: print.output });
   return result.document;
 }

@@ -313,9 +313,16 @@ test("with --local a length that the local service refuses is asked for again", 
     ...questions.slice(0, 3),
     ["How long", `90${enter}`],
     ["at most 60", `${clear}60${enter}`],
-    ["Where should", ctrlC],
+    ["Where should", enter],
+    ["Start it?", ctrlC],
   );
-  expect(await world.vidgen("generate", "--local")).toMatchObject({ code: 130 });
+  const run = await world.vidgen("generate", "--local", "--no-color");
+  expect(run).toMatchObject({ code: 130, stderr: expect.stringMatching(/^ {2}Model {7}wan-2\.5 \(preview\)$/m) });
+  // A preview is not what the model is known for.
+  for (const { id, characteristic } of models) {
+    expect(run.stderr).toContain(`${id}: preview`);
+    expect(run.stderr).not.toContain(characteristic);
+  }
   expect(world.answers).toEqual([]);
 });
 

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createWorld, isStart, kill, type World } from "../vidgen.ts";
 
 const line = "1 paid video is not saved: vidgen wait --all -o ./\n";
@@ -74,4 +74,40 @@ test("looking writes nothing", async () => {
   const before = look();
   await world.vidgen("models");
   expect(look()).toEqual(before);
+});
+
+describe("the first saved video", () => {
+  const look = "`vidgen list --open last` shows it";
+  const generate = (world: World, prompt: string, ...flags: string[]) =>
+    world.vidgen("generate", prompt, "-o", join(world.folder, `${prompt}.mp4`), ...flags);
+
+  test("of a home gets a line on how to look at it, once, and on a real one if it is a preview", async () => {
+    const world = await createWorld();
+    world.isTerminal = true;
+    // A URL is no saved file.
+    expect((await world.vidgen("generate", "a hare")).stderr).not.toContain(look);
+    expect((await generate(world, "a fox")).stderr).toMatch(/Saved .*\n`vidgen list --open last` shows it\.\n$/);
+    expect((await generate(world, "an owl")).stderr).not.toContain(look);
+  });
+
+  test("is the first of several too", async () => {
+    const world = await createWorld();
+    world.isTerminal = true;
+    world.answers = [["Start", "y\r"]];
+    const run = await world.vidgen("generate", "a fox", "-n", "3", "-o", `${world.folder}/`);
+    expect(run.stderr.split(look)).toHaveLength(2);
+  });
+
+  test.each<[string, string[], (world: World) => void]>([
+    ["-q", ["-q"], () => {}],
+    ["--json", ["--json"], () => {}],
+    ["--events", ["--events"], () => {}],
+    ["a pipe", [], (world) => Object.assign(world, { isTerminal: false })],
+    ["CI", [], (world) => Object.assign(world.env, { CI: "1" })],
+  ])("gets none with %s", async (_, flags, change) => {
+    const world = await createWorld();
+    world.isTerminal = true;
+    change(world);
+    expect((await generate(world, "a fox", ...flags)).stderr).not.toContain(look);
+  });
 });

@@ -29,7 +29,9 @@ test("--no-wait leaves it to a later run, and `wait` without an id finds it", as
   const started = await machine.vidgen("generate", "a fox", ...short, "--no-wait");
   expect(started).toMatchObject({
     code: 0,
-    stderr: expect.stringMatching(/^Started \S+ \(wan-2\.5, free\)\.\nIt is rendered when you run vidgen wait \S+, or/),
+    stderr: expect.stringMatching(
+      /^Started a preview, drawn on this machine \(no wan-2\.5 video\): \S+\.\nIt is rendered when you run vidgen wait \S+, or/,
+    ),
   });
   const id = started.stdout.trim();
   expect(await machine.vidgen("status", id)).toMatchObject({ code: 0, stdout: expect.stringMatching(`^${id}\t`) });

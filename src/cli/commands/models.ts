@@ -75,7 +75,7 @@ async function showModels(id: string | undefined, { engine }: ModelsFlags, conte
   await output.result(lines.join("\n"), documents);
   if (priceWidth === 0 && io.stdout.isTTY)
     output.note(
-      "Previews (--local) are free. A service states its price at the first video; `vidgen models --engine openrouter` lists those of a provider.",
+      "Previews (--local) are free, and show nothing of what a model can do. A service states its price at the first video; `vidgen models --engine openrouter` lists those of a provider.",
     );
 }
 

@@ -342,7 +342,7 @@ function ModelField({ models, chosen }: { models: readonly ModelChoice[]; chosen
             data-images={model.maxImages}
             data-offers={JSON.stringify(model.offers)}
           >
-            {[model.name, model.characteristic, model.isPreview ? "preview" : undefined, priceText(model.credits)]
+            {[model.name, model.isPreview ? "preview" : model.characteristic, priceText(model.credits)]
               .filter((part) => part !== undefined)
               .join(" · ")}
           </option>

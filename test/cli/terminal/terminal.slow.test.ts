@@ -89,7 +89,9 @@ describe("in a terminal (tmux)", { skip: !hasTmux }, () => {
 
   test("it comes to its end, and leaves its file", async () => {
     await start("a [slow: 3s] fox");
-    const screen = await desk.shows(/^fox\.mp4\nSaved fox\.mp4 \(\d+ s, 854x480, \d+ kB\) in \d+ s\n\$$/m);
+    const screen = await desk.shows(
+      /^fox\.mp4\nSaved fox\.mp4 \(\d+ s, 854x480, \d+ kB\) in \d+ s\n`vidgen list --open last` shows it, and [^$]+one\.\n\$$/m,
+    );
     expect(screen).not.toContain("Generating");
     await expectTidy();
   });
@@ -125,7 +127,9 @@ describe("in a terminal (tmux)", { skip: !hasTmux }, () => {
     await desk.shows("  vidgen generate 'a fox' --model ray-3 --duration 1 -o");
     await desk.shows("Start it?");
     desk.press("y", "Enter");
-    await desk.shows(/^fox\.mp4\nSaved fox\.mp4 \(\d+ s, 854x480, \d+ kB\) in \d+ s\n\$$/m);
+    await desk.shows(
+      /^fox\.mp4\nSaved fox\.mp4 \(\d+ s, 854x480, \d+ kB\) in \d+ s\n`vidgen list --open last` shows it, and [^$]+one\.\n\$$/m,
+    );
     await expectTidy();
   });
 
