@@ -25,7 +25,7 @@ function cancelTool(options: ToolOptions, io: Io): Tool {
       credits_returned: z.number().nullable().describe("null if the service does not state them."),
       note: z.string(),
     }),
-    hints: { destructive: true, idempotent: true, openWorld: true },
+    hints: { destructive: true, openWorld: true },
     async run({ id }, call) {
       const service = await openServiceOfAgent(id, "cancelled", options, io);
       const { generation, creditsReturned, wasCancelled } = await cancelGeneration(service, id, call);
@@ -53,7 +53,7 @@ function deleteTool(options: ToolOptions, io: Io): Tool {
       file: z.string().nullable().describe("The saved file, which was left alone; null if the video was never saved."),
       note: z.string(),
     }),
-    hints: { destructive: true, idempotent: true, openWorld: true },
+    hints: { destructive: true, openWorld: true },
     async run({ id }, call) {
       const service = await openServiceOfAgent(id, "deleted", options, io);
       const deletable = await findDeletable(service, id, call);

@@ -8,12 +8,14 @@ export type ToolError = {
   hint: string | null;
   id: string | null;
   may_have_been_charged: boolean;
+  /** Whether the generation that the error is about was charged, if that is known. */
+  charged: "yes" | "no" | "maybe" | null;
 };
 
 /** Hints for agents, for codes whose usual hint is about commands that an agent does not have. */
 const agentHints: Partial<Record<CommandErrorCode, string>> = {
   unknown:
-    "Repeating the call sends nothing. Ask the user to check the account: if the generation is there, get_video with its id fetches it. If it is not, the user runs `vidgen list --dismiss <attempt>` with the attempt from the message, and the same call then starts a new one. again: true starts a new generation in any case, and pays for it.",
+    "Repeating the call sends nothing. Ask the user to check the account: if the generation is there, get_video with its id fetches it. If it is not, the user runs `vidgen list --dismiss <attempt>` with the attempt from the message, and the same call then starts a new one. again: true, with a new request_key, starts a new generation in any case, and pays for it.",
   not_found: "list_videos shows the ids of the generations that were started on this computer.",
   auth: "A person must type `vidgen login`, or start the server with VIDGEN_API_KEY set. After a login this call works without a restart.",
 };
@@ -56,7 +58,7 @@ function restateHint(hint: string): string {
 /** Converts an error for a tool's result. `isOut` is set while a start request is in flight. */
 export function toolError(thrown: unknown, isStartInFlight: boolean): ToolError {
   const error = asVidgenError(thrown);
-  const { code, message, id } = error;
+  const { code, message, id, charged } = error;
   const hint = isExistsError(thrown) ? "Call save_video with another path, or none." : agentHint(error);
   return {
     code,
@@ -64,5 +66,6 @@ export function toolError(thrown: unknown, isStartInFlight: boolean): ToolError 
     hint: hint ?? null,
     id: id ?? null,
     may_have_been_charged: code === "unknown" || (code === "bug" && isStartInFlight),
+    charged: charged ?? null,
   };
 }

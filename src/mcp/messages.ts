@@ -1,10 +1,21 @@
+import { PROTOCOL_VERSION_META_KEY } from "@modelcontextprotocol/server";
 import { isRecord, parseJson } from "../protocol/json.ts";
 
 /** The maximum size of a message. */
 export const maxMessageBytes = 10_000_000;
 
-/** The answer to an invalid message: `-32700` for invalid JSON, `-32600` for JSON that is not a JSON-RPC message. */
-export type MessageError = { jsonrpc: "2.0"; id?: string | number; error: { code: number; message: string } };
+/**
+ * The answer to an invalid message: `-32700` for invalid JSON, `-32600` for JSON that is not a JSON-RPC message, and `-32022` for a request of another
+ * version of the protocol, which the MCP library checks only in the first message.
+ */
+export type MessageError = {
+  jsonrpc: "2.0";
+  id?: string | number;
+  error: { code: number; message: string; data?: { supported: readonly string[]; requested: string } };
+};
+
+/** The versions that a request may name in its `_meta`. */
+const supported = ["2026-07-28"];
 
 const newline = 0x0a;
 
@@ -57,9 +68,17 @@ function checkMessage(line: string): MessageError | undefined {
     (message.id === undefined || isId(message.id)) &&
     (message.params === undefined || isRecord(message.params))
   )
-    return undefined;
+    return checkVersion(message);
   const id = isRecord(message) && isId(message.id) ? message.id : undefined;
   return messageError(-32600, "The line is not a JSON-RPC 2.0 message.", id);
+}
+
+function checkVersion({ id, params }: Record<string, unknown>): MessageError | undefined {
+  const meta = isRecord(params) && isRecord(params._meta) ? params._meta : {};
+  const requested = meta[PROTOCOL_VERSION_META_KEY];
+  if (!isId(id) || typeof requested !== "string" || supported.includes(requested)) return undefined;
+  const error = { code: -32022, message: `Unsupported protocol version: ${requested}`, data: { supported, requested } };
+  return { jsonrpc: "2.0", id, error };
 }
 
 function isResponse(message: Record<string, unknown>): boolean {

@@ -1,6 +1,7 @@
 import { Readable } from "node:stream";
 import { McpServer, type ServerContext, type StandardSchemaWithJSON } from "@modelcontextprotocol/server";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
+import * as z from "zod";
 import packageJson from "../../package.json" with { type: "json" };
 import { redactValue } from "../client/http/redaction.ts";
 import { VidgenError } from "../errors.ts";
@@ -8,7 +9,7 @@ import type { Io } from "../io.ts";
 import { plainText } from "../protocol/text.ts";
 import { toolError } from "./errors.ts";
 import { maxMessageBytes, readMessages } from "./messages.ts";
-import type { Tool, ToolImage } from "./tool.ts";
+import type { Tool, ToolFile, ToolImage } from "./tool.ts";
 
 type ServeOptions = {
   tools: Tool[];
@@ -49,18 +50,25 @@ export async function serve(options: ServeOptions, io: Io): Promise<void> {
 
 function createServer(running: Set<Promise<unknown>>, { tools, ending, ...options }: ServeOptions, io: Io): McpServer {
   const capabilities = { tools: { listChanged: false } };
-  const server = new McpServer({ name: "vidgen", version: packageJson.version }, { capabilities, instructions });
+  // The tools change only with the program.
+  const cacheHints = { "tools/list": { ttlMs: 3600_000 } };
+  const server = new McpServer(
+    { name: "vidgen", version: packageJson.version },
+    { capabilities, instructions, cacheHints },
+  );
   for (const tool of tools) {
     const { title, description, input, output } = tool;
-    const { readOnly = false, destructive = false, idempotent = false, openWorld = false } = tool.hints;
+    const { readOnly = false, destructive = false, openWorld = false } = tool.hints;
     const annotations = {
       title,
       readOnlyHint: readOnly,
       destructiveHint: destructive,
-      idempotentHint: idempotent,
+      // The same call again returns what it has started or changed.
+      idempotentHint: true,
       openWorldHint: openWorld,
     };
-    const config = { title, description, inputSchema: uncheckedSchema(input), outputSchema: output, annotations };
+    const [inputSchema, outputSchema] = [uncheckedSchema(input), uncheckedSchema(output)];
+    const config = { title, description, inputSchema, outputSchema, annotations };
     server.registerTool(tool.name, config, (args, context) => {
       const calling = callTool(tool, args, {
         signal: AbortSignal.any([context.mcpReq.signal, ending.signal]),
@@ -73,18 +81,16 @@ function createServer(running: Set<Promise<unknown>>, { tools, ending, ...option
   return server;
 
   async function callTool(tool: Tool, args: unknown, { signal, context }: ToolCallOptions) {
-    const images: ToolImage[] = [];
-    const attach = (image: ToolImage) => void images.push(image);
+    const attached: (ToolImage | ToolFile)[] = [];
+    const attach = (attachment: ToolImage | ToolFile) => void attached.push(attachment);
     const onProgress = progressReporter(context, options.redact);
     try {
       const result = cleanValue(await tool.run(args, { signal, onProgress, attach }), options.redact);
-      const content = [
-        { type: "text" as const, text: JSON.stringify(result) },
-        ...images.map((image) => ({ type: "image" as const, ...image })),
-      ];
+      const content = [{ type: "text" as const, text: JSON.stringify(result) }, ...attached];
       return { content, structuredContent: result };
     } catch (thrown) {
       const error = cleanValue(toolError(thrown, io.unsettled.size > 0), options.redact);
+      // No structured content, which clients of the SDK's version 1 compare with the schema of the result, and then drop the error.
       return { content: [{ type: "text" as const, text: JSON.stringify(error) }], isError: true };
     }
   }
@@ -92,9 +98,26 @@ function createServer(running: Set<Promise<unknown>>, { tools, ending, ...option
 
 type ToolCallOptions = { signal: AbortSignal; context: ServerContext };
 
-/** The schema without validation by the MCP library, so that invalid arguments get vidgen's own error. */
-function uncheckedSchema(schema: Tool["input"]): StandardSchemaWithJSON<unknown, unknown> {
-  return { "~standard": { ...schema["~standard"], validate: (value) => ({ value }) } };
+/**
+ * The schema without validation by the MCP library, so that invalid arguments get vidgen's own error. Each part has one type, because converters of some
+ * clients, such as Gemini's, reject a list of types; a number may also be given as text.
+ */
+function uncheckedSchema(schema: z.ZodObject): StandardSchemaWithJSON<unknown, unknown> {
+  const jsonSchema = {
+    input: () => withSingleTypes(z.toJSONSchema(schema, { io: "input" })),
+    output: () => withSingleTypes(z.toJSONSchema(schema)),
+  };
+  return { "~standard": { ...schema["~standard"], jsonSchema, validate: (value) => ({ value }) } };
+}
+
+function withSingleTypes(schema: object): Record<string, unknown> {
+  return JSON.parse(JSON.stringify(schema), (_, part) => {
+    if (!Array.isArray(part?.type)) return part;
+    const { type, ...rest } = part;
+    return type.includes("null")
+      ? { ...rest, anyOf: type.map((each: string) => ({ type: each })) }
+      : { ...rest, type: "number" };
+  });
 }
 
 function progressReporter({ mcpReq }: ServerContext, redact: ServeOptions["redact"]) {

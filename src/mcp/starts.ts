@@ -5,7 +5,8 @@ import { findCharged } from "../client/generation/cost.ts";
 import { findBalance } from "../client/generation/service.ts";
 import { type PaidStartOptions, start as startGeneration } from "../client/generation/start.ts";
 import type { StartedEntry } from "../client/ledger/policy.ts";
-import type { Charge } from "../client/ledger/price.ts";
+import { type Charge, weightOf } from "../client/ledger/price.ts";
+import { findByKey } from "../client/ledger/search.ts";
 import { explainLocalCredits } from "../connect/local.ts";
 import type { Services } from "../connect/services.ts";
 import type { Session } from "../connect/session.ts";
@@ -15,8 +16,10 @@ import { createMutex } from "../mutex.ts";
 import type { StartRequest } from "../protocol/schema.ts";
 
 export type ToolStartOptions = {
-  /** Starts a new generation even if the same request was started before. */
+  /** Starts a new generation even if the same request was started before, unless its key was used before. */
   again: boolean;
+  /** The agent's key of the generation that it wants. Without `again` it only finds a generation. */
+  requestKey?: string | undefined;
   /** The generation whose request is repeated, at the same service. */
   parent?: Pick<StartedEntry, "id" | "base_url"> | undefined;
   /** The id of the generation whose last frame the video starts with. */
@@ -67,7 +70,8 @@ export function createStarts({ services, budget, ending }: CreateStartsOptions, 
     return spendings.get(service.baseUrl);
   }
 
-  async function prepare(request: StartRequest, { again, parent, from, doubt, cancelled }: ToolStartOptions) {
+  async function prepare(request: StartRequest, options: ToolStartOptions) {
+    const { again, requestKey, parent, from, doubt, cancelled } = options;
     const session = await services.open(parent?.base_url);
     const signal = AbortSignal.any([cancelled, ending]);
     signal.throwIfAborted();
@@ -84,8 +88,12 @@ export function createStarts({ services, budget, ending }: CreateStartsOptions, 
     const balance = session.isLocal ? undefined : () => findBalance(session.service);
     const sending = { abandon: io.abandon, balance, onSending };
     const earlier = again ? "again" : "reuse";
+    const key = requestKey && `mcp:${requestKey}`;
+    const isKeyed =
+      again || (key !== undefined && (await findByKey(services.journal, key)).some((entry) => weightOf(entry) > 0));
     const startOptions: PaidStartOptions = {
       earlier,
+      idempotencyKey: isKeyed ? key : undefined,
       agent: { ending },
       noWait: true,
       parent: parent?.id,

@@ -25,7 +25,7 @@ export async function fetchThumbnail(
     }
     const bytes = Buffer.concat(chunks);
     const format = imageFormatOf(bytes);
-    return format && { mimeType: `image/${format}`, data: bytes.toString("base64") };
+    return format && { type: "image", mimeType: `image/${format}`, data: bytes.toString("base64") };
   } catch {
     return undefined;
   } finally {

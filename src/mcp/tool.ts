@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { Services } from "../connect/services.ts";
 import { usage } from "../errors.ts";
+import { isRecord, parseJson } from "../protocol/json.ts";
 import type { Folder } from "./folder.ts";
 import type { createStarts } from "./starts.ts";
 
@@ -10,12 +11,15 @@ export type ToolCall = {
   signal: AbortSignal;
   /** Reports the progress of the call, if the agent requested that. */
   onProgress(seconds: number, message: string): void;
-  /** Adds an image to the result. */
-  attach(image: ToolImage): void;
+  /** Adds an image or a file to the result. */
+  attach(attachment: ToolImage | ToolFile): void;
 };
 
 /** An image in a result, in base64. */
-export type ToolImage = { mimeType: string; data: string };
+export type ToolImage = { type: "image"; mimeType: string; data: string };
+
+/** A saved file in a result. */
+export type ToolFile = { type: "resource_link"; uri: string; name: string; mimeType: string; size: number };
 
 /** What a client may ask its user about a tool: the hints of the protocol, each false if it is left out. */
 export type ToolHints = {
@@ -23,8 +27,6 @@ export type ToolHints = {
   readOnly?: true;
   /** Whether it ends or deletes something. */
   destructive?: true;
-  /** Whether the same call again has no further effect. */
-  idempotent?: true;
   /** Whether it sends requests to a service. */
   openWorld?: true;
 };
@@ -62,7 +64,7 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
   return {
     ...tool,
     async run(args, call) {
-      const parsed = tool.input.safeParse(args ?? {});
+      const parsed = tool.input.safeParse(readArguments(tool.input, args ?? {}));
       if (parsed.success) return tool.run(parsed.data, call);
       const faults = parsed.error.issues.map(({ path, message }) =>
         [path.join("."), message].filter(Boolean).join(": "),
@@ -73,6 +75,29 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
       );
     },
   };
+}
+
+/**
+ * Reads arguments as agents write them: null or an empty text for an optional argument that is left out, a number or true as text, and a list as one
+ * text, which is its only item unless it is an array in JSON.
+ */
+function readArguments({ shape }: z.ZodObject, args: unknown): unknown {
+  if (!isRecord(args)) return args;
+  const given = Object.entries(args).filter(
+    ([name, value]) => !((value === null || value === "") && shape[name] instanceof z.ZodOptional),
+  );
+  return Object.fromEntries(given.map(([name, value]) => [name, readArgument(shape[name], value)]));
+}
+
+function readArgument(schema: z.core.$ZodType | undefined, value: unknown): unknown {
+  if (schema instanceof z.ZodOptional) return readArgument(schema.unwrap(), value);
+  if (typeof value !== "string") return value;
+  const json = parseJson(value);
+  if (schema instanceof z.ZodArray) return Array.isArray(json) ? json : [value];
+  const isOfType =
+    (schema instanceof z.ZodNumber && typeof json === "number") ||
+    (schema instanceof z.ZodBoolean && typeof json === "boolean");
+  return isOfType ? json : value;
 }
 
 export const chargedField = z.enum(["yes", "no"]).optional().describe("Whether it was charged, if that was stated.");

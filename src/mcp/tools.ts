@@ -29,6 +29,7 @@ import {
 } from "../protocol/fields.ts";
 import { aspectRatios, defaultModel, maxLocalSeconds, models } from "../protocol/models.ts";
 import { type FieldFault, type FieldInput, findFaults, readSetFields, toRequest } from "../protocol/request.ts";
+import { shorten } from "../protocol/text.ts";
 import { changeTools } from "./changes.ts";
 import type { ToolStartOptions } from "./starts.ts";
 import { chargedField, defineTool, idField, type Tool, type ToolOptions } from "./tool.ts";
@@ -68,7 +69,17 @@ const startArguments = {
     .describe(
       `The id of a generation, or a video file inside the server's folder: the video begins with its last frame. A generation that is still running is waited for, at most ${maxWaitSeconds} s. Not with images.`,
     ),
-  again: z.boolean().optional().describe("true starts another generation with the same arguments, and pays for it."),
+  again: z
+    .boolean()
+    .optional()
+    .describe("true starts another generation with the same arguments, and pays for it. Needs a request_key."),
+  request_key: z
+    .string()
+    .regex(/^[\w.:~+/=@-]{16,200}$/)
+    .optional()
+    .describe(
+      "Names the video that is wanted, such as a new UUID: 16 to 200 letters, digits or _.:~+/=@-. Keep it for every repetition of the call, which then returns the same generation.",
+    ),
   exactPrompt: z
     .boolean()
     .optional()
@@ -80,19 +91,19 @@ function generateTool(options: ToolOptions, io: Io): Tool {
     name: "generate_video",
     title: "Start a video",
     description:
-      "Starts a video generation, which costs credits, and returns its id at once. It takes 1 to 3 minutes; get_video reports when it is ready. The same arguments within 24 hours return the same generation and cost nothing, so it is safe to repeat a call that timed out. again: true pays for a new generation each time: repeat such a call only after list_videos shows that it started nothing.",
+      "Starts a video generation, which costs credits, and returns its id at once. It takes 1 to 3 minutes; get_video reports when it is ready. The same arguments within 24 hours return the same generation and cost nothing, so it is safe to repeat a call that timed out. again: true with a new request_key pays for a new generation; with the same request_key it returns that one.",
     input: z.strictObject({ ...fieldArguments(options), ...startArguments }),
     output: startOutput,
-    // With `again` the same call pays for another generation.
     hints: { openWorld: true },
-    async run({ again = false, from, exactPrompt = false, ...fieldArgs }, { signal }) {
+    async run({ again, request_key, from, exactPrompt = false, ...fieldArgs }, { signal }) {
+      const starting = readStarting({ again, request_key });
       const { texts, images } = readArguments(fieldArgs);
       const { prompt = "", model = (await findModelSetting(io)) ?? defaultModel } = texts;
       const frame = await findFrame(from, { images, signal }, options, io);
       const input = { texts: { ...texts, prompt, model }, images: await findFiles(images, frame, options), extra: {} };
       const { local: isLocal = false } = options;
       const doubt = exactPrompt ? undefined : await findDoubt(texts, options, io);
-      return startVideo(input, { again, isLocal, frame, doubt, cancelled: signal }, options, io);
+      return startVideo(input, { ...starting, isLocal, frame, doubt, cancelled: signal }, options, io);
     },
   });
 }
@@ -105,9 +116,9 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
       "Starts another generation with the request of an earlier one, which costs credits. Arguments given here, such as another aspectRatio or prompt, replace those of the earlier request. Its result, and repeating a call, are as for generate_video.",
     input: z.strictObject({ id: idField, ...z.object(fieldArguments(options)).partial().shape, ...startArguments }),
     output: startOutput,
-    // With `again` the same call pays for another generation.
     hints: { openWorld: true },
-    async run({ id, again = false, from, exactPrompt = false, ...fieldArgs }, { signal }) {
+    async run({ id, again, request_key, from, exactPrompt = false, ...fieldArgs }, { signal }) {
+      const starting = readStarting({ again, request_key });
       const { services, local = false, baseUrl } = options;
       const parent = (await findById(services.journal, id)).find(isStarted);
       if (parent === undefined)
@@ -131,10 +142,22 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
       // Starts at the service that the flags name, or else at the service of the parent.
       const isLocal = local || (baseUrl === undefined && earlier.isLocal);
       const doubt = exactPrompt ? undefined : await findDoubt(texts, options, io);
-      const startOptions = { again, isLocal, parent, frame, doubt, cancelled: signal };
+      const startOptions = { ...starting, isLocal, parent, frame, doubt, cancelled: signal };
       return startVideo({ ...input, extra: readSetFields(set) }, startOptions, options, io);
     },
   });
+}
+
+type StartingArguments = { again?: boolean | undefined; request_key?: string | undefined };
+
+/** Throws `usage` for `again` without a key, because such a call could not be repeated without paying twice. */
+function readStarting({ again = false, request_key: requestKey }: StartingArguments) {
+  if (again && requestKey === undefined)
+    throw usage(
+      "again: true needs a request_key. Nothing was sent.",
+      "Call the tool again with a request_key, such as a new UUID, and keep it for every repetition of the call.",
+    );
+  return { again, requestKey };
 }
 
 /** The error of a prompt that is probably not what was meant. Only files inside the folder are looked up. */
@@ -213,7 +236,7 @@ async function startVideo(
   const nextStep =
     started.status === "completed" ? "Call save_video to save it." : "Call get_video to see when it is ready.";
   const note = started.resumed
-    ? `The same call started it ${age} ago: nothing was charged now. ${nextStep} again: true starts a new one, and pays for it.`
+    ? `The same call started it ${age} ago: nothing was charged now. ${nextStep} again: true, with a new request_key, starts another one and pays for it.`
     : nextStep;
   const checkNote = " Check the warnings: list_models has the known models, and cancel_video may stop this video.";
   return {
@@ -270,6 +293,9 @@ function faultError({ field, subject, text }: FieldFault) {
   return usage(`${subject ?? field} ${text}.`, "Nothing was sent: call the tool again with other arguments.");
 }
 
+/** Many clients cut a result at 25,000 tokens, and prompts may be long. */
+const maxListedPrompt = 200;
+
 function listTool({ services }: ToolOptions, io: Io): Tool {
   return defineTool({
     name: "list_videos",
@@ -287,7 +313,7 @@ function listTool({ services }: ToolOptions, io: Io): Tool {
           attempt: z.string(),
           status: z.string(),
           model: z.string(),
-          prompt: z.string(),
+          prompt: z.string().describe("Its first 200 characters."),
           started_at: z.string(),
           file: z.string().nullable().describe("Where it was saved."),
           error: z.string().nullable(),
@@ -295,7 +321,7 @@ function listTool({ services }: ToolOptions, io: Io): Tool {
         }),
       ),
     }),
-    hints: { readOnly: true, idempotent: true },
+    hints: { readOnly: true },
     async run({ limit = 20, status }) {
       const entries = await listAttempts({ limit, status }, services.journal, io);
       return {
@@ -304,7 +330,7 @@ function listTool({ services }: ToolOptions, io: Io): Tool {
           attempt,
           status,
           model: request.model,
-          prompt: request.prompt,
+          prompt: shorten(request.prompt, maxListedPrompt),
           started_at: at,
           file,
           error: reason,
@@ -350,7 +376,7 @@ function modelsTool({ services, local = false }: ToolOptions, io: Io): Tool {
       max_seconds: z.number().nullable().describe("The longest video; null if it depends on the service."),
       note: z.string(),
     }),
-    hints: { readOnly: true, idempotent: true, openWorld: true },
+    hints: { readOnly: true, openWorld: true },
     async run({ duration, resolution }) {
       const defaultId = (await findModelSetting(io)) ?? defaultModel;
       const entries = await readRecent(services.journal);
@@ -394,7 +420,7 @@ function creditsTool({ services, local, baseUrl }: ToolOptions, io: Io): Tool {
       "Returns how many credits were left after the last start; the service states the balance only at a start. Costs nothing.",
     input: z.strictObject({}),
     output: z.object({ remaining_credits: creditsField, as_of: z.string().nullable(), note: z.string() }),
-    hints: { readOnly: true, idempotent: true },
+    hints: { readOnly: true },
     async run() {
       const service = local ? localBaseUrl : await findBaseUrl(baseUrl, io);
       const hasBalance = (entry: Entry): entry is Entry & { remaining_credits: number } =>

@@ -1,5 +1,6 @@
 import { stat } from "node:fs/promises";
-import { resolve } from "node:path";
+import { basename, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
 import * as z from "zod";
 import { type Attempt, close, finish, openAttempt, recordDelivered } from "../client/generation/attempt.ts";
 import { findCharged } from "../client/generation/cost.ts";
@@ -60,7 +61,7 @@ function getTool(options: ToolOptions, io: Io): Tool {
       charged: chargedField,
       note: z.string().describe("What to do next."),
     }),
-    hints: { readOnly: true, idempotent: true, openWorld: true },
+    hints: { readOnly: true, openWorld: true },
     async run({ id, wait_seconds = 0 }, call) {
       const { session, ageMs } = await openServiceOf(id, options, io);
       const generation = await waitFor(id, { session, ageMs, waitMs: wait_seconds * 1000, call }, io);
@@ -71,11 +72,7 @@ function getTool(options: ToolOptions, io: Io): Tool {
       if (video_url !== null) await recordDelivered(session.service, id);
       const error = failure ? (failureReason(generation) ?? "the service gave no reason") : null;
       const hint = failure && agentHint(failure);
-      const thumbnail =
-        status === "completed" && thumbnail_url !== null
-          ? await fetchThumbnail(thumbnail_url, { io: session.service.io, signal: call.signal })
-          : undefined;
-      if (thumbnail) call.attach(thumbnail);
+      if (status === "completed") await showThumbnail(generation, session, call);
       const charged = status === "completed" ? await findCharged(session.service, id, readCost(generation)) : {};
       return {
         id,
@@ -94,7 +91,7 @@ type NoteOptions = { generation: WireGeneration; hint: string | undefined; sessi
 
 function noteOf(status: string, { generation, hint = "", session }: NoteOptions): string {
   if (status === "unknown")
-    return "It may have been charged: ask the user to check the account at the engine's provider. The same call starts nothing; again: true starts another one, and pays for it.";
+    return "It may have been charged: ask the user to check the account at the engine's provider. The same call starts nothing; again: true, with a new request_key, starts another one and pays for it.";
   if (status === "failed") return `It cannot be saved. ${hint}`.trim();
   if (status !== "completed")
     return `It is ${readStage(generation) ?? "still running"}: call get_video again, with wait_seconds up to ${maxWaitSeconds}.`;
@@ -156,13 +153,13 @@ function saveTool(options: ToolOptions, io: Io): Tool {
       charged: chargedField,
       note: z.string().describe("What to do next."),
     }),
-    hints: { idempotent: true, openWorld: true },
+    hints: { openWorld: true },
     async run({ id, path }, call) {
       const { session } = await openServiceOf(id, options, io);
       const saved = await findSavedFile(session.service, id);
       if (saved !== undefined) {
         const note = "It was already saved there: no second copy was made.";
-        return { ...(await describeSaved(id, saved, note)), ...(await findCharged(session.service, id)) };
+        return { ...(await describeSaved(id, saved, note, call)), ...(await findCharged(session.service, id)) };
       }
       const outputPath = await options.folder.outputPath(path);
       const timeoutError = new VidgenError("pending", "Still running.", { id });
@@ -177,9 +174,11 @@ function saveTool(options: ToolOptions, io: Io): Tool {
       try {
         attempt = await openAttempt(session.service, id, { outputPath, signal: limit.signal });
         const finished = await finish(attempt, { state: onState });
+        if (finished.kind === "saved") await showThumbnail(finished.generation, session, call);
         if (finished.kind !== "url") {
           const note = finished.kind === "saved" ? "The video is saved." : "It was already saved there.";
-          return { ...(await describeSaved(id, finished.file, note)), ...(await findCharged(session.service, id)) };
+          const described = await describeSaved(id, finished.file, note, call);
+          return { ...described, ...(await findCharged(session.service, id)) };
         }
       } catch (error) {
         if (limit.signal.reason !== timeoutError) throw error;
@@ -196,6 +195,17 @@ function saveTool(options: ToolOptions, io: Io): Tool {
   });
 }
 
-async function describeSaved(id: string, file: string, note: string) {
-  return { id, status: "completed", file: resolve(file), bytes: (await stat(file)).size, note };
+/** Describes a saved video, and links it. */
+async function describeSaved(id: string, savedFile: string, note: string, { attach }: ToolCall) {
+  const file = resolve(savedFile);
+  const { size } = await stat(file);
+  const link = { uri: pathToFileURL(file).href, name: basename(file), mimeType: "video/mp4", size };
+  attach({ type: "resource_link", ...link });
+  return { id, status: "completed", file, bytes: size, note };
+}
+
+/** Adds the thumbnail of a completed generation to the result, if the service has one. */
+async function showThumbnail({ thumbnail_url }: WireGeneration, { service }: Session, call: ToolCall): Promise<void> {
+  const thumbnail = thumbnail_url && (await fetchThumbnail(thumbnail_url, { io: service.io, signal: call.signal }));
+  if (thumbnail) call.attach(thumbnail);
 }

@@ -113,6 +113,15 @@ async function readPictures(answer: (world: World) => Response | Promise<Respons
   return { images: content.filter(({ type }) => type === "image"), requests: requests.length };
 }
 
+test("list_videos has the first 200 characters of a prompt", async () => {
+  const world = await createWorld();
+  const { call, leave } = await connectAgent(world);
+  await call("generate_video", { prompt: "fox ".repeat(1_000) });
+  const { videos } = (await call("list_videos")).value as { videos: { prompt: string }[] };
+  expect(videos[0]?.prompt).toBe(`${"fox ".repeat(50)}…`);
+  await leave();
+});
+
 test("get_video of a completed video has its thumbnail as an image", async () => {
   const png = aPng(2, 2);
   const { images, requests } = await readPictures(() => new Response(png));

@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import { expect, test } from "vitest";
 import { type MessageError, maxMessageBytes, readMessages } from "../../src/mcp/messages.ts";
-import { createWorld } from "../vidgen.ts";
+import { createWorld, isStart } from "../vidgen.ts";
 import { connectAgent } from "./agent.ts";
 
 const ping = '{"jsonrpc":"2.0","id":1,"method":"ping"}\n';
@@ -71,6 +71,10 @@ test("wrong arguments do nothing, and are told in the words of all errors", asyn
     { prompt: 5 },
     { prompt: "x", aspect_ratio: "16:9" },
     { prompt: "x", images: "y" },
+    { prompt: "" },
+    { prompt: null },
+    { prompt: "x", again: "yes" },
+    { prompt: "x", images: [null] },
     { prompt: " " },
   ];
   const fields = [
@@ -88,5 +92,62 @@ test("wrong arguments do nothing, and are told in the words of all errors", asyn
     });
   expect((await call("get_video", { id: "x", wait_seconds: 51 })).value).toMatchObject({ code: "usage" });
   expect(world.requests).toEqual([]);
+  await leave();
+});
+
+test("arguments are read as agents write them", async () => {
+  const world = await createWorld();
+  const { call, leave } = await connectAgent(world);
+  const left = { model: null, aspectRatio: "", seed: null, duration: "", images: null, from: "", again: null };
+  const image = "https://x.example/1.png";
+  const written: [object, object][] = [
+    [left, {}],
+    [
+      { duration: "8", seed: "9007199254740993" },
+      { duration: 8, seed: "9007199254740993" },
+    ],
+    [{ images: image }, { imageUrl: image }],
+    [{ images: JSON.stringify([image]) }, { imageUrl: image }],
+    [{ again: "false" }, {}],
+  ];
+  for (const [index, [args, sent]] of written.entries()) {
+    expect((await call("generate_video", { prompt: `fox ${index}`, ...args })).isError, JSON.stringify(args)).toBe(
+      false,
+    );
+    const { prompt: _, model: __, ...body } = JSON.parse(world.requests.filter(isStart).at(-1)?.body ?? "");
+    expect(body).toEqual(sent);
+  }
+  expect((await call("get_video", { id: "x", wait_seconds: "5" })).value).toMatchObject({ code: "not_found" });
+  expect((await call("list_videos", { limit: "1", status: "" })).value).toMatchObject({ videos: [{}] });
+  await leave();
+});
+
+test("each part of the schemas has one type at most", async () => {
+  const { client, leave } = await connectAgent(await createWorld());
+  const { tools } = await client.listTools();
+  const types: unknown[] = [];
+  JSON.stringify(tools, (name, value) => {
+    if (name === "type") types.push(typeof value);
+    return value;
+  });
+  expect(new Set(types)).toEqual(new Set(["string"]));
+  await leave();
+});
+
+test("a request of another version of the protocol is refused, also after the first message", async () => {
+  const { raw, leave } = await connectAgent(await createWorld());
+  const ask = (version: string) => {
+    const _meta = { "io.modelcontextprotocol/protocolVersion": version };
+    return raw(JSON.stringify({ jsonrpc: "2.0", id: 77, method: "tools/list", params: { _meta } }));
+  };
+  expect(await ask("2031-01-01")).toEqual({
+    jsonrpc: "2.0",
+    id: 77,
+    error: {
+      code: -32022,
+      message: "Unsupported protocol version: 2031-01-01",
+      data: { supported: ["2026-07-28"], requested: "2031-01-01" },
+    },
+  });
   await leave();
 });

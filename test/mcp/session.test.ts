@@ -1,5 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
 import { aPng } from "../server/queue/pictures.ts";
 import { apiKey, baseUrl, createWorld, failure, isStart, onStart, type World } from "../vidgen.ts";
@@ -22,8 +23,7 @@ test("an agent starts a video, waits for it, saves it, and finds it in the list"
   expect(tools.filter(({ title, annotations }) => !title || Object.keys(Object(annotations)).length !== 5)).toEqual([]);
   expect(named("readOnlyHint")).toEqual(["get_video", "list_videos", "list_models", "get_credits"]);
   expect(named("destructiveHint")).toEqual(["cancel_video", "delete_video"]);
-  const unlessRepeatable = tools.map(({ name }) => name).filter((name) => !named("idempotentHint").includes(name));
-  expect(unlessRepeatable).toEqual(["generate_video", "repeat_video"]);
+  expect(named("idempotentHint")).toHaveLength(tools.length);
   const offline = tools.map(({ name }) => name).filter((name) => !named("openWorldHint").includes(name));
   expect(offline).toEqual(["list_videos", "get_credits"]);
   // The page for agents names them too.
@@ -52,6 +52,9 @@ test("an agent starts a video, waits for it, saves it, and finds it in the list"
   const file = join(world.folder, "clips/fox.mp4");
   const saved = await call("save_video", { id, path: "clips/fox.mp4" });
   expect(saved.value).toMatchObject({ status: "completed", file, charged: "yes" });
+  const { content } = await client.callTool({ name: "save_video", arguments: { id } });
+  const link = { type: "resource_link", uri: pathToFileURL(file).href, name: "fox.mp4", mimeType: "video/mp4" };
+  expect(content).toEqual([expect.anything(), { ...link, size: saved.value.bytes }]);
   const listed = await call("list_videos", { limit: 5 });
   expect(listed.value).toMatchObject({ videos: [{ id, status: "completed", prompt: "a red fox", file }] });
   expect((await call("get_credits")).value).toMatchObject({ remaining_credits: 990, as_of: expect.any(String) });
@@ -69,7 +72,10 @@ test("the same call again is the same generation, also in a new session; `again`
   expect(await agent.leave()).toBe(0);
   const other = await connectAgent(world.reboot());
   expect((await other.call("generate_video", fox)).value).toMatchObject({ id: first[0]?.value.id, resumed: true });
-  expect((await other.call("generate_video", { ...fox, again: true })).value).toMatchObject({ resumed: false });
+  expect(
+    (await other.call("generate_video", { ...fox, again: true, request_key: "0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001" }))
+      .value,
+  ).toMatchObject({ resumed: false });
   expect((await other.call("generate_video", { ...fox, model: "veo-3.1" })).value).toMatchObject({ resumed: false });
   expect(starts(world)).toBe(3);
   await other.leave();
@@ -113,7 +119,10 @@ test("a start with an unknown outcome is remembered: the same call sends nothing
   }
   expect(starts(world)).toBe(1);
   expect((await call("list_videos", { status: "unknown" })).value).toMatchObject({ videos: [{ id: null }] });
-  expect((await call("generate_video", { ...fox, again: true })).isError).toBe(false);
+  expect(
+    (await call("generate_video", { ...fox, again: true, request_key: "0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001" }))
+      .isError,
+  ).toBe(false);
   world.faults.push(onStart(() => Response.json({ error: "no such style" }, { status: 400 }), 1));
   const refused = await call("generate_video", { prompt: "a hen" });
   expect(refused.value).toMatchObject({ code: "rejected", may_have_been_charged: false });
@@ -130,7 +139,10 @@ test("VIDGEN_MCP_MAX_CREDITS bounds a session: a new start is refused, the same 
   expect(answers.map(({ value }) => value.code ?? "started")).toEqual(["started", "started", "credits"]);
   expect(answers[2]?.value.message).toContain("Nothing was sent, nothing was charged.");
   expect((await call("generate_video", { prompt: "one" })).value).toMatchObject({ resumed: true });
-  expect((await call("generate_video", { prompt: "one", again: true })).value).toMatchObject({ code: "credits" });
+  expect(
+    (await call("generate_video", { prompt: "one", again: true, request_key: "0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001" }))
+      .value,
+  ).toMatchObject({ code: "credits" });
   expect(starts(world)).toBe(2);
   await leave();
   world.env.VIDGEN_MCP_MAX_CREDITS = "many";

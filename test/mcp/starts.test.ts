@@ -60,7 +60,11 @@ test.each(["beyond the budget", "cancelled in the queue"])(
     const first = call("generate_video", fox);
     // Of two calls at once, either may be taken up first.
     await isOut;
-    const again = call("generate_video", { ...fox, again: true }, { signal: controller.signal });
+    const again = call(
+      "generate_video",
+      { ...fox, again: true, request_key: "0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001" },
+      { signal: controller.signal },
+    );
     await world.io.sleep(500);
     if (way === "cancelled in the queue") controller.abort();
     const [, second] = await Promise.allSettled([first, again]);
@@ -157,7 +161,7 @@ test.each([
   const { id } = (await call("generate_video", fox)).value;
   for (const [tool, args] of [
     ["generate_video"],
-    ["generate_video", { again: true }],
+    ["generate_video", { again: true, request_key: "0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001" }],
     ["repeat_video", { id }],
   ] as const)
     expect((await call(tool, { prompt, ...args })).text).toMatch(

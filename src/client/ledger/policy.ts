@@ -294,8 +294,8 @@ function isCandidate(
 ): boolean {
   // A deleted video is resumed by nobody, but it still holds its position in a run.
   if (entry.dismissed || (entry.removed && !(take !== undefined && isTakeDone(entry)))) return false;
-  // Rows of a batch are in their results file, and attempts with a caller's key are found by that key only.
-  if (entry.batch !== undefined || entry.key !== undefined) return false;
+  // Rows of a batch are in their results file, and attempts with a program's key are found by that key only; those with an agent's key by both.
+  if (entry.batch !== undefined || (entry.key !== undefined && !entry.mcp)) return false;
   return (entry.mcp ?? false) === mcp && !differsInPreview(entry.is_preview, isPreview);
 }
 
