@@ -25,7 +25,7 @@ test("the manual page has every command, flag and exit code", async () => {
 test("an item of a list stands by itself, and **words** are bold", async () => {
   const page = await manual();
   expect(page).toMatch(/\n\.IP \\\(bu 2\nCut instead of continuing: .*\n\.IP \\\(bu 2\nLet several/);
-  expect(page).toContain("\\fBIt never repeats a POST.\\fR HAProxy");
+  expect(page).toContain("\\fBIt repeats no POST.\\fR HAProxy");
 });
 
 test("the page in the package is the one that the code makes", async () => {
