@@ -6,6 +6,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import process from "node:process";
 import { expect, onTestFinished, test, vi } from "vitest";
+import { joinHosts } from "../cli/hosts.ts";
 import { bin, createMachine, type Machine, serve } from "../cli/machine.ts";
 import { spawnAgent } from "../faults/agent.ts";
 import { hasFfmpeg, lacks } from "../needs.ts";
@@ -391,31 +392,16 @@ for (const port of [80, 443, 8787, 8788])
   }).on("connection", () => console.log("connection to " + port)).listen(port, "0.0.0.0", () => port === 8788 && console.log("listening"));
 `;
 
-/** Moves a machine into a network namespace of its own, joined to a second one in which `listener` runs at the address of "video.example". */
-async function joinNamespaces(machine: Machine) {
-  writeFileSync(join(machine.folder, "hosts"), "127.0.0.1 localhost\n10.9.0.9 video.example\n");
-  const near = "ip link set lo up; mount --bind hosts /etc/hosts; echo ready; exec sleep infinity";
-  const { child, said } = machine.runProgram("unshare", "-rnm", "sh", "-c", near);
-  await said("ready");
-  const enter = ["nsenter", "--preserve-credentials", "-U", "-n", "-m", "-t", `${child.pid}`];
-  // The folder as the other mount namespace has it.
-  machine.within = [...enter, "sh", "-c", 'cd "$0" && exec "$@"', machine.folder];
-  const far =
-    'until ip link set far up 2> wait; do sleep 0.1; done; ip address add 10.9.0.9/24 dev far; exec $0 -e "$1"';
-  const other = machine.runProgram("unshare", "-n", "sh", "-c", far, process.execPath, listener);
-  const arrived: string[] = [];
-  other.child.stdout?.on("data", (text) => arrived.push(...String(text).trimEnd().split("\n")));
-  const cable = `until ip link add near type veth peer name far netns ${other.child.pid} 2> wait; do sleep 0.1; done; ip link set near up; ip address add 10.9.0.1/24 dev near`;
-  await machine.runProgram("sh", "-c", cable).ended;
-  await other.said("listening");
-  return { arrived };
-}
-
 test.skipIf(lacks("network namespaces"))(
   "where the public name leads to another host, nothing but the requests of clients arrives there",
   async () => {
-    const machine = await createMachine();
-    const { arrived } = await joinNamespaces(machine);
+    const [machine, other] = [await createMachine(), await createMachine()];
+    writeFileSync(join(machine.folder, "hosts"), "127.0.0.1 localhost\n10.9.0.2 video.example\n");
+    await joinHosts(machine, other, "mount --bind hosts /etc/hosts");
+    const arrived: string[] = [];
+    const listening = other.runNode("-e", listener);
+    listening.child.stdout?.on("data", (text) => arrived.push(...String(text).trimEnd().split("\n")));
+    await listening.said("listening");
     const publicUrl = "http://video.example";
     await serve(machine, ...publicFlags(publicUrl), "--host", "0.0.0.0", "--allow-remote");
     await runLocalCommands(machine, publicUrl);

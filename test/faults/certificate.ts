@@ -1,13 +1,13 @@
 import { generateKeyPairSync, randomBytes, sign } from "node:crypto";
 
-/** A key and a certificate for 127.0.0.1, and for a name if one is given, that nobody has signed but itself (RFC 5280, section 4.1). */
-export function createCertificate(host?: string): { key: string; cert: string } {
+/** A key and a certificate for 127.0.0.1 and these names, that nobody has signed but itself (RFC 5280, section 4.1). */
+export function createCertificate(...hosts: string[]): { key: string; cert: string } {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const ecdsaWithSha256 = der(0x30, der(0x06, Buffer.from("2a8648ce3d040302", "hex")));
   const commonName = der(0x30, der(0x06, Buffer.from("550403", "hex")), der(0x0c, Buffer.from("127.0.0.1")));
   const name = der(0x30, der(0x31, commonName));
   const validity = der(0x30, der(0x17, Buffer.from("250101000000Z")), der(0x17, Buffer.from("490101000000Z")));
-  const names = host === undefined ? [] : [der(0x82, Buffer.from(host))];
+  const names = hosts.map((host) => der(0x82, Buffer.from(host)));
   const address = der(0x30, der(0x87, Buffer.from([127, 0, 0, 1])), ...names);
   const alternativeName = der(0x30, der(0x06, Buffer.from("551d11", "hex")), der(0x04, address));
   const content = der(
@@ -20,7 +20,7 @@ export function createCertificate(host?: string): { key: string; cert: string } 
   );
   const signature = Buffer.concat([Buffer.from([0]), sign("sha256", content, privateKey)]);
   const whole = der(0x30, content, ecdsaWithSha256, der(0x03, signature));
-  const lines = whole.toString("base64").replace(/.{64}/g, "$&\n");
+  const lines = whole.toString("base64").replace(/.{64}(?=.)/g, "$&\n");
   return {
     key: privateKey.export({ type: "pkcs8", format: "pem" }).toString(),
     cert: `-----BEGIN CERTIFICATE-----\n${lines}\n-----END CERTIFICATE-----\n`,
