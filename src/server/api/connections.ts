@@ -1,4 +1,4 @@
-import type { Socket } from "node:net";
+import { isIP, type Socket } from "node:net";
 import type { Clock } from "../../io.ts";
 
 type Connection = Pick<Socket, "bytesRead" | "destroy">;
@@ -8,7 +8,7 @@ type ConnectionLimits = {
   maxConnections: number;
   /** How many more are accepted if none is silent. Above that, a new connection is closed, although its request may have been sent. */
   spareConnections: number;
-  /** Above this number in all, an address may have `maxPerAddress` connections before its own silent ones are closed. */
+  /** Above this number in all, an address, or a /64 of IPv6 addresses, may have `maxPerAddress` connections before its own silent ones are closed. */
   crowdedConnections: number;
   maxPerAddress: number;
 };
@@ -79,12 +79,13 @@ export function createConnections<Open extends Connection>(
     open: () => groupsOf.keys() as IterableIterator<Open>,
     /** Adds a new connection, which is silent at first. Returns false if there is no room for it. */
     add(connection: Open, address: string): boolean {
-      const own = isExempt(address) ? undefined : (byAddress.get(address) ?? createGroup(address));
+      const client = networkOf(address);
+      const own = isExempt(address) ? undefined : (byAddress.get(client) ?? createGroup(client));
       const isCrowding = () => own && all.size >= limits.crowdedConnections && own.size >= limits.maxPerAddress;
       if (own) makeRoom(own, () => isCrowding() === true);
       makeRoom(all, () => all.size >= limits.maxConnections);
       if (all.size >= limits.maxConnections + (isCrowding() ? 0 : limits.spareConnections)) return false;
-      if (own) byAddress.set(address, own);
+      if (own) byAddress.set(client, own);
       const groups = own ? [all, own] : [all];
       for (const group of groups) group.size++;
       groupsOf.set(connection, groups);
@@ -98,4 +99,12 @@ export function createConnections<Open extends Connection>(
     /** The connection is closed. */
     remove,
   };
+}
+
+/** Returns the first 64 bits of an IPv6 address, because one client has all addresses that begin with them, and any other address unchanged. */
+function networkOf(address: string): string {
+  if (isIP(address) !== 6) return address;
+  const [head = [], tail = []] = address.split("::").map((part) => part.split(":"));
+  const zeros = Array(8 - head.length - tail.length).fill("0");
+  return [...head, ...zeros, ...tail].slice(0, 4).join(":");
 }

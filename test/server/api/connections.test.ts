@@ -90,3 +90,19 @@ test("an exempt address, such as a proxy's, has no limit of its own", () => {
   clock.ms = 10_000;
   expect([add("new", "127.0.0.1"), open()]).toEqual([true, [...names, "new"].join(" ")]);
 });
+
+test.each([
+  ["2001:db8::2", true],
+  ["2001:db8::a:b:c:d", true],
+  ["2001:db8:0:0:a:b:c:d", true],
+  ["2001:db8:0:1::1", false],
+  ["2001:db8::1:0:0:0:1", false],
+])("2001:db8::1 and %s count as one client, whose connections are limited: %s", (other, isSame) => {
+  const { add, use, clock, open } = createTestConnections({ crowdedConnections: 0 });
+  for (const name of ["first", "second"]) {
+    add(name, "2001:db8::1");
+    use(name);
+  }
+  clock.ms = 10_000;
+  expect([add("new", other), open()]).toEqual([true, isSame ? "second new" : "first second new"]);
+});
