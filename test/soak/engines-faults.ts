@@ -80,7 +80,7 @@ export const troubles: Record<string, TroubleMaker> = {
     // What waited meanwhile, for as long as the engine's time limit.
     excuse: /accepted no request for .*: no response within .*; nothing was submitted/,
   }),
-  "404 from another replica, and no connection"(random, clock) {
+  "404s for a while, and no connection"(random, clock) {
     const inARow = createCounter();
     let downUntilMs = 0;
     return {

@@ -21,7 +21,9 @@ const readinessSchema = named("Readiness", {
   status: z.enum(["ok", "unavailable", "stopping"]),
   database: z.enum(["ok", "unavailable"]),
   media: z.enum(["ok", "unavailable"]),
-  engines: z.enum(["ok", "unavailable", "unused"]),
+  engines: z.enum(["ok", "unavailable", "unused", "inconsistent"]).meta({
+    description: "Inconsistent: several servers answer at the address of one engine, and each knows only its own jobs.",
+  }),
   clock_difference_seconds: z.number().optional().meta({
     description: "By how much the clock of the shared database is ahead of this machine's.",
   }),
@@ -58,7 +60,9 @@ export function createHealth({ store, videos, engines, clock }: HealthOptions): 
   const describe = async () => {
     const { isReady, isDatabaseWritable, isMediaWritable, isEngineUp } = await check();
     const status = isStopping ? "stopping" : word(isReady);
-    const engines = used().length === 0 ? "unused" : word(isEngineUp);
+    const isInconsistent = used().some((engine) => engine.isInconsistent?.());
+    const usedEngines = isEngineUp && isInconsistent ? "inconsistent" : word(isEngineUp);
+    const engines = used().length === 0 ? "unused" : usedEngines;
     const differenceMs = store.clockDifferenceMs?.();
     const difference = differenceMs !== undefined && { clock_difference_seconds: Math.round(differenceMs / 100) / 10 };
     return { status, database: word(isDatabaseWritable), media: word(isMediaWritable), engines, ...difference };

@@ -144,6 +144,8 @@ export type Engine = Capabilities & {
    * Without this function, an engine takes none. Never rejects.
    */
   passes?(model: string): Promise<Passes | undefined>;
+  /** Whether its address has known a job and not known it in turn, as several servers behind one address do. */
+  isInconsistent?(): boolean;
   /** How many generations it runs at the same time; the others wait in the queue. */
   concurrency: number;
   /** For how many milliseconds generations wait while the engine accepts none. */

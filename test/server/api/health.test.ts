@@ -49,6 +49,13 @@ test.each([
   expect((await ask("/readyz")).headers.get("Retry-After")).toBe("5");
 });
 
+test("an engine whose address knows a job and does not know it in turn is said, and the service is ready", async () => {
+  const engines = [fakeEngine(), fakeEngine({ isInconsistent: () => true })];
+  expect(await createTestHealth({ engines }).look()).toEqual([200, { ...allOk, engines: "inconsistent" }]);
+  const dead = [fakeEngine({ check: refuse, isInconsistent: () => true })];
+  expect(await createTestHealth({ engines: dead }).look()).toEqual(away({ engines: "unavailable" }));
+});
+
 test("one usable engine of several is enough, and a process that makes no videos checks none", async () => {
   const engines = [fakeEngine({ check: refuse }), fakeEngine()];
   expect(await createTestHealth({ engines }).look()).toEqual([200, allOk]);

@@ -53,8 +53,6 @@ export type EnginePlan = {
   /** Processes that share a database, or that wait for the folder of the one that has it. */
   store: "folder" | "shared";
   kind: "openrouter" | "vllm-omni" | "vidgen" | "sglang" | "litellm";
-  /** So many servers are behind a balancer that goes round: each knows its own jobs alone. */
-  replicas: number;
   processes: number;
   /** How far the clock of each machine is ahead in the beginning, where processes share a database, in milliseconds; 0 without one. */
   aheadMs?: number[];
@@ -91,7 +89,6 @@ export function planOf(seed: string): EnginePlan {
   const has = (chance: number) => random.next() < chance;
   const store = has(0.5) ? "folder" : "shared";
   const kind = random.pick(["openrouter", "vllm-omni", "vidgen", "sglang", "litellm"] as const);
-  const replicas = ["vllm-omni", "sglang"].includes(kind) && has(0.4) ? random.pick([2, 4, 8]) : 1;
   const processes = store === "shared" ? random.between(1, 3) : random.between(1, 2);
   const replies = subset(createReplies, random);
   const trouble = subset(readTroubles, random);
@@ -148,7 +145,6 @@ export function planOf(seed: string): EnginePlan {
     seed,
     store,
     kind,
-    replicas,
     processes,
     ...(store === "shared" && has(0.4) && { aheadMs: Array.from({ length: processes }, () => aheadMsOf(random)) }),
     isApart: has(0.5),
@@ -165,7 +161,7 @@ export function planOf(seed: string): EnginePlan {
       ),
     ),
     acts: acts.sort((a, b) => a.at - b.at),
-    troubles: hasTrouble ? some(random, 3, () => troubleOf(random, { kinds: trouble, spanMs, replicas })) : [],
+    troubles: hasTrouble ? some(random, 3, () => troubleOf(random, { kinds: trouble, spanMs })) : [],
     diskTroubles: has(0.25)
       ? some(random, 2, () => ({
           ...windowOf(random, spanMs),
@@ -251,13 +247,8 @@ function mishapsOf({ random, killing, freezing, cutting }: Drawn): Mishap[] {
   });
 }
 
-function troubleOf(
-  random: Random,
-  { kinds, spanMs, replicas }: { kinds: ReadTrouble[]; spanMs: number; replicas: number },
-): Trouble {
-  const drawn = random.next() < 0.25 ? "nobody listens" : random.pick(kinds);
-  // With those of the other replicas, it would be all that a job gets for a minute.
-  const kind = drawn === "404" && replicas > 1 ? "429" : drawn;
+function troubleOf(random: Random, { kinds, spanMs }: { kinds: ReadTrouble[]; spanMs: number }): Trouble {
+  const kind = random.next() < 0.25 ? "nobody listens" : random.pick(kinds);
   const share = kind === "an error of the upstream" ? 1 : random.pick([0.3, 0.7]);
   return { ...windowOf(random, spanMs), share, kind };
 }
@@ -290,7 +281,6 @@ export function* simplerEngine(plan: EnginePlan): Generator<EnginePlan> {
       for (const index of mishaps.keys())
         yield { ...plan, mishaps: plan.mishaps.with(process, lives.with(life, mishaps.toSpliced(index, 1))) };
   if (plan.processes > 1) yield { ...plan, processes: plan.processes - 1 };
-  if (plan.replicas > 1) yield { ...plan, replicas: plan.replicas / 2 };
   if (plan.aheadMs) yield { ...plan, aheadMs: [] };
   if (plan.isKeyLost) yield { ...plan, isKeyLost: false };
   if (plan.engines.length > 1) {

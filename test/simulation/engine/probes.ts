@@ -20,7 +20,6 @@ export const engineProbeNames = [
   "a video comes by another address",
   "a video is a page at first",
   "a server has no place for its videos",
-  "a request reaches another replica",
   "an upstream would repeat a create",
   "an upstream has an error for a job",
   "a create is answered with the video itself",

@@ -44,14 +44,12 @@ export type Job = {
   readyAt: number;
   content: Content;
   engine: number;
-  /** The server behind the balancer that has it. */
-  replica: number;
 };
 
 export type ProviderOptions = {
   schedule: Schedule;
   random: Random;
-  plan: Pick<EnginePlan, "kind" | "replicas" | "troubles">;
+  plan: Pick<EnginePlan, "kind" | "troubles">;
   generationOf(prompt: string): Generation;
   reach: ReachEngine;
   onCreate(create: Create): void;
@@ -69,7 +67,7 @@ const pageMs = 40_000;
 /** An answer: how long it takes, and what comes. */
 type Answer = { ms: number; status: number; body: Body } | { ms: number; reset: true } | "silence";
 type Body = { text: string | Uint8Array; isCut?: boolean; headers?: Record<string, string> };
-type Request = Pick<FetchInit, "method" | "headers"> & { path: string; engine: number; replica: number };
+type Request = Pick<FetchInit, "method" | "headers"> & { path: string; engine: number };
 
 export type Provider = ReturnType<typeof createProvider>;
 
@@ -80,7 +78,6 @@ export function createProvider(options: ProviderOptions) {
   const jobs = new Map<string, Job>();
   const asked = new Map<string, number>();
   let isHealed = false;
-  let turn = 0;
 
   const troubleNow = (): Trouble["kind"] | undefined => {
     if (isHealed) return undefined;
@@ -93,7 +90,7 @@ export function createProvider(options: ProviderOptions) {
   };
   const hasEnded = (job: Job) => schedule.now() >= job.readyAt;
 
-  const take = (create: Create, replica: number) => {
+  const take = (create: Create) => {
     const { generation, engine, reply } = create;
     const isFinished = reply === "the finished video" || reply === "the video itself";
     const now = schedule.now();
@@ -107,7 +104,6 @@ export function createProvider(options: ProviderOptions) {
       // Without a job, a provider that is paid has no way to say that the time of its video is over.
       content: isFinished && generation.content === "gone" ? "good" : generation.content,
       engine,
-      replica,
     };
     jobs.set(job.id, job);
     create.job = job;
@@ -166,7 +162,7 @@ export function createProvider(options: ProviderOptions) {
         return { ms: answersAfterMs, reset: true };
     }
   };
-  const created = (process: Process, body: string, { headers, engine, replica }: Request): Answer => {
+  const created = (process: Process, body: string, { headers, engine }: Request): Answer => {
     const generation = options.generationOf(JSON.parse(promptIn(body)).prompt);
     const nth = creates.filter((each) => each.generation === generation).length;
     const { reply, isTaken, answersAfterMs } = { ...accepts, ...plannedOf(generation, nth) };
@@ -185,7 +181,7 @@ export function createProvider(options: ProviderOptions) {
       madeReplies.includes(reply) ||
       (isTaken && !notTakenReplies.includes(reply) && reply !== "a reset before it is read")
     )
-      take(create, replica);
+      take(create);
     if (plan.kind === "litellm" && create.isTaken && repeatedReplies.includes(reply)) {
       reach("an upstream would repeat a create");
       if (headers?.["x-litellm-num-retries"] !== "0") create.paid += 2;
@@ -266,11 +262,8 @@ export function createProvider(options: ProviderOptions) {
   };
   const unknownJob: Answer = { ms: 20, status: 404, body: { text: '{"error":{"message":"no such job"}}' } };
   /** Whether the server that is asked knows a job. vLLM-Omni forgets one that it has stopped. */
-  const knows = ({ engine, replica }: Request, job: Job | undefined): job is Job => {
-    if (job?.engine !== engine || (plan.kind === "vllm-omni" && isStopped(job))) return false;
-    if (job.replica !== replica) reach("a request reaches another replica");
-    return job.replica === replica;
-  };
+  const knows = ({ engine }: Request, job: Job | undefined): job is Job =>
+    job?.engine === engine && !(plan.kind === "vllm-omni" && isStopped(job));
   const answerGet = (request: Request): Answer => {
     const { path } = request;
     const [, id = "", content] = /^\/v1\/videos\/([^/]+)(\/content)?$/.exec(path) ?? [];
@@ -310,7 +303,7 @@ export function createProvider(options: ProviderOptions) {
   const answer = (process: Process, address: string, { method = "GET", headers = {}, body }: FetchInit): Answer => {
     const { pathname, origin } = new URL(address);
     const engine = engineUrls.indexOf(origin);
-    const request: Request = { method, headers, path: pathname, engine, replica: turn++ % plan.replicas };
+    const request: Request = { method, headers, path: pathname, engine };
     if (method === "POST")
       return created(process, String(body instanceof Uint8Array ? Buffer.from(body) : body), request);
     const good = () => {

@@ -35,6 +35,7 @@ export function createComfyUiEngine(options: ComfyUiEngineOptions, io: ServerIo)
     isSimulation: false,
     models,
     maxImages: workflow.maxImages,
+    isInconsistent: server.isInconsistent,
     concurrency,
     timeoutMs,
     passes: async () => passesOf(workflow),

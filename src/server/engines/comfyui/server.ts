@@ -7,7 +7,7 @@ import { type Traced, traceHeaders } from "../../observe/trace.ts";
 import type { ImageFile } from "../engine.ts";
 import { describeReply, readReply, refusesKey, type ServerReply, type UpstreamJob } from "../upstream/reply.ts";
 import { replyError, type SubmitSignals } from "../upstream/submit.ts";
-import { createReport, type PollFailure, type Upstream } from "../upstream/upstream.ts";
+import { createConsistency, createReport, type PollFailure, type Upstream } from "../upstream/upstream.ts";
 import type { ServerIo, ServerOptions } from "../videos/server.ts";
 import { writeExactJson } from "./exact-json.ts";
 import { isMp4, readJob, type WorkflowResult } from "./job.ts";
@@ -21,6 +21,7 @@ export type ComfyUiOptions = Pick<ServerOptions, "url" | "key" | "timeoutMs" | "
 
 /** A ComfyUI server (server.py), as the parts of its engine use it. Callers interpret the replies. */
 export type ComfyUi = Omit<Upstream, "poll"> & {
+  isInconsistent(): boolean;
   poll(...args: Parameters<Upstream["poll"]>): Promise<(UpstreamJob & { result?: WorkflowResult }) | PollFailure>;
   /** Returns the running and the waiting jobs of all clients. Rejects when the server does not list them. */
   findQueue(signal: AbortSignal): Promise<JobQueue>;
@@ -146,6 +147,7 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
     open: (address, signal) =>
       new URL(address).origin === origin ? get(address, signal) : io.open(address, { signal, accept: "video/mp4" }),
     read,
+    ...createConsistency(url, onNote),
     report: createReport(onNote),
   };
 }

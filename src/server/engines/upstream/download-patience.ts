@@ -3,7 +3,7 @@ import { backOffMs, createAbsence, type Upstream } from "./upstream.ts";
 
 /**
  * Why a download failed. "temporary": an error of the network, of a server or of this machine. "not ready" and "missing": the file may appear later
- * than the job's status, and a replica may not have it. "nowhere": the job is completed, but states no address. "unfinished": an .mp4 whose end is
+ * than the job's status. "nowhere": the job is completed, but states no address. "unfinished": an .mp4 whose end is
  * still missing. "fault": a file that is not an .mp4; final when the server sends the same file (by `digest`) a minute later. "denied": the server
  * refuses access, which a new address may change. "unusable address": the rules for addresses that others chose forbid this address, or its file is
  * too large. In both cases only another address can help.
@@ -22,26 +22,8 @@ export type DownloadFailure =
     }
   | { kind: "fault"; reason: string; digest: string };
 
-type DownloadRule = {
-  /** Whether the server has no video at this address. The time without a video counts towards the upstream's time limit. */
-  isAbsent: boolean;
-  /** Whether a replica with this reply may know the job, even if another replica does not. */
-  mayKnowJob: boolean;
-  /** When to try again: at once at another address or replica (always, or only during the first minute of absence), or later. */
-  retries: "soon" | "soon at first" | "later";
-};
-
-/** What each failure means. A temporary failure does not reset the time of absence. */
-export const rules: Readonly<Record<DownloadFailure["kind"], DownloadRule>> = {
-  temporary: { isAbsent: false, mayKnowJob: true, retries: "later" },
-  "unusable address": { isAbsent: false, mayKnowJob: true, retries: "soon" },
-  "not ready": { isAbsent: true, mayKnowJob: true, retries: "soon at first" },
-  nowhere: { isAbsent: true, mayKnowJob: true, retries: "later" },
-  missing: { isAbsent: true, mayKnowJob: false, retries: "soon at first" },
-  unfinished: { isAbsent: true, mayKnowJob: false, retries: "later" },
-  denied: { isAbsent: true, mayKnowJob: false, retries: "later" },
-  fault: { isAbsent: true, mayKnowJob: false, retries: "later" },
-};
+/** The failures that do not say that the server has no video at the address, and so do not count towards the upstream's time limit. */
+const temporary: readonly DownloadFailure["kind"][] = ["temporary", "unusable address"];
 
 /** Signs that a video is missing, besides the last failure. */
 export type MissingSigns = {
@@ -52,7 +34,7 @@ export type MissingSigns = {
 };
 
 /**
- * `reachedLimit` is set if the download is given up. `isRetriedSoon`: try another address or replica at once, otherwise wait for `waitMs`.
+ * `reachedLimit` is set if the download is given up. `isRetriedSoon`: poll the job and try again as after any 404 of a job, otherwise wait for `waitMs`.
  */
 export type DownloadVerdict = { reachedLimit: DownloadLimit | undefined; isRetriedSoon: boolean; waitMs: number };
 
@@ -102,7 +84,8 @@ export function createDownloadPatience(upstream: Upstream) {
     },
     decide(failure: DownloadFailure, { isLikelyGone, hasNoFile }: MissingSigns): DownloadVerdict {
       const { kind } = failure;
-      const { isAbsent, mayKnowJob, retries } = rules[kind];
+      const isAbsent = !temporary.includes(kind);
+      const isMissing = kind === "missing";
       const now = io.now();
       tries++;
       if (failure.kind === "fault" && failure.digest !== faultyFile?.digest)
@@ -112,22 +95,21 @@ export function createDownloadPatience(upstream: Upstream) {
         lastedMs.absent += Math.min(now - (absentAt ?? now), maxGapMs);
         absentAt = now;
       }
-      if (mayKnowJob) [isForgotten, lastedMs.forgotten] = [false, forgottenTimer(false)];
+      if (!isMissing) [isForgotten, lastedMs.forgotten] = [false, forgottenTimer(false)];
       lastedMs.gone = goneTimer(isAbsent);
       lastedMs["same file"] = failure.kind === "fault" && faultyFile ? now - faultyFile.firstAt : 0;
       lastedMs["no file"] = noFileTimer(hasNoFile && failure.kind === "missing" && failure.isJson === true);
       const applies: Record<DownloadLimit, boolean> = {
         "no file": true,
         "same file": kind === "fault",
-        forgotten: isAbsent,
+        forgotten: isMissing,
         gone: isAbsent && isLikelyGone,
         absent: isAbsent,
       };
       const reachedLimit = (Object.keys(applies) as DownloadLimit[]).find(
         (limit) => applies[limit] && lastedMs[limit] >= limits[limit],
       );
-      const isRetriedSoon =
-        isForgotten || retries === "soon" || (retries === "soon at first" && lastedMs.absent < minuteMs);
+      const isRetriedSoon = isMissing && (isForgotten || lastedMs.absent < minuteMs);
       const retryAfterMs = "retryAfterMs" in failure ? failure.retryAfterMs : undefined;
       const absentWaitMs = lastedMs.absent < lateMs ? Math.min(backOffMs(tries - 1), absentPollMs) : latePollMs;
       return { reachedLimit, isRetriedSoon, waitMs: isAbsent ? absentWaitMs : backOffMs(tries - 1, retryAfterMs) };

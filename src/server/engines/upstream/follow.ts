@@ -19,17 +19,16 @@ const pollMs = 2_000;
 const quietJobMs = 10 * 60_000;
 const quietPollMs = 20_000;
 const pollTimeoutMs = 30_000;
-/** A balancer may send a poll to a replica that does not know the job, so a 404 counts only when it repeats for this long. */
+/** A 404 counts only when it repeats for this long. */
 export const missingMs = minuteMs;
-/**
- * The wait before polling a job again that the server does not know: short, to reach the right one of many replicas, and random, because two jobs
- * that are polled in step with a round-robin balancer would always reach each other's replica.
- */
+/** The wait before polling a job again that the server does not know: random, so that several servers behind one address answer in no fixed order. */
 export function missingWaitMs(): number {
   return 250 + 500 * Math.random();
 }
 /** How many new statuses of a job count as progress. With a limit, because a server may send another text at each poll. */
 const maxStatuses = 20;
+/** The owner is notified when a job is known for the third time, after the server did not know it twice. A single 404 may be an error. */
+const maxChanges = 5;
 /** The owner is notified after this number of polls without a usable reply. */
 const notifyAfter = 3;
 
@@ -62,8 +61,14 @@ export async function follow(
   const decide = createPatience(upstream);
   const seenStatuses = new Set<string>();
   let [bestPercent, failures] = [-1, 0];
+  let [isKnown, changes] = [false, 0];
   for (;;) {
     const polled = await pollOnce(id, upstream, signal);
+    if (!("reason" in polled) || polled.isMissing) {
+      const isKnownNow = !("reason" in polled);
+      if (isKnownNow !== isKnown && ++changes === maxChanges) upstream.reportInconsistency?.();
+      isKnown = isKnownNow;
+    }
     if ("reason" in polled) {
       const { isGivenUp, freesSlot, limitMs } = decide(observationOf(polled));
       if (freesSlot) releaseSlot?.();

@@ -6,7 +6,7 @@ import { createAbsence, type Upstream } from "./upstream.ts";
  */
 export type JobObservation = "running" | "waiting" | "unreadable" | "unanswered" | "missing" | "faulty";
 
-/** How long a temporary state must last without interruption before it counts, because one replica may not know a job, and short errors pass. */
+/** How long a temporary state must last without interruption before it counts, because short errors pass. */
 export const minuteMs = 60_000;
 
 type PatienceRule = {

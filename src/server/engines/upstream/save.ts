@@ -95,7 +95,7 @@ export async function save(source: VideoSource, file: string, options: SaveVideo
     if (!isRetriedSoon && tries >= notifyAfter)
       upstream.report(`${name} generated a video that cannot be downloaded yet${fromAddress}: ${reason}. Retrying.`);
     await io.sleep(isRetriedSoon ? missingWaitMs() : waitMs, signal);
-    if (!("job" in source) || (address !== undefined && skipsPoll(tries))) continue;
+    if (!("job" in source)) continue;
     const polled = await pollOnce(source.job, upstream, signal);
     const isFailed = "reason" in polled;
     if (!isFailed) noFileReason = polled.noFileReason;
@@ -103,16 +103,6 @@ export async function save(source: VideoSource, file: string, options: SaveVideo
     if (!isFailed && isCompleted(polled)) allAddresses = addressesOf({ ...source, url: polled.url }, upstream);
     patience.recordPoll({ isMissing: isFailed && polled.isMissing, hasNoFile: noFileReason !== undefined });
   }
-}
-
-const goldenRatio = (Math.sqrt(5) - 1) / 2;
-
-/**
- * Whether the next download follows without a poll before it. If polls and downloads alternated, a round-robin balancer could send every download to
- * the same replica. The order is derived from an irrational number, so it has no period that a balancer could fall into step with.
- */
-function skipsPoll(tries: number): boolean {
-  return (tries * goldenRatio) % 1 < 0.5;
 }
 
 const noAddress: DownloadFailure = { kind: "nowhere", reason: "it says that this video is ready, but not where it is" };
@@ -132,7 +122,7 @@ async function download(
   return noFileReason === undefined ? noAddress : { ...noAddress, reason: `${noAddress.reason} (${noFileReason})` };
 }
 
-/** Returns why a completed job may no longer have its video. `isSure` only if the server says so, because another replica may have the job. */
+/** Returns why a completed job may no longer have its video. `isSure` only if its time has passed, because a single 404 proves nothing. */
 function findRemoval(
   failure: DownloadFailure,
   source: VideoSource,

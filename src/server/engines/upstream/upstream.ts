@@ -32,6 +32,8 @@ export type Upstream = {
   read(reply: Omit<HttpResponse, "text">, options?: PartOptions): Promise<ServerReply>;
   /** Notifies the owner of a problem, unless an earlier problem still lasts; `undefined` means that the server works. */
   report(problem: string | undefined): void;
+  /** Notifies the owner once that the server knows a job and does not know it in turn. */
+  reportInconsistency?(): void;
 };
 
 /**
@@ -89,6 +91,21 @@ export function createReport(onNote: (text: string) => void): Upstream["report"]
   return (problem) => {
     if (problem !== undefined && !isReported) onNote(problem);
     isReported = problem !== undefined;
+  };
+}
+
+/** Returns an upstream's `reportInconsistency`, and whether it was called. */
+export function createConsistency(name: string, onNote: (text: string) => void) {
+  let isInconsistent = false;
+  return {
+    isInconsistent: () => isInconsistent,
+    reportInconsistency() {
+      if (!isInconsistent)
+        onNote(
+          `${name} knows a video's job in one reply and not in the next, as several servers behind one address do. A video may be lost: name each server as its own --engine.`,
+        );
+      isInconsistent = true;
+    },
   };
 }
 

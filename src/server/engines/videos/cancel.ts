@@ -10,7 +10,7 @@ const retryMs = 1_000;
 /**
  * Stops a job by deleting it, if its server then stops the work; resolves with whether the job is stopped. A finished video is never deleted. A server
  * proves that it stopped a job by its JSON reply to the DELETE, by the job's own status, or by not knowing the job for a minute after it accepted the
- * DELETE, because a single 404 may come from another replica. Rejects when the server does not reply in time, with `pending` when it had already
+ * DELETE, because a single 404 proves nothing. Rejects when the server does not reply in time, with `pending` when it had already
  * accepted the DELETE.
  */
 export async function cancel(job: string, server: Server, signal: AbortSignal): Promise<boolean> {
@@ -32,10 +32,8 @@ export async function cancel(job: string, server: Server, signal: AbortSignal): 
 async function stop(job: string, server: Server, { signal, onAccepted }: { signal: AbortSignal; onAccepted(): void }) {
   const [pollAbsence, deleteAbsence] = [createAbsence(server.io), createAbsence(server.io)];
   let isAccepted = false;
-  /** How many DELETEs have reached a replica without the job. */
-  let strays = 0;
   for (;;) {
-    let polled = await pollJob(job, server, signal);
+    const polled = await pollJob(job, server, signal);
     const isMissing = "reason" in polled && polled.isMissing;
     const absentMs = pollAbsence(isMissing);
     // Without an accepted DELETE the job was not stopped by this call, even if the server no longer knows it.
@@ -44,15 +42,10 @@ async function stop(job: string, server: Server, { signal, onAccepted }: { signa
     if ("reason" in polled && !isMissing && !isAccepted) throw new Error(polled.reason);
     let isUnknown = isMissing;
     if (!("reason" in polled)) {
-      // A round-robin balancer sends the DELETE after a poll to another replica, so more polls come first, until the DELETE reaches the right one.
-      for (let turn = 0; turn < strays % maxReplicas && isRunning(polled); turn++)
-        polled = await pollJob(job, server, signal);
-      if (!("reason" in polled)) {
-        if (isCompleted(polled)) return false;
-        if (isCancelled(polled)) return true;
-        // A job that failed by itself was not stopped, and may have cost money.
-        if (isFailed(polled)) return isAccepted;
-      }
+      if (isCompleted(polled)) return false;
+      if (isCancelled(polled)) return true;
+      // A job that failed by itself was not stopped, and may have cost money.
+      if (isFailed(polled)) return isAccepted;
       const reply = await server.remove(job, signal);
       // A proxy's page with HTTP 200 is not the server's reply, and the job may continue and cost money.
       const isPage = reply.json === undefined && reply.text.trim() !== "";
@@ -60,7 +53,6 @@ async function stop(job: string, server: Server, { signal, onAccepted }: { signa
       const isStopping = reply.status === 409;
       isUnknown = reply.status === 404;
       if (!isStopping && !isUnknown) throw new Error(describeReply(reply));
-      if (isUnknown) strays++;
       if (isStopping) {
         isAccepted = true;
         onAccepted();
@@ -69,11 +61,4 @@ async function stop(job: string, server: Server, { signal, onAccepted }: { signa
     }
     await server.io.sleep(isUnknown ? missingWaitMs() : retryMs, signal);
   }
-}
-
-const maxReplicas = 16;
-
-/** Whether the job may still be running. A poll that reached another replica says nothing about it. */
-function isRunning(polled: Awaited<ReturnType<Server["poll"]>>): boolean {
-  return "reason" in polled || !(isCompleted(polled) || isCancelled(polled) || isFailed(polled));
 }

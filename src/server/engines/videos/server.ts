@@ -11,7 +11,7 @@ import {
   statesNoFile,
 } from "../upstream/reply.ts";
 import type { SubmitSignals } from "../upstream/submit.ts";
-import { createReport, paidPatienceMs, type Upstream } from "../upstream/upstream.ts";
+import { createConsistency, createReport, paidPatienceMs, type Upstream } from "../upstream/upstream.ts";
 import { detectKind } from "./detect.ts";
 import type { encodeBody } from "./encode.ts";
 import type { Kind } from "./kinds.ts";
@@ -42,6 +42,7 @@ export type Server = ServerOptions &
   Upstream & {
     /** The headers that carry its key. */
     headers: Readonly<Record<string, string>>;
+    isInconsistent(): boolean;
     /** Returns the server's kind, which is detected while unknown. Rejects when it cannot be detected now. */
     findKind(signal: AbortSignal): Promise<Kind>;
     fetch: Io["fetch"];
@@ -70,7 +71,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
   /** An id may contain any character, such as "/". */
   const jobUrl = (job: string) => `${url}/v1/videos/${encodeURIComponent(job)}`;
   const request = (method: "GET" | "DELETE", address: string, signal: AbortSignal) => {
-    // Behind a balancer of connections, a reused connection always reaches the same replica, which may not have the job.
+    // Behind a load balancer, a reused connection always reaches the same server, which may not have the job.
     const commonHeaders = { "Accept-Encoding": "identity", Connection: "close" };
     const isSameOrigin = new URL(address).origin === origin;
     return io.fetch(address, { method, headers: { ...commonHeaders, ...(isSameOrigin && headers) }, signal });
@@ -144,6 +145,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
     open: (address, signal) =>
       new URL(address).hostname === hostname ? get(address, signal) : io.open(address, { signal, accept: "video/mp4" }),
     read,
+    ...createConsistency(url, options.onNote),
     report: createReport(options.onNote),
   };
 }

@@ -48,6 +48,7 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
     models,
     maxImages: maxImagesOf(options.kind),
     ...otherImagesOf(options.kind),
+    isInconsistent: server.isInconsistent,
     // Its kind may be unknown until the first create, which runs alone.
     get concurrency() {
       return concurrency ?? server.knownKind()?.jobs ?? defaultJobs;

@@ -23,8 +23,8 @@ type Case = {
 test.each<Case>([
   { failure: { kind: "temporary", reason }, isSoon: false },
   { failure: { kind: "temporary", reason }, isGone: true, hasNoFile: true, isSoon: false },
-  { failure: { kind: "unusable address", reason }, isGone: true, isSoon: true },
-  { failure: { kind: "not ready", reason }, over: "absent", seconds: 30 * minutes, isSoon: true },
+  { failure: { kind: "unusable address", reason }, isGone: true, isSoon: false },
+  { failure: { kind: "not ready", reason }, over: "absent", seconds: 30 * minutes, isSoon: false },
   { failure: { kind: "nowhere", reason }, over: "absent", seconds: 30 * minutes, isSoon: false },
   { failure: { kind: "missing", reason }, over: "absent", seconds: 30 * minutes, isSoon: true },
   { failure: { kind: "unfinished", reason }, over: "absent", seconds: 30 * minutes, isSoon: false },
@@ -33,8 +33,9 @@ test.each<Case>([
   { failure: { kind: "missing", reason }, isGone: true, over: "gone", seconds: 60, isSoon: true },
   { failure: { kind: "denied", reason }, isGone: true, over: "gone", seconds: 60, isSoon: false },
   { failure: { kind: "missing", reason }, isJobMissing: true, over: "forgotten", seconds: 61, isSoon: true },
-  // A replica that has the job says so.
-  { failure: { kind: "not ready", reason }, isJobMissing: true, over: "absent", seconds: 30 * minutes, isSoon: true },
+  // Only a minute of nothing but 404s counts.
+  { failure: { kind: "not ready", reason }, isJobMissing: true, over: "absent", seconds: 30 * minutes, isSoon: false },
+  { failure: { kind: "denied", reason }, isJobMissing: true, over: "absent", seconds: 30 * minutes, isSoon: false },
   { failure: { kind: "missing", reason, isJson: true }, hasNoFile: true, over: "no file", seconds: 60, isSoon: true },
   // That is a proxy's.
   { failure: { kind: "missing", reason }, hasNoFile: true, over: "absent", seconds: 30 * minutes, isSoon: true },

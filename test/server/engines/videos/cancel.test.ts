@@ -88,25 +88,6 @@ test.each([500, 404])("a completed job whose status request gets HTTP %i is not 
   if (status === 500) expect(outcome).toBe("made");
 });
 
-test.each([2, 3, 4, 8])(
-  "of %i replicas behind a round-robin balancer, the one with the job is reached",
-  async (count) => {
-    for (let own = 0; own < count; own++) {
-      const clock = createVirtualClock();
-      let requests = 0;
-      const fault = ({ route }: Call) =>
-        route !== "create" && requests++ % count !== own ? json(404, { detail: "Video not found" }) : undefined;
-      const fake = fakes["tensorrt-llm"]({ now: clock.now, completeAfterMs: 60 * minuteMs, fault });
-      const { engine } = await createTestEngine(ioFetch(fake), { kind: "tensorrt-llm", clock });
-      const headers = { "Content-Type": "application/json" };
-      const body = JSON.stringify({ prompt: "a fox" });
-      await fake.fetch(new Request(`${engineUrl}/v1/videos`, { method: "POST", headers, body }));
-      const [id = ""] = fake.jobs.keys();
-      expect([await engine.cancel?.(id, never), fake.deleted]).toEqual([true, [id]]);
-    }
-  },
-);
-
 test("a server that does not know the job has not stopped it", async () => {
   const { cancel } = await startJob("tensorrt-llm");
   expect(await cancel("another")).toBe(false);
@@ -137,7 +118,7 @@ async function startStopping(onLook: (count: number) => Response | undefined) {
 describe("a job that was told to stop", () => {
   const missing = () => json(404, { detail: "Video not found" });
 
-  test("is not stopped by one 404, as of another replica", async () => {
+  test("is not stopped by one 404", async () => {
     const { cancel } = await startStopping((count) => (count === 1 ? missing() : undefined));
     await expect(cancel()).rejects.toMatchObject({
       code: "pending",

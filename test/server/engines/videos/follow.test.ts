@@ -172,11 +172,18 @@ test("an unknown status counts as running", async () => {
   expect((await (await start({ onPoll })).make()).outcome).toBe("made");
 });
 
-test("a job is followed if one of four replicas knows it", async () => {
-  // Every poll goes to another one, and 60 in a row may miss.
-  const { make, notes } = await start({ fake: { missesPoll: (poll) => poll % 60 !== 0 } });
-  expect((await make()).outcome).toBe("made");
-  expect(notes).toEqual([]);
+test.each([
+  [
+    "in turn, as by several servers behind one address, is followed, and the owner is told once",
+    (poll: number) => poll % 60 !== 0,
+    1,
+  ],
+  ["at first, and once more later, is followed as any other", (poll: number) => poll < 5 || poll === 9, 0],
+])("a job that is known and not known %s", async (_, missesPoll, count) => {
+  const { make, engine, notes } = await start({ fake: { missesPoll } });
+  for (let job = 0; job < 2; job++) expect((await make()).outcome).toBe("made");
+  expect(notes).toEqual(Array(count).fill(expect.stringContaining("name each server as its own --engine")));
+  expect(engine.isInconsistent?.()).toBe(count > 0);
 });
 
 test("two jobs do not stay in step with a round-robin balancer", async () => {
