@@ -76,7 +76,7 @@ const table = [
     aliases: ["aspect", "ratio"],
     units: ["w:h", "width:height"],
     flag: "-a, --aspect-ratio <w:h>",
-    about: "such as 16:9 or 9:16, or adaptive where the model takes it",
+    about: "such as 16:9, or 9:16 for portrait, or adaptive where the model takes it",
     agentAbout: 'Width:height, such as "16:9".',
     takes: "text",
     suggestions: aspectRatios.map((ratio) => [ratio, ""] as const),

@@ -15,6 +15,9 @@ export function ageText(at: string, now: Date): string {
   return ms > 0 ? `${durationText(ms)} ago` : `in ${durationText(-ms)}`;
 }
 
+/** When a generation probably ends, and from when on it takes longer than usual (ISO 8601). */
+export type ExpectedEnd = { until: string; late: string };
+
 /** The elapsed time to the second, such as "42 s", "3:07" or "1:02:30". */
 export function elapsedText(since: string, now: Date): string {
   const seconds = Math.max(0, Math.floor((now.getTime() - Date.parse(since)) / 1_000));
@@ -24,10 +27,11 @@ export function elapsedText(since: string, now: Date): string {
   return [first, ...rest.map((part) => String(part).padStart(2, "0"))].join(":");
 }
 
-/** Such as "about 20 s left" or "about 2 min left"; "longer than usual" once the time is over. */
-export function leftText(until: string, now: Date): string {
+/** Such as "about 20 s left" or "about 2 min left"; "a few seconds left" below 10 s, and "longer than usual" after `late`. */
+export function leftText({ until, late }: ExpectedEnd, now: Date): string {
+  if (now.getTime() >= Date.parse(late)) return "longer than usual";
   const ms = Date.parse(until) - now.getTime();
-  if (ms <= 0) return "longer than usual";
+  if (ms < 10_000) return "a few seconds left";
   const unitMs = ms <= 60_000 ? 10_000 : 60_000;
   return `about ${durationText(Math.ceil(ms / unitMs) * unitMs)} left`;
 }

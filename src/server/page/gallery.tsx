@@ -7,6 +7,7 @@ import {
   countText,
   creditsText,
   durationText,
+  type ExpectedEnd,
   elapsedText,
   leftText,
   progressText,
@@ -290,7 +291,7 @@ export type CardProps = {
   generation: GenerationSummary;
   progress: Progress | undefined;
   /** The expected end of a running generation (ISO 8601), if known. */
-  until: string | undefined;
+  expectedEnd: ExpectedEnd | undefined;
   now: Date;
 };
 
@@ -305,7 +306,7 @@ export function readCards(
     generations.map(async (generation) => ({
       generation,
       progress: queue.progressOf(generation.id),
-      until: await forecast(generation),
+      expectedEnd: await forecast(generation),
       now,
     })),
   );
@@ -367,16 +368,16 @@ export function Elapsed({ since, now }: { since: string; now: Date }) {
 }
 
 /** The time until an expected end. The script keeps it up to date. */
-export function TimeLeft({ until, now }: { until: string; now: Date }) {
+export function TimeLeft({ expectedEnd, now }: { expectedEnd: ExpectedEnd; now: Date }) {
   return (
-    <time datetime={until} data-left>
-      {leftText(until, now)}
+    <time datetime={expectedEnd.until} data-late={expectedEnd.late}>
+      {leftText(expectedEnd, now)}
     </time>
   );
 }
 
 /** The picture of a card: the thumbnail, or the state as text. Only previews have a thumbnail; of other videos, the browser shows the first frame. */
-function Stage({ generation, progress, until, now }: CardProps) {
+function Stage({ generation, progress, expectedEnd, now }: CardProps) {
   const { id, state, model, media, error, removed_at, ahead, begun_at } = generation;
   if (state === "queued") return <span class="stage queued">{aheadText(ahead, model)}</span>;
   if (state === "running")
@@ -385,7 +386,7 @@ function Stage({ generation, progress, until, now }: CardProps) {
         <span class="facts">
           {begun_at ? <Elapsed since={begun_at} now={now} /> : null}
           <span id={`percent-${id}`}>{progress === undefined ? "" : progressText(progress)}</span>
-          {until === undefined ? null : <TimeLeft until={until} now={now} />}
+          {expectedEnd === undefined ? null : <TimeLeft expectedEnd={expectedEnd} now={now} />}
         </span>
         <ProgressBar id={id} progress={progress} />
       </span>

@@ -15,7 +15,7 @@ import { SelectBox, Star, selectId } from "./controls.tsx";
 import { CopyButton } from "./copy.tsx";
 import { Fact } from "./facts.tsx";
 import { createForecast } from "./forecast.ts";
-import { creditsText, progressText, shortText, sizeText, stateWords, usdText } from "./formatting.ts";
+import { creditsText, type ExpectedEnd, progressText, shortText, sizeText, stateWords, usdText } from "./formatting.ts";
 import { ProgressBar, readFilter, Selection, TimeLeft } from "./gallery.tsx";
 import { mediaHeaders } from "./headers.ts";
 import { shortcutAttributes, shortcutOf } from "./keys.ts";
@@ -48,9 +48,9 @@ export function addGeneration({ app, options, send, signedIn }: PageParts): void
       next: older && `/generations/${older.id}${search}`,
     };
     const progress = queue.progressOf(id);
-    const until = await forecastEnd(generation, store);
+    const expectedEnd = await forecastEnd(generation, store);
     const cancelFault = generation.status === "processing" ? findCancelFault(generation, options) : undefined;
-    const shown = { generation, again, progress, until, cancelFault, delivery, payments, ...neighbours, sign };
+    const shown = { generation, again, progress, expectedEnd, cancelFault, delivery, payments, ...neighbours, sign };
     return send(c, <GenerationPage {...shown} now={clock.date()} />);
   });
 
@@ -63,8 +63,8 @@ export function addGeneration({ app, options, send, signedIn }: PageParts): void
   });
 }
 
-/** The expected end of a running generation (ISO 8601), if known. */
-function forecastEnd(generation: StoredGeneration, store: Pick<Store, "list">): Promise<string | undefined> {
+/** The expected end of a running generation, if known. */
+function forecastEnd(generation: StoredGeneration, store: Pick<Store, "list">): Promise<ExpectedEnd | undefined> {
   const { model, duration } = generation.request;
   return createForecast(store)({
     state: stateOf(generation),
@@ -90,8 +90,8 @@ function readPicture(source: string | undefined) {
 type GenerationProps = TimelineProps & {
   /** Why an unfinished generation cannot be cancelled; `undefined` if it can be. */
   cancelFault: string | undefined;
-  /** The expected end of a running generation (ISO 8601), if known. */
-  until: string | undefined;
+  /** The expected end of a running generation, if known. */
+  expectedEnd: ExpectedEnd | undefined;
   again: Again;
   /** The charges and refunds of the generation. */
   payments: readonly LedgerEntry[];
@@ -228,7 +228,7 @@ function Actions({ generation, cancelFault }: Pick<GenerationProps, "generation"
   );
 }
 
-function Player({ generation, progress, until, payments, now }: GenerationProps) {
+function Player({ generation, progress, expectedEnd, payments, now }: GenerationProps) {
   const { id, status, media, error, error_code, removed_at } = generation;
   const hint = failureHint(generation);
   if (status === "processing")
@@ -237,7 +237,7 @@ function Player({ generation, progress, until, payments, now }: GenerationProps)
         <p>
           {stateOf(generation) === "queued" ? "In the queue" : "Generating"}{" "}
           <span id={`percent-${id}`}>{progress === undefined ? "" : progressText(progress)}</span>{" "}
-          {until === undefined ? null : <TimeLeft until={until} now={now} />}
+          {expectedEnd === undefined ? null : <TimeLeft expectedEnd={expectedEnd} now={now} />}
         </p>
         <ProgressBar id={id} progress={progress} />
       </div>

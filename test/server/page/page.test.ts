@@ -4,6 +4,9 @@ import { describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/io.ts";
 import { hashKey } from "../../../src/server/api/accounts.ts";
 import type { Engine } from "../../../src/server/engines/engine.ts";
+import { createForecast } from "../../../src/server/page/forecast.ts";
+import { leftText } from "../../../src/server/page/formatting.ts";
+import type { GenerationSummary } from "../../../src/server/store/reports.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { aPng, squaresJpeg } from "../queue/pictures.ts";
 import { createDistant } from "../service.ts";
@@ -815,6 +818,28 @@ test("a generation whose engine has completed it says that its video cannot be f
   running.complete();
 });
 
+test.each([
+  [0, "about 2 min left"],
+  [70, "about 50 s left"],
+  [109, "about 20 s left"],
+  [111, "a few seconds left"],
+  [124, "a few seconds left"],
+  [239, "a few seconds left"],
+  [241, "longer than usual"],
+])("after %i s of usually 120, which may be 240, the time left is %j", (seconds, text) => {
+  const at = (after: number) => new Date(Date.UTC(2026, 0, 1) + after * 1_000);
+  expect(leftText({ until: at(120).toISOString(), late: at(240).toISOString() }, at(seconds))).toBe(text);
+});
+
+test("the expected end is the median of the times, and it is late after twice that of the slowest tenth", async () => {
+  const begun_at = "2026-01-01T00:00:00.000Z";
+  const at = (seconds: number) => new Date(Date.parse(begun_at) + seconds * 1_000).toISOString();
+  const made = { state: "completed", model: "wan-2.5", duration: 5, engine: "gpu", begun_at } as GenerationSummary;
+  const times = Array.from({ length: 20 }, (_, i) => ({ ...made, completed_at: at(100 + 10 * i) }));
+  const forecast = createForecast({ list: async () => times });
+  expect(await forecast({ ...made, state: "running" })).toEqual({ until: at(200), late: at(2 * 280) });
+});
+
 test("a running generation shows the time left, by the times of the same model and length at its engine", async () => {
   const store = await openStore(":memory:");
   const { make, start, link, url } = await openTestPage({ store });
@@ -822,7 +847,7 @@ test("a running generation shows the time left, by the times of the same model a
   const leftOf = async (id: string) => {
     const html = await (await fetch(`${url}/generations/${id}`, { headers: { Cookie } })).text();
     const list = await (await fetch(url, { headers: { Cookie } })).text();
-    return [html, list].map((text) => /<time datetime="[^"]*" data-left="true">(.*?)<\/time>/.exec(text)?.[1]);
+    return [html, list].map((text) => /<time datetime="[^"]*" data-late="[^"]*">(.*?)<\/time>/.exec(text)?.[1]);
   };
   const other = await start({ model: "wan-2.5", duration: 5 });
   expect(await leftOf(other.id)).toEqual([undefined, undefined]);

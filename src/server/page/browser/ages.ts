@@ -19,6 +19,6 @@ export function showTimes(): void {
 
 function timeText({ dateTime, dataset }: HTMLTimeElement, now: Date): string {
   if (dataset.clock !== undefined) return clockText(dateTime, dataset.clock as ClockKind);
-  if (dataset.left !== undefined) return leftText(dateTime, now);
+  if (dataset.late !== undefined) return leftText({ until: dateTime, late: dataset.late }, now);
   return dataset.elapsed === undefined ? ageText(dateTime, now) : elapsedText(dateTime, now);
 }
