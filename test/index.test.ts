@@ -423,6 +423,14 @@ test.each(misspelled)("%s refuses the option %s, and sends nothing", async (call
 test("createClient refuses an option that it does not have, and a call one that is like none, and a value that is none", async () => {
   const typed = { baseUrl: "https://video.example", apikey: "key" };
   expect(() => createClient(typed)).toThrow('createClient has no option "apikey"; did you mean apiKey?');
+  const wrong: [object, string][] = [
+    [{ journal: false }, "journal must be a path or true, not a value of type boolean."],
+    [{ apiKey: 123456 }, "apiKey must be text, not a value of type number."],
+    [{ onNote: null }, "onNote must be a function, not null."],
+    [{ fetch: "fetch" }, 'fetch must be a function, not "fetch".'],
+  ];
+  for (const [options, message] of wrong)
+    expect(() => createClient({ baseUrl: "https://video.example", ...options })).toThrow(message);
   const { client, calls } = await createWorld(honest());
   const failures = [
     await failureOf(client.start(request, { extra: {} } as object)),
@@ -438,7 +446,7 @@ test("createClient refuses an option that it does not have, and a call one that 
     ["usage", expect.stringMatching(/^status must be one of starting, .* refused, not "done"\.$/), undefined],
     ["usage", "The options of follow must be an object.", undefined],
     ["usage", "The options of follow must be an object.", undefined],
-    ["usage", "signal must be an AbortSignal.", undefined],
+    ["usage", 'signal must be an AbortSignal, not "soon".', undefined],
   ]);
   expect(calls).toEqual([]);
 });

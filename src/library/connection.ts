@@ -50,8 +50,7 @@ export function connect(options: ClientOptions, machine: Machine, processEnv: No
   const { env } = cleanEnv(processEnv);
   const { hide, redact } = createRedaction();
   checkOptions("createClient", options);
-  const apiKey = String(options.apiKey ?? env.VIDGEN_API_KEY ?? "");
-  const baseUrl = String(options.baseUrl ?? env.VIDGEN_BASE_URL ?? "");
+  const { apiKey = env.VIDGEN_API_KEY ?? "", baseUrl = env.VIDGEN_BASE_URL ?? "" } = options;
   hide(apiKey.trim());
   if (baseUrl === "")
     throw usage(

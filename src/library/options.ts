@@ -133,40 +133,57 @@ export type ResumeOptions = FollowOptions & {
   overwrite?: boolean | undefined;
 };
 
-/** The values that an option may have: these, any (`true`), or for a limit of spending only numbers, since `null` would be no limit. */
-type AllowedValues = true | "amount" | readonly string[];
+/** What an option may be, besides `undefined`. A limit of spending is a number in each case, since `null` would be no limit. */
+const kinds = {
+  text: { isValid: (value) => typeof value === "string", words: "text" },
+  number: { isValid: (value) => typeof value === "number", words: "a number" },
+  amount: { isValid: (value) => typeof value === "number" && value >= 0, words: "a number of at least 0" },
+  boolean: { isValid: (value) => typeof value === "boolean", words: "true or false" },
+  function: { isValid: (value) => typeof value === "function", words: "a function" },
+  signal: { isValid: (value) => value instanceof AbortSignal, words: "an AbortSignal" },
+  journal: { isValid: (value) => value === true || typeof value === "string", words: "a path or true" },
+  request: { isValid: (value) => typeof value === "object" && value !== null, words: "an object" },
+} satisfies Record<string, { isValid(value: unknown): boolean; words: string }>;
 
-/** All fields of an options type, each with its allowed values. tsc checks that none is missing. */
+type AllowedValues = keyof typeof kinds | readonly string[];
+
+/** All fields of an options type, each with what it may be. tsc checks that none is missing. */
 type FieldsOf<Options> = { readonly [Name in keyof Required<Options>]: AllowedValues };
 
-const call: FieldsOf<CallOptions> = { signal: true };
+const call: FieldsOf<CallOptions> = { signal: "signal" };
 const start: FieldsOf<StartOptions> = {
   ...call,
-  idempotencyKey: true,
+  idempotencyKey: "text",
   onExisting: ["resume", "reuse", "new"],
-  from: true,
+  from: "text",
 };
-const follow: FieldsOf<FollowOptions> = { ...call, timeoutMs: true, intervalMs: true, onState: true };
-const download: FieldsOf<DownloadOptions> = { ...follow, overwrite: true, onProgress: true };
-const generate: FieldsOf<GenerateOptions> = { ...start, ...download, output: true, onStarted: true };
-const resume: FieldsOf<ResumeOptions> = { ...follow, overwrite: true };
-const list: FieldsOf<ListOptions> = { status: statuses, limit: true };
-const row: FieldsOf<BatchRow> = { id: true, request: true, output: true };
+const follow: FieldsOf<FollowOptions> = { ...call, timeoutMs: "number", intervalMs: "number", onState: "function" };
+const download: FieldsOf<DownloadOptions> = { ...follow, overwrite: "boolean", onProgress: "function" };
+const generate: FieldsOf<GenerateOptions> = { ...start, ...download, output: "text", onStarted: "function" };
+const resume: FieldsOf<ResumeOptions> = { ...follow, overwrite: "boolean" };
+const list: FieldsOf<ListOptions> = { status: statuses, limit: "number" };
+const row: FieldsOf<BatchRow> = { id: "text", request: "request", output: "text" };
 const batch: FieldsOf<BatchOptions> = {
   ...call,
-  results: true,
-  jobs: true,
-  timeoutMs: true,
-  intervalMs: true,
-  overwrite: true,
-  retryFailed: true,
-  retryUnknown: true,
+  results: "text",
+  jobs: "number",
+  timeoutMs: "number",
+  intervalMs: "number",
+  overwrite: "boolean",
+  retryFailed: "boolean",
+  retryUnknown: "boolean",
   maxCredits: "amount",
   keepCredits: "amount",
   maxCost: "amount",
-  failFast: true,
+  failFast: "boolean",
 };
-const createClient: FieldsOf<ClientOptions> = { baseUrl: true, apiKey: true, onNote: true, journal: true, fetch: true };
+const createClient: FieldsOf<ClientOptions> = {
+  baseUrl: "text",
+  apiKey: "text",
+  onNote: "function",
+  journal: "journal",
+  fetch: "function",
+};
 
 /** The options of each call. */
 const optionsByCall = {
@@ -192,14 +209,18 @@ export function checkOptions(call: CallName, options: unknown, name: string = ca
   for (const [option, value] of Object.entries(options)) {
     const allowedValues = Object.hasOwn(fields, option) ? fields[option] : undefined;
     if (allowedValues === undefined) throw unknownOption(option, Object.keys(fields), name);
-    if (option === "signal" && value !== undefined && !(value instanceof AbortSignal))
-      throw usage("signal must be an AbortSignal.");
-    if (value === undefined || allowedValues === true) continue;
-    if (allowedValues === "amount" && !(typeof value === "number" && value >= 0))
-      throw usage(`${option} must be a number of at least 0, not "${shorten(String(value))}".`);
-    if (allowedValues !== "amount" && !allowedValues.includes(value))
-      throw usage(`${option} must be one of ${allowedValues.join(", ")}, not "${shorten(String(value))}".`);
+    if (value === undefined) continue;
+    const isList = typeof allowedValues !== "string";
+    const isValid = isList ? allowedValues.includes(value) : kinds[allowedValues].isValid(value);
+    const words = isList ? `one of ${allowedValues.join(", ")}` : kinds[allowedValues].words;
+    if (!isValid) throw usage(`${option} must be ${words}, not ${describeValue(value, allowedValues)}.`);
   }
+}
+
+/** A value in words. A number in place of a text may be a key, which is not repeated. */
+function describeValue(value: unknown, allowedValues: AllowedValues): string {
+  if (typeof value === "string" || allowedValues === "amount") return `"${shorten(String(value))}"`;
+  return value === null ? "null" : `a value of type ${typeof value}`;
 }
 
 function unknownOption(option: string, names: readonly string[], name: string): VidgenError {

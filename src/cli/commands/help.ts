@@ -1,4 +1,5 @@
 import { Argument, type CommandUnknownOpts } from "@commander-js/extra-typings";
+import packageJson from "../../../package.json" with { type: "json" };
 import { listPages, type Page, readPage } from "../../docs.ts";
 import { usage } from "../../errors.ts";
 import { findSimilar } from "../../protocol/models.ts";
@@ -43,6 +44,10 @@ async function printSkill({ output }: Context): Promise<void> {
   const skill = `---
 name: vidgen
 description: Makes AI videos (.mp4) from a prompt or an image with the vidgen command line, one or many, through a paid service or as a free local preview. Read it before any vidgen command, so that no video is paid for twice and none is lost.
+license: MIT
+compatibility: Needs Node 20.19 or newer and the network of a video service; ffmpeg for --from and --join.
+metadata:
+  version: "${packageJson.version}"
 ---
 
 ${readPage("agents").text}`;

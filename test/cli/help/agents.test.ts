@@ -109,7 +109,9 @@ test("the skill is the page, below what tells an agent when to read it", async (
   const skill = (await (await createWorld()).vidgen("help", "--skill")).stdout;
   const [, frontMatter = "", body] = /^---\n([\s\S]*?)\n---\n\n([\s\S]*)$/.exec(skill) ?? [];
   expect(body).toBe(`${page}\n`);
-  expect(frontMatter).toMatch(/^name: vidgen\ndescription: [^\n:<>]{100,1024}$/);
+  expect(frontMatter).toMatch(
+    /^name: vidgen\ndescription: [^\n:<>]{100,1024}\nlicense: MIT\ncompatibility: [^\n:<>]{1,500}\nmetadata:\n {2}version: "\d+\.\d+\.\d+"$/,
+  );
   const root = new URL("../../../", import.meta.url);
   expect(readFileSync(new URL("dist/SKILL.md", root), "utf8")).toBe(skill);
   // `npx skills add <clone>` finds it there.
