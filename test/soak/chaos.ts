@@ -5,6 +5,7 @@ import process from "node:process";
 import { type Goal, portion, tally } from "../faults/goal.ts";
 import { pause } from "../faults/wire.ts";
 import { query } from "../postgres.ts";
+import { slowness } from "../slowness.ts";
 import { compareEnd, cost, credits, writerCount } from "./crashes.ts";
 import { slowly } from "./engines-killed.ts";
 import { listenAsEngine } from "./engines-server.ts";
@@ -15,7 +16,7 @@ import { checkServed } from "./shared-videos.ts";
 import { createWriters } from "./writers.ts";
 
 const processCount = 3;
-const endLimitMs = 300_000;
+const endLimitMs = 300_000 * slowness;
 const diskMb = 128;
 
 /** Goal 31: all that goes wrong on several machines, at the same time and for as long as 5,000 generations take. */

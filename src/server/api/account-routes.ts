@@ -12,7 +12,7 @@ import { keyPrefixLength, type NewAccount } from "../store/accounts.ts";
 import type { GenerationEnd } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 import { createKey, defaultCredits, hashKey } from "./accounts.ts";
-import { idempotencyKey, named, type Paths, parameters, refusal, reply, requestBody } from "./openapi/operation.ts";
+import type { OwnerPaths } from "./openapi/operation.ts";
 
 /** Accepts the name of an account, or a key. */
 const nameOr = (fault: string) => z.string(fault).regex(/^[\w.-]{1,64}$/, fault);
@@ -32,82 +32,28 @@ async function readFields<Schema extends z.ZodObject>(
   return parse(schema, Object((await readJson(c)).json), { names: fieldNames, codes });
 }
 
-const noAccount = refusal(404, "no_account", "there is no account ci");
 const ownKey = "the local account's key cannot be changed here: use vidgen serve --rotate";
 
-const limitsOf = <Limit extends z.ZodType>(limit: Limit) => ({
-  max_running: limit.meta({ description: "The maximum number of unfinished generations." }),
-  max_per_hour: limit.meta({ description: "The maximum number of starts per hour." }),
-});
-const limits = limitsOf(z.number().nullable());
-
-const disabledAt = z
-  .string()
-  .nullable()
-  .meta({ description: "Since when the account is disabled; null if it is enabled." });
-
-const accountsSchema = named("Accounts", {
-  accounts: z.array(
-    z.object({ account: z.string(), credits: z.number(), keys: z.number(), disabled_at: disabledAt, ...limits }),
-  ),
-});
+const onlyAccount = z.object({ account });
 
 const notCredits = "must be a whole number";
-const newAccountSchema = named("NewAccount", {
+const newAccount = z.object({
   name: nameOr("has 1 to 64 characters of A-Z a-z 0-9 _ . -"),
-  credits: z
-    .int(notCredits)
-    .min(0, notCredits)
-    .optional()
-    .meta({ description: `The credits of a new account; ${defaultCredits} by default.` }),
-  new: z
-    .boolean()
-    .optional()
-    .meta({ description: "Whether to refuse an account that already exists instead of changing it." }),
-});
-
-const accountKeySchema = named("Account", {
-  account: z.string(),
-  api_key: z.string().meta({ description: "Shown only in this response." }),
-  webhook_secret: z.string().meta({ description: "Signs the callbacks of this account." }),
-  credits: z.number(),
-  base_url: z.string().optional().meta({
-    description:
-      "The address at which the account's user logs in; absent if the service ends with the command that runs it.",
-  }),
-  media_url: z.string().optional().meta({ description: "The address of the account's videos." }),
-  page_url: z.string().optional().meta({
-    description: "A link that signs the account in to the page, once and within ten minutes, while it has this key.",
-  }),
+  credits: z.int(notCredits).min(0, notCredits).optional(),
+  /** Whether an account that already exists is refused, and not changed. */
+  new: z.boolean().optional(),
 });
 
 const notAmount = "must be a whole number, negative to take credits away";
-const creditsSchema = named("Credits", {
+const newCredits = z.object({
   account,
-  amount: z
-    .int(notAmount)
-    .refine((amount) => amount !== 0, notAmount)
-    .meta({ description: "A whole number; negative to take credits away." }),
-});
-const creditedSchema = named("Credited", {
-  account: z.string(),
-  amount: z.number(),
-  credits: z.number().meta({ description: "The balance now." }),
-  replayed: z
-    .boolean()
-    .meta({ description: "Whether the Idempotency-Key was used before; if so, nothing was changed." }),
+  amount: z.int(notAmount).refine((amount) => amount !== 0, notAmount),
 });
 
 const maxLimit = 1_000_000;
 const notLimit = `must be a whole number from 1 to ${maxLimit}, or null`;
 const newLimit = z.int(notLimit).min(1, notLimit).max(maxLimit, notLimit).nullable().exactOptional();
-
-const limitsSchema = named("Limits", { account, ...limitsOf(newLimit) });
-const limitedSchema = named("Limited", { account: z.string(), ...limits });
-
-const revoked = z.number().meta({ description: "How many keys were revoked." });
-const rotateSchema = named("Rotate", { account });
-const rotatedSchema = named("Rotated", { ...accountKeySchema.shape, webhook_secret: z.string(), revoked });
+const newLimits = z.object({ account, max_running: newLimit, max_per_hour: newLimit });
 
 const keyNamePattern = String.raw`(?!vgs_|[0-9a-f]+$)[\w.-]{1,64}`;
 const keyName = z
@@ -116,62 +62,25 @@ const keyName = z
     new RegExp(`^${keyNamePattern}$`),
     "has 1 to 64 characters of A-Z a-z 0-9 _ . -, and is not like a hash or a key",
   );
-const newKeySchema = named("NewKey", { account, name: keyName });
+const newKey = z.object({ account, name: keyName });
 
-const notKey = `must be the name of a key, or the first ${keyPrefixLength} characters of its hash`;
-const keysSchema = named("Keys", {
-  account: z.string(),
-  keys: z.array(
-    z.object({
-      key: z.string().meta({ description: "The first characters of the SHA-256 of the key." }),
-      name: z.string().nullable().meta({ description: "Its name, if it has one." }),
-      created_at: z.string(),
-      used_at: z.string().nullable().meta({ description: "Its last use, to a minute; null if it was never used." }),
-    }),
-  ),
-});
-
-const notRevocable = "must be a key or an account";
 const maxLinkSeconds = 30 * 86_400;
 const notSeconds = `must be a whole number from 60 to ${maxLinkSeconds}`;
-const linkSchema = named("Link", {
+const newLink = z.object({
   account,
-  seconds: z
-    .int(notSeconds)
-    .min(60, notSeconds)
-    .max(maxLinkSeconds, notSeconds)
-    .optional()
-    .meta({ description: "How long the link can be used; ten minutes by default." }),
-});
-const linkedSchema = named("Linked", {
-  account: z.string(),
-  page_url: z.string().meta({ description: "Signs the account in to the page, once, while it has its newest key." }),
+  seconds: z.int(notSeconds).min(60, notSeconds).max(maxLinkSeconds, notSeconds).optional(),
 });
 const noPage = "this service has no page: start it with --page";
 const notServed = "there is no page while `vidgen serve` is not running";
 
-const revokeSchema = named("Revoke", {
-  revoke: nameOr(notRevocable).meta({ description: "A key, or the name of an account to revoke all of its keys." }),
+const notKey = `must be the name of a key, or the first ${keyPrefixLength} characters of its hash`;
+const revoking = z.object({
+  /** A key, or the name of an account to revoke all of its keys, or only `key`. */
+  revoke: nameOr("must be a key or an account"),
   key: z
     .string(notKey)
     .regex(new RegExp(`^([0-9a-f]{${keyPrefixLength}}|${keyNamePattern})$`), notKey)
-    .optional()
-    .meta({ description: "Revokes only this key of the account, as GET /accounts/keys lists it." }),
-});
-const revokedSchema = named("Revoked", { revoked });
-
-const ownAccount = "the owner's account cannot be deleted";
-const deleteSchema = named("Delete", { account });
-
-const notDisabled = "the owner's account cannot be disabled";
-const ownAccountKey = "the owner's account gets no other keys here";
-const disableSchema = named("Disable", { account });
-const disabledSchema = named("Disabled", { account: z.string(), disabled_at: disabledAt });
-
-const deletedSchema = named("Deleted", {
-  account: z.string(),
-  revoked,
-  not_submitted: z.number().meta({ description: "How many generations waited, and ended without being submitted." }),
+    .optional(),
 });
 
 export type AccountOptions = {
@@ -209,7 +118,7 @@ export type AccountOptions = {
 };
 
 /** The routes by which the owner of the service manages its accounts. */
-export function createAccountRoutes(options: AccountOptions): Paths {
+export function createAccountRoutes(options: AccountOptions): OwnerPaths {
   const { store, webhookSecret, linkFor } = options;
   /** Reports a change, with the beginning of the hash of the owner's key that was used. */
   const note = (c: ApiContext, what: string) => {
@@ -236,24 +145,11 @@ export function createAccountRoutes(options: AccountOptions): Paths {
   return {
     "/accounts": {
       GET: {
-        operationId: "accounts",
-        summary: "Lists the accounts",
-        description: "Shows how many keys each account has, but no key.",
-        responses: { 200: reply("Each account, by name", accountsSchema) },
         handle: async (c) => c.json({ accounts: await store.accounts() }),
       },
       POST: {
-        operationId: "addAccount",
-        summary: "Creates an account, or another key for an existing one",
-        description: "An existing account gets one more key; with `new` or `credits`, the request is refused.",
-        requestBody: requestBody(newAccountSchema, { name: "ci", credits: 50 }),
-        responses: {
-          200: reply("The account with its key", accountKeySchema),
-          ...refusal(400, "invalid_account", `credits ${notCredits}`),
-          ...refusal(409, "account_exists", "the account ci exists, with 50 credits; nothing was changed"),
-        },
         async handle(c) {
-          const { name, credits, new: isNew } = await readFields(c, newAccountSchema);
+          const { name, credits, new: isNew } = await readFields(c, newAccount);
           if (name === localAccount)
             throw refuse(400, "invalid_account", `the account ${localAccount} already has a key`);
           const creditsOf: NewAccount["creditsOf"] = (balance, isDeleted, similarName) => {
@@ -282,23 +178,8 @@ export function createAccountRoutes(options: AccountOptions): Paths {
     },
     "/accounts/credits": {
       POST: {
-        operationId: "addCredits",
-        summary: "Adds credits to an account, or takes some away",
-        description: "If you get no reply, repeat the request with the same Idempotency-Key.",
-        parameters: parameters("header", {
-          "Idempotency-Key": idempotencyKey.meta({
-            description: "A repeated request with the same key changes nothing.",
-          }),
-        }),
-        requestBody: requestBody(creditsSchema, { account: "ci", amount: 500 }),
-        responses: {
-          200: reply("The balance", creditedSchema, { account: "ci", amount: 500, credits: 550, replayed: false }),
-          ...refusal(400, "invalid_amount", `amount ${notAmount}`),
-          ...noAccount,
-          ...refusal(409, "credits_out_of_range", "ci has 50 credits; nothing was changed"),
-        },
         async handle(c) {
-          const { account, amount } = await readFields(c, creditsSchema);
+          const { account, amount } = await readFields(c, newCredits);
           const key = readIdempotencyKey(c);
           if (key === undefined)
             throw refuse(
@@ -320,17 +201,8 @@ export function createAccountRoutes(options: AccountOptions): Paths {
     },
     "/accounts/limits": {
       POST: {
-        operationId: "setLimits",
-        summary: "Limits what an account may start; null is no limit",
-        description: "A limit that is not in the request is unchanged. A start above a limit is refused with 429.",
-        requestBody: requestBody(limitsSchema, { account: "ci", max_running: 4, max_per_hour: null }),
-        responses: {
-          200: reply("Its limits", limitedSchema, { account: "ci", max_running: 4, max_per_hour: null }),
-          ...refusal(400, "invalid_limit", `max_running ${notLimit}`),
-          ...noAccount,
-        },
         async handle(c) {
-          const { account, ...limits } = await readFields(c, limitsSchema);
+          const { account, ...limits } = await readFields(c, newLimits);
           const changed = await store.setLimits(account, limits);
           if (!changed) throw refuseNoAccount(account);
           const { max_running, max_per_hour } = changed;
@@ -341,19 +213,8 @@ export function createAccountRoutes(options: AccountOptions): Paths {
     },
     "/accounts/rotate": {
       POST: {
-        operationId: "rotate",
-        summary: "Replaces all keys of an account with a new one",
-        description:
-          "Its credits and generations are unchanged. Other processes of the service refuse the old keys within 5 s.",
-        requestBody: requestBody(rotateSchema, { account: "ci" }),
-        responses: {
-          200: reply("The account with its key", rotatedSchema),
-          ...refusal(400, "invalid_account", `account ${notAccount}`),
-          ...noAccount,
-          ...refusal(409, "own_key", ownKey),
-        },
         async handle(c) {
-          const { account } = await readFields(c, rotateSchema);
+          const { account } = await readFields(c, onlyAccount);
           if (account === localAccount) throw refuse(409, "own_key", ownKey);
           const creditsOf = (balance: number | undefined, isDeleted: boolean) => {
             if (balance === undefined || isDeleted) throw refuseNoAccount(account);
@@ -367,20 +228,9 @@ export function createAccountRoutes(options: AccountOptions): Paths {
     },
     "/accounts/delete": {
       POST: {
-        operationId: "deleteAccount",
-        summary: "Deletes an account",
-        description:
-          "Its keys and its page sessions end, and it starts nothing from now on. Its waiting generations end without being submitted, and get their credits back; those that run are followed to their end. Its videos and its ledger stay, and its name cannot be used again. A repeated request ends generations that still wait.",
-        requestBody: requestBody(deleteSchema, { account: "ci" }),
-        responses: {
-          200: reply("What has ended", deletedSchema, { account: "ci", revoked: 1, not_submitted: 0 }),
-          ...refusal(400, "invalid_account", `account ${notAccount}`),
-          ...noAccount,
-          ...refusal(409, "own_account", ownAccount),
-        },
         async handle(c) {
-          const { account } = await readFields(c, deleteSchema);
-          if (account === localAccount) throw refuse(409, "own_account", ownAccount);
+          const { account } = await readFields(c, onlyAccount);
+          if (account === localAccount) throw refuse(409, "own_account", "the owner's account cannot be deleted");
           const removed = await store.deleteAccount(account, options.clock.date().toISOString());
           if (removed === undefined) throw refuseNoAccount(account);
           note(c, `the account ${account} was deleted, with ${removed} of its keys`);
@@ -390,23 +240,9 @@ export function createAccountRoutes(options: AccountOptions): Paths {
     },
     "/accounts/disable": {
       POST: {
-        operationId: "disable",
-        summary: "Disables an account",
-        description:
-          "Its keys, links and page sessions are refused with 403, and it starts nothing. What it has started continues, and its callbacks are sent. Other processes of the service refuse its keys within 5 s.",
-        requestBody: requestBody(disableSchema, { account: "ci" }),
-        responses: {
-          200: reply("Since when it is disabled", disabledSchema, {
-            account: "ci",
-            disabled_at: "2026-01-01T00:00:00.000Z",
-          }),
-          ...refusal(400, "invalid_account", `account ${notAccount}`),
-          ...noAccount,
-          ...refusal(409, "own_account", notDisabled),
-        },
         async handle(c) {
-          const { account } = await readFields(c, disableSchema);
-          if (account === localAccount) throw refuse(409, "own_account", notDisabled);
+          const { account } = await readFields(c, onlyAccount);
+          if (account === localAccount) throw refuse(409, "own_account", "the owner's account cannot be disabled");
           const at = options.clock.date().toISOString();
           return c.json(await setDisabled(c, account, at));
         },
@@ -414,35 +250,16 @@ export function createAccountRoutes(options: AccountOptions): Paths {
     },
     "/accounts/enable": {
       POST: {
-        operationId: "enable",
-        summary: "Enables an account that is disabled",
-        description: "Its keys and page sessions work again.",
-        requestBody: requestBody(disableSchema, { account: "ci" }),
-        responses: {
-          200: reply("It is enabled", disabledSchema, { account: "ci", disabled_at: null }),
-          ...refusal(400, "invalid_account", `account ${notAccount}`),
-          ...noAccount,
-        },
         async handle(c) {
-          const { account } = await readFields(c, disableSchema);
+          const { account } = await readFields(c, onlyAccount);
           return c.json(await setDisabled(c, account, null));
         },
       },
     },
     "/accounts/keys": {
       GET: {
-        operationId: "keys",
-        summary: "Lists the keys of an account, with their last use",
-        description:
-          "Each key is named by the beginning of its hash, as in the log. The use of a page session counts as a use of its key.",
-        parameters: parameters("query", { account: account.meta({ description: "The name of the account." }) }),
-        responses: {
-          200: reply("Its keys, the oldest first", keysSchema),
-          ...refusal(400, "invalid_account", `account ${notAccount}`),
-          ...noAccount,
-        },
         async handle(c) {
-          const { account: name } = parse(z.object({ account }), { account: c.req.query("account") }, { names, codes });
+          const { account: name } = parse(onlyAccount, { account: c.req.query("account") }, { names, codes });
           const keys = await store.keys(name);
           if (!keys) throw refuseNoAccount(name);
           return c.json({ account: name, keys });
@@ -451,19 +268,9 @@ export function createAccountRoutes(options: AccountOptions): Paths {
     },
     "/accounts/key": {
       POST: {
-        operationId: "addKey",
-        summary: "Makes another key for an account",
-        description: "Its other keys stay. The key can be revoked by its name.",
-        requestBody: requestBody(newKeySchema, { account: "ci", name: "laptop" }),
-        responses: {
-          200: reply("The account with this key", accountKeySchema),
-          ...refusal(400, "invalid_account", `account ${notAccount}`),
-          ...noAccount,
-          ...refusal(409, "own_account", ownAccountKey),
-        },
         async handle(c) {
-          const { account, name } = await readFields(c, newKeySchema, { name: "a key name" });
-          if (account === localAccount) throw refuse(409, "own_account", ownAccountKey);
+          const { account, name } = await readFields(c, newKey, { name: "a key name" });
+          if (account === localAccount) throw refuse(409, "own_account", "the owner's account gets no other keys here");
           const keys = await store.keys(account);
           if (!keys) throw refuseNoAccount(account);
           if (keys.some((key) => key.name === name))
@@ -480,18 +287,8 @@ export function createAccountRoutes(options: AccountOptions): Paths {
     },
     "/accounts/link": {
       POST: {
-        operationId: "link",
-        summary: "Makes a link that signs an account in to the page",
-        description: "Its keys and its other links and sessions stay.",
-        requestBody: requestBody(linkSchema, { account: "ci", seconds: 259_200 }),
-        responses: {
-          200: reply("The link", linkedSchema),
-          ...refusal(400, "invalid_account", `account ${notAccount}`),
-          ...noAccount,
-          ...refusal(409, "no_page", noPage),
-        },
         async handle(c) {
-          const { account, seconds } = await readFields(c, linkSchema);
+          const { account, seconds } = await readFields(c, newLink);
           if (!(await store.keys(account))) throw refuseNoAccount(account);
           if (!linkFor) throw refuse(409, "no_page", options.isCommand ? notServed : noPage);
           const keyHash = await store.newestKey(account);
@@ -505,18 +302,8 @@ export function createAccountRoutes(options: AccountOptions): Paths {
     },
     "/accounts/revoke": {
       POST: {
-        operationId: "revoke",
-        summary: "Revokes a key, or all keys of an account",
-        description:
-          "Credits and generations are unchanged. Other processes of the service refuse the keys within 5 s.",
-        requestBody: requestBody(revokeSchema, { revoke: "ci" }),
-        responses: {
-          200: reply("How many keys were revoked", revokedSchema, { revoked: 1 }),
-          ...refusal(400, "invalid_revoke", `revoke ${notRevocable}`),
-          ...refusal(409, "own_key", ownKey),
-        },
         async handle(c) {
-          const { revoke, key } = await readFields(c, revokeSchema);
+          const { revoke, key } = await readFields(c, revoking);
           const owner = await store.keyOwner(hashKey(revoke));
           if (revoke === localAccount || owner === localAccount) throw refuse(409, "own_key", ownKey);
           if (key !== undefined) {

@@ -13,7 +13,7 @@ import { type CancelOptions, createCancelRoute } from "./cancel.ts";
 import { createEnginesRoute, type EnginesOptions } from "./engines.ts";
 import { createModels } from "./models.ts";
 import { createOpenapiRoute, type OpenapiOptions } from "./openapi/openapi.ts";
-import type { Paths, Route, Routes } from "./openapi/operation.ts";
+import type { OwnerPaths, OwnerRoute, Paths, Routes } from "./openapi/operation.ts";
 import type { PriceOptions } from "./price.ts";
 import { generateFormat, type StartRoutes, startOperation } from "./start.ts";
 import { createStatusRoute, type StatusOptions } from "./status.ts";
@@ -51,12 +51,6 @@ export function createApp(options: AppOptions): Handler {
 export function createRoutes(options: AppOptions): Hono<ApiEnv> {
   const app = createLogged();
   const requireKey = createKeyCheck(options);
-  const access: Record<keyof Routes, MiddlewareHandler<ApiEnv>[]> = {
-    generations: [requireKey],
-    videos: [requireKey],
-    owner: [requireKey, requireOwner],
-    service: [],
-  };
   const { startBy, readMetrics, page } = options;
   const routes: Routes = {
     generations: {
@@ -65,25 +59,27 @@ export function createRoutes(options: AppOptions): Hono<ApiEnv> {
       "/api/cancel": { POST: createCancelRoute(options) },
     },
     videos: { ...createVideos(options, startBy), ...createModels(options) },
-    owner: {
-      ...createAccountRoutes(options),
-      "/backup": { POST: createBackupRoute(options.store) },
-      "/engines": { GET: createEnginesRoute(options) },
-      "/admin/reload": { POST: createReloadRoute(options) },
-      ...(readMetrics && { "/metrics": { GET: createMetricsRoute(readMetrics) } }),
-    },
     service: { ...options.health, "/openapi.json": { GET: createOpenapiRoute(options, () => routes) } },
   };
   // Before /v1/videos/:id, which would take them for ids.
   for (const path of notOffered) app.all(`/v1/videos/${path}`, refuseNotOffered);
-  for (const tag of Object.keys(access) as (keyof Routes)[]) addRoutes(app, routes[tag], access[tag]);
+  addRoutes(app, { ...routes.generations, ...routes.videos }, [requireKey]);
+  addRoutes(app, routes.service, []);
+  const ownerPaths = {
+    ...createAccountRoutes(options),
+    "/backup": { POST: createBackupRoute(options.store) },
+    "/engines": { GET: createEnginesRoute(options) },
+    "/admin/reload": { POST: createReloadRoute(options) },
+    ...(readMetrics && { "/metrics": { GET: createMetricsRoute(readMetrics) } }),
+  };
+  addRoutes(app, ownerPaths, [requireKey, requireOwner]);
   if (page) app.route("/", page);
   app.notFound((c) => errorResponse(refuse(404, "not_found", `no such path: ${c.req.path}`)));
   app.onError((error) => errorResponse(error, options.reportProblem));
   return app;
 }
 
-function addRoutes(app: Hono<ApiEnv>, paths: Paths, access: MiddlewareHandler<ApiEnv>[]): void {
+function addRoutes(app: Hono<ApiEnv>, paths: OwnerPaths, access: MiddlewareHandler<ApiEnv>[]): void {
   for (const [path, methods] of Object.entries(paths)) {
     app.all(path, setRoute(path), allow(...Object.keys(methods)), ...access);
     for (const [method, route] of Object.entries(methods)) app.on(method, path, answer(route));
@@ -115,16 +111,10 @@ export function createMetricsApp(readMetrics: ReadMetrics, reportProblem: Report
   return async (request, bindings = {}) => app.fetch(request, bindings);
 }
 
-function createMetricsRoute(readMetrics: ReadMetrics): Route {
+/** GET /metrics, in the text format of Prometheus. */
+function createMetricsRoute(readMetrics: ReadMetrics): OwnerRoute {
   return {
     isRoutine: true,
-    operationId: "metrics",
-    summary: "Returns the metrics for Prometheus",
-    description:
-      "Counters are those of this process since it started; gauges of the database are the same at each process.",
-    responses: {
-      200: { description: "The text format of Prometheus", content: { "text/plain": { schema: { type: "string" } } } },
-    },
     async handle(c) {
       const { text, contentType } = await readMetrics();
       return c.body(text, 200, { "Content-Type": contentType, "Cache-Control": "no-store" });
@@ -142,7 +132,7 @@ function createLogged(): Hono<ApiEnv> {
   return app;
 }
 
-function answer({ isRoutine = false, handle }: Route) {
+function answer({ isRoutine = false, handle }: OwnerRoute) {
   return (c: ApiContext) => {
     c.set("isRoutine", isRoutine);
     return handle(c);

@@ -2,21 +2,11 @@ import { createReadStream } from "node:fs";
 import { refuse, streamResponse } from "../http/message.ts";
 import { isUnavailable } from "../observe/problem.ts";
 import type { Store } from "../store/store.ts";
-import type { Route } from "./openapi/operation.ts";
+import type { OwnerRoute } from "./openapi/operation.ts";
 
 /** POST /backup: a consistent copy of the embedded database, for the service's owner. */
-export function createBackupRoute({ backup }: Pick<Store, "backup">): Route {
+export function createBackupRoute({ backup }: Pick<Store, "backup">): OwnerRoute {
   return {
-    operationId: "backup",
-    summary: "Returns a copy of the embedded database",
-    description:
-      "The service continues to work meanwhile. A service that has a PostgreSQL database refuses it with 409.",
-    responses: {
-      200: {
-        description: "A consistent copy of the database",
-        content: { "application/vnd.sqlite3": { schema: { type: "string", format: "binary" } } },
-      },
-    },
     async handle(c) {
       if (!backup) throw refuse(409, "not_embedded", "this service uses its own PostgreSQL database: use pg_dump");
       const { size, fd } = await backup().catch((error) => {

@@ -1,26 +1,8 @@
-import * as z from "zod";
 import type { Clock } from "../../io.ts";
 import { checkEngines, type EngineCheck } from "../engines/check.ts";
 import type { Engine } from "../engines/engine.ts";
 import type { Queue } from "../queue/queue.ts";
-import { named, type Route, reply, time } from "./openapi/operation.ts";
-
-const enginesSchema = named("Engines", {
-  engines: z.array(
-    z.object({
-      engine: z.string(),
-      models: z.array(z.string()),
-      kind: z.string().nullable(),
-      error: z.string().nullable().meta({ description: "Why the engine cannot be used now." }),
-      out_since: time.nullable().meta({ description: "Since when the engine accepts no generations." }),
-      out_reason: z.string().nullable(),
-      draining: z.number().nullable().meta({
-        description:
-          "For an engine that is no longer used: how many unfinished generations were submitted to it. They finish there; with `error`, they wait for the engine.",
-      }),
-    }),
-  ),
-});
+import type { OwnerRoute } from "./openapi/operation.ts";
 
 export type EnginesOptions = {
   engines: readonly Engine[];
@@ -28,13 +10,12 @@ export type EnginesOptions = {
   clock: Pick<Clock, "limit">;
 };
 
-/** GET /engines, for `doctor`. */
-export function createEnginesRoute({ engines, queue, clock }: EnginesOptions): Route {
+/**
+ * GET /engines, for `doctor`: each engine with its `models`, its `kind` or the `error` why it cannot be used now, since when and why it accepts no
+ * generations, and, if it is no longer used, how many generations are finished there. Each has 10 seconds to respond.
+ */
+export function createEnginesRoute({ engines, queue, clock }: EnginesOptions): OwnerRoute {
   return {
-    operationId: "engines",
-    summary: "Checks the engines",
-    description: "Each engine has 10 seconds to respond. A check costs nothing.",
-    responses: { 200: reply("Each engine", enginesSchema) },
     async handle(c) {
       // The engines may have changed when the checks are done.
       const used = [...engines];

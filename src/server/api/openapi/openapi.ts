@@ -24,10 +24,6 @@ const withKey = { 401: shared("Unauthorized"), 503: shared("Unavailable"), defau
 const tags: Record<keyof Routes, { description: string; responses: object; security?: [] }> = {
   generations: { description: "From a prompt to a video.", responses: withKey },
   videos: { description: "The same generations for clients of `/v1/videos`.", responses: withKey },
-  owner: {
-    description: "With the key of the local account.",
-    responses: { ...withKey, 403: shared("Forbidden") },
-  },
   service: {
     description: "Without a key.",
     responses: { 403: shared("Elsewhere"), default: shared("Refused") },

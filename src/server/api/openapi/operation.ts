@@ -13,14 +13,18 @@ export type Operation = {
   responses: { [status: string]: object };
 };
 
-/** A route is described with the schemas that check its requests. Requests of a routine route are not logged. */
-export type Route = Operation & { isRoutine?: boolean; handle: (c: ApiContext) => Response | Promise<Response> };
+/** A route of the owner, whose client is vidgen itself. Requests of a routine route are not logged. */
+export type OwnerRoute = { isRoutine?: boolean; handle: (c: ApiContext) => Response | Promise<Response> };
+
+/** A route that is described with the schemas that check its requests. */
+export type Route = Operation & OwnerRoute;
 
 /** Routes by their paths and methods. HEAD is answered like GET, without the body. */
-export type Paths = { [path: string]: { [method in "GET" | "HEAD" | "POST" | "DELETE"]?: Route } };
+export type Paths<Each = Route> = { [path: string]: { [method in "GET" | "HEAD" | "POST" | "DELETE"]?: Each } };
+export type OwnerPaths = Paths<OwnerRoute>;
 
-/** All routes by their tags: the first two take the key of any account, the third that of the local account, the last none. */
-export type Routes = Record<"generations" | "videos" | "owner" | "service", Paths>;
+/** The routes that are described, by their tags: the first two take the key of any account, the last none. */
+export type Routes = Record<"generations" | "videos" | "service", Paths>;
 
 /** The schemas that have a name in the description. */
 export const schemas = z.registry<{ id: string }>();
@@ -93,7 +97,6 @@ export const responses = {
     ...refused(401, "unauthorized", "unknown API key"),
     headers: { "WWW-Authenticate": { description: "Bearer.", schema: text } },
   },
-  Forbidden: refused(403, "forbidden", "only the local account's key can use /engines"),
   Elsewhere: refused(403, "forbidden_origin", "requests from other web sites are refused"),
   Busy: { ...refused(429, "busy", tooManyRequests), headers: retryAfterHeader },
   Unavailable: { ...reply("The database cannot be reached", error), headers: retryAfterHeader },
