@@ -63,10 +63,9 @@ function addList(accounts: CommandUnknownOpts, context: Context): void {
       "Lists the accounts: name, credits, number of keys, maximum numbers of unfinished generations and of starts per hour, and whether it is disabled.",
     )
     .action(async (options) => {
-      const { io, output } = context;
       const found = await (await open(options, context)).list();
-      const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
-      await output.result((await formatAccounts(found, width)).join("\n"), found);
+      const headers = ["ACCOUNT", "CREDITS", "KEYS", "MAX RUNNING", "MAX PER HOUR", "STATE"];
+      await context.output.result(await formatRows(headers, found.map(listAccount), context), found);
     });
   withDetails(command, { examples: ["vidgen accounts", "vidgen accounts list --json"] });
 }
@@ -192,11 +191,9 @@ function addKeys(accounts: CommandUnknownOpts, context: Context): void {
     )
     .argument("<account>", "its name")
     .action(async (name, options) => {
-      const { io, output } = context;
       const keys = await (await open(options, context)).keys(name);
-      const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
       const rows = keys.map(({ key, name, created_at, used_at }) => [key, created_at, used_at ?? "-", name ?? "-"]);
-      await output.result((await formatRows(["KEY", "CREATED", "LAST USE", "NAME"], rows, width)).join("\n"), keys);
+      await context.output.result(await formatRows(["KEY", "CREATED", "LAST USE", "NAME"], rows, context), keys);
     });
   withDetails(command, { examples: ["vidgen accounts keys ci"] });
 }
@@ -327,20 +324,15 @@ function countKeys(count: number): string {
   return count === 1 ? "One key was" : `${count} keys were`;
 }
 
-async function formatAccounts(accounts: ListedAccount[], width: number | undefined): Promise<string[]> {
-  const rows = accounts.map(({ account, credits, keys, max_running, max_per_hour, disabled_at }) => {
-    const state = disabled_at === null ? "enabled" : "disabled";
-    return [account, credits, keys, max_running ?? "-", max_per_hour ?? "-", state].map(String);
-  });
-  return formatRows(["ACCOUNT", "CREDITS", "KEYS", "MAX RUNNING", "MAX PER HOUR", "STATE"], rows, width);
+function listAccount({ account, credits, keys, max_running, max_per_hour, disabled_at }: ListedAccount): string[] {
+  const state = disabled_at === null ? "enabled" : "disabled";
+  return [account, credits, keys, max_running ?? "-", max_per_hour ?? "-", state].map(String);
 }
 
 /** A table at a terminal; for a script, columns separated by tabs. */
-async function formatRows(headers: string[], rows: string[][], width: number | undefined): Promise<string[]> {
-  if (width === undefined) return rows.map((row) => row.join("\t"));
+async function formatRows(headers: string[], rows: string[][], { io: { stdout } }: Context): Promise<string> {
+  if (!stdout.isTTY) return rows.map((row) => row.join("\t")).join("\n");
   const { formatTable } = await import("../terminal/table.ts");
-  return formatTable(
-    headers.map((header, index) => ({ header, cells: rows.map((row) => row[index] ?? "") })),
-    width,
-  );
+  const columns = headers.map((header, index) => ({ header, cells: rows.map((row) => row[index] ?? "") }));
+  return formatTable(columns, stdout.columns ?? 80).join("\n");
 }

@@ -90,7 +90,7 @@ export async function printAddress(
 const ownerKeyHint = "To create another key, run this with the same database: vidgen serve --owner-key";
 
 /** Who can see a video without a key, for how long, and what ends that. */
-function describeVideoAccess({ keep, mediaRedirect }: AddressOptions): string {
+export function describeVideoAccess({ keep, mediaRedirect }: Pick<AddressOptions, "keep" | "mediaRedirect">): string {
   const end = keep === undefined ? " (--keep does that after a time)" : `, at most ${keep} after it was generated,`;
   const redirect = mediaRedirect
     ? " The store's own address, to which --media-redirect leads, ends after 15 minutes."
