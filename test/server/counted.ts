@@ -34,6 +34,7 @@ function createEngine(clock: ReturnType<typeof createVirtualClock>): Partial<Eng
 /** A service with /metrics on a virtual clock. */
 export async function createCounted(changes: Partial<Engine> = {}) {
   const clock = createVirtualClock();
+  const folder = makeFolder();
   const distant = createDistant(await openStore(":memory:"));
   const { store } = distant;
   for (const [name, key] of Object.entries({ local: apiKey, other: otherKey }))
@@ -41,7 +42,7 @@ export async function createCounted(changes: Partial<Engine> = {}) {
   const ended: EndedGeneration[] = [];
   const service = createService({
     store,
-    videos: await openFolder({ folder: makeFolder() }),
+    videos: await openFolder({ folder }),
     engines: [fakeEngine({ models: ["sora-2", "ray-3"], isSimulation: false, ...createEngine(clock), ...changes })],
     creditsPer: new Map([["ray-3", 50]]),
     hasPaidPreviews: true,
@@ -74,6 +75,8 @@ export async function createCounted(changes: Partial<Engine> = {}) {
   return {
     clock,
     distant,
+    /** Where the videos are. */
+    folder,
     service,
     get,
     text,

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
 import { expect, test } from "vitest";
 import { readPage } from "../../../src/docs.ts";
 import { open } from "../api/wire.ts";
@@ -169,6 +169,17 @@ test("while the database is unavailable, only the metrics that do not need it ar
   expect(away).toMatch(/^vidgen_starts_total\{model="sora-2"\} 1$/m);
   expect(away).not.toMatch(/^vidgen_(queue|callbacks)/m);
   expect(away).not.toContain("canary");
+});
+
+test("without the folder of its videos, a service is not ready", async () => {
+  const { clock, folder, text } = await createCounted();
+  expect(await text()).toMatch(/^vidgen_media_writable 1$/m);
+  rmSync(folder, { recursive: true });
+  await clock.sleep(15_000);
+  const without = await text();
+  expect(without).toMatch(/^vidgen_ready 0\n/m);
+  expect(without).toMatch(/^vidgen_database_writable 1$/m);
+  expect(without).toMatch(/^vidgen_media_writable 0$/m);
 });
 
 test("only the owner's key can read the metrics, and only with GET", async () => {
