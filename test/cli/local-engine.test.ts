@@ -880,6 +880,23 @@ test("the previews of a batch are not its real videos", async () => {
   expect(fake.creates).toEqual([]);
 });
 
+test("beside the previews of a rows file, another results file gets its real videos, each once", async () => {
+  const { fake, world } = await createScene();
+  const rows = join(world.folder, "shots.txt");
+  writeFileSync(rows, "a fox [slow: 60s]\nan owl [slow: 60s]\n");
+  const batch = (name: string, ...flags: string[]) =>
+    world.vidgen(
+      ...["batch", rows, "-m", "veo-3.1", "-o", join(world.folder, name, "{n}.mp4"), "--yes"],
+      ...["--results", join(world.folder, `${name}.jsonl`), ...flags],
+    );
+  expect(await batch("clips", "--local", "--timeout", "5s")).toMatchObject({ code: 5 });
+  for (let run = 0; run < 2; run++) expect(await batch("takes", "--engine", "openrouter")).toMatchObject({ code: 0 });
+  expect(fake.creates).toHaveLength(2);
+  // Another results file of the same rows does not pay for them again.
+  expect(await batch("others", "--engine", "openrouter")).toMatchObject({ code: 0 });
+  expect(fake.creates).toHaveLength(2);
+});
+
 /** Makes a video from three images by a vLLM-Omni of one's own, and returns what its server was asked for. */
 async function makeFromImages(env: Record<string, string>) {
   const { world } = await createScene();

@@ -161,14 +161,16 @@ export async function openBatch(
     const networkVideos = files.flatMap((file) => file.networkVideos);
     checkMachines(networkVideos, trusted);
     const paths = new Set([...ownPaths, ...otherPaths]);
-    const attemptLines = findAttempts(files, { journalAttempts, paths });
+    const ownNames = new Set(ownResults.attempts.map(([{ attempt }]) => attempt));
+    const isOwn = ({ attempt, batch = "" }: Entry) => ownNames.has(attempt) || ownPaths.has(batch);
+    // The previews of another results file are not the real videos of this one, nor the other way round.
+    const isOfKind = (entry: Entry) => isOwn(entry) || !isOtherKind(entry, service);
+    const attemptLines = findAttempts(files, { journalAttempts, paths }).filter((lines) => isOfKind(foldEntry(lines)));
     const ofService = attemptLines.map(foldEntry).filter(({ base_url }) => mayBeSameService(base_url, service.name));
     const allAttempts = ofService.map(createRowFinder(redactedRows, allKeys));
     const attempts = allAttempts.filter(isHere);
-    const ownNames = new Set(ownResults.attempts.map(([{ attempt }]) => attempt));
     /** Whether an attempt is a part of this batch: all in this results file, and those at rows that the rows file has now. */
-    const isOfBatch = ({ attempt, batch = "", row = "" }: Entry) =>
-      ownNames.has(attempt) || ownPaths.has(batch) || allKeys.has(row);
+    const isOfBatch = (entry: Entry) => isOwn(entry) || allKeys.has(entry.row ?? "");
     const attemptsOfBatch = attempts.filter(isOfBatch);
     const ledger = createLedger(attempts, lease && results, io);
     const protectedPaths = [
@@ -213,7 +215,7 @@ export async function openBatch(
     /** Counts what other shards have started meanwhile. */
     const countBeside = async () => {
       const found = (await readBeside?.()) ?? [];
-      for (const entry of found) if (isHere(entry) && !isAtOtherRow(entry)) costs.count(entry);
+      for (const entry of found) if (isHere(entry) && isOfKind(entry) && !isAtOtherRow(entry)) costs.count(entry);
     };
     return {
       plan: sumUp(plannedRows, costs),
@@ -394,11 +396,14 @@ function checkService(source: RunLine | undefined, path: string, baseUrl: string
   );
 }
 
+/** Whether an attempt is a preview, and its model makes real videos now, or the other way round. */
+function isOtherKind({ request, is_preview }: Entry, { isPreview }: Pick<Service, "isPreview">): boolean {
+  return differsInPreview(is_preview, isPreview(request.model));
+}
+
 /** Throws `usage` where earlier rows are previews and new ones would be real videos, or the other way round. */
-function checkPreviews(attempts: readonly Entry[], path: string, { isPreview }: Pick<Service, "isPreview">): void {
-  const otherKind = attempts.find(
-    ({ request, is_preview, id }) => id !== undefined && differsInPreview(is_preview, isPreview(request.model)),
-  );
+function checkPreviews(attempts: readonly Entry[], path: string, service: Pick<Service, "isPreview">): void {
+  const otherKind = attempts.find((entry) => entry.id !== undefined && isOtherKind(entry, service));
   if (!otherKind) return;
   const [existing, requested] = otherKind.is_preview ? ["previews", "real videos"] : ["real videos", "previews"];
   throw usage(
