@@ -6,7 +6,6 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { measureAge } from "./age.mjs";
-import { measureConnections } from "./connections.mjs";
 import { measureDownload } from "./download.mjs";
 import { measureFollow } from "./follow.mjs";
 import { measureInstall } from "./install.mjs";
@@ -22,7 +21,6 @@ const parts = {
   follow: measureFollow,
   library: measureLibrary,
   age: measureAge,
-  connections: measureConnections,
   install: measureInstall,
   page: measurePage,
 };

@@ -39,17 +39,19 @@ export const chaos: Goal = {
           pauseMs: 400,
           createStart: createEngineStart,
         });
+        // A process that begins on a full disk, or without PostgreSQL, would end.
+        const allStarted = () => Promise.all(processes.map((each) => each.started()));
         const suspensions: { ended: Promise<unknown> }[] = [];
         const events: Record<string, () => Promise<unknown>> = {
           "a process killed": () => random.pick(processes).kill(),
           "a process frozen": async () => suspensions.push(await suspend(random.pick(processes), random)),
           "LISTEN cut": () => freezeListeners(shared, random.between(1_000, 5_000)),
-          ...(disk && { "the disk filled": () => disk.fill(random.between(1_000, 4_000)) }),
+          ...(disk && { "the disk filled": () => allStarted().then(() => disk.fill(random.between(1_000, 4_000))) }),
         };
         const happened: string[] = [];
         const wanted = portion(5_000, share, 50);
         while (writers.started.length < wanted) {
-          // PostgreSQL is killed every 5 to 10 s. A process that begins without it would end.
+          // PostgreSQL is killed every 5 to 10 s.
           const end = performance.now() + random.between(5_000, 10_000);
           while (performance.now() < end) {
             const name = random.pick(Object.keys(events));
@@ -57,7 +59,7 @@ export const chaos: Goal = {
             await events[name]?.();
             await pause(random.between(500, 3_000));
           }
-          await Promise.all(processes.map((each) => each.started()));
+          await allStarted();
           happened.push("PostgreSQL killed");
           await shared.postgres.stop(random.pick(["SIGKILL", "SIGQUIT"]));
           await pause(random.between(100, 2_000));
