@@ -120,9 +120,7 @@ function isListening(announcement: Announcement): announcement is Listening {
   return base_url !== undefined && media_url !== undefined && local !== undefined;
 }
 
-type Process = Pick<ProcessId, "machine" | "pid" | "start">;
-
-function isSameProcess(one: Process, other: Process): boolean {
+function isSameProcess(one: Pick<ProcessId, "machine" | "pid" | "start">, other: ProcessId): boolean {
   return one.machine === other.machine && one.pid === other.pid && one.start === other.start;
 }
 

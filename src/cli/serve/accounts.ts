@@ -1,4 +1,4 @@
-import { access } from "node:fs/promises";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { createApi } from "../../client/http/api.ts";
 import { type Accounts, createAccounts } from "../../connect/accounts.ts";
@@ -52,11 +52,7 @@ async function findServiceHere({ new: isNew }: AccountsPlace, io: Io): Promise<s
   const folder = findServiceFolder(io);
   const { kind } = await findLocal(io);
   if (kind !== "none") return `the one that runs in ${folder}`;
-  const hasDatabase = await access(join(folder, "service.db")).then(
-    () => true,
-    () => false,
-  );
-  if (hasDatabase) return `the one in ${folder}, which is not running`;
+  if (existsSync(join(folder, "service.db"))) return `the one in ${folder}, which is not running`;
   if (!isNew) throw noServiceError(folder);
   return `a new one in ${folder}`;
 }
