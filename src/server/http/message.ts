@@ -24,9 +24,9 @@ export type Bindings = Partial<
 /** A web service as a function that never rejects. */
 export type Handler = (request: Request, bindings?: Bindings) => Promise<Response>;
 
-/** The context of a route of the API: the request, and the account of its key. */
+/** The context of a route of the API: the request, and the account of its key; for the page also the version of the data when the request arrived. */
 export type ApiContext = Context<ApiEnv>;
-export type ApiEnv = { Bindings: Bindings; Variables: About & { account: string } };
+export type ApiEnv = { Bindings: Bindings; Variables: About & { account: string; version: string } };
 
 /** Returns the error that refuses a request. Its reply is `{"error":{"code","message","type"}}`. */
 export function refuse(

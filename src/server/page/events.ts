@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { streamSSE } from "hono/streaming";
 import type { Clock } from "../../io.ts";
 import { type ApiContext, refuse, retryAfter } from "../http/message.ts";
@@ -5,6 +6,8 @@ import type { Change } from "../store/change.ts";
 
 export type Changes = {
   publish(change: Change): void;
+  /** Names what was published until now, except progress. No other process has the same names. */
+  version(): string;
   /** Streams the changes from now on as server-sent events, until the client disconnects. Throws a refusal if there are too many streams. */
   stream(c: ApiContext, options: StreamOptions): Response;
   /** Ends all streams. */
@@ -14,6 +17,8 @@ export type Changes = {
 export type StreamOptions = {
   /** The account that the stream counts for. */
   account: string;
+  /** A version of this or another process: the stream begins with "missed" if it is not the current one. */
+  since?: string | undefined;
   clock: Pick<Clock, "now" | "sleep">;
   /** Whether this client may see a change. */
   isShown(change: Change): boolean;
@@ -35,9 +40,14 @@ const defaultLimits = { perAccount: 32, inAll: 1_000 };
 
 export function createChanges(limits = defaultLimits): Changes {
   const listeners = new Set<Listener>();
+  const name = randomUUID();
+  let count = 0;
   let isClosed = false;
+  const version = () => `${name}.${count}`;
   return {
+    version,
     publish(change) {
+      if (change.kind !== "progress") count++;
       const key = `${change.kind} ${"id" in change ? change.id : change.account}`;
       for (const listener of listeners) {
         listener.unread.set(key, change);
@@ -45,7 +55,7 @@ export function createChanges(limits = defaultLimits): Changes {
         listener.wakeUp.abort();
       }
     },
-    stream(c, { account, clock, isShown, isAllowed }) {
+    stream(c, { account, since, clock, isShown, isAllowed }) {
       const own = [...listeners].filter((each) => each.account === account);
       if (own.length >= limits.perAccount || listeners.size >= limits.inAll)
         throw refuse(429, "too_many_streams", "too many event streams are open; try again", retryAfter);
@@ -56,6 +66,8 @@ export function createChanges(limits = defaultLimits): Changes {
       return streamSSE(c, async (stream) => {
         const listener: Listener = { account, unread: new Map(), wakeUp: new AbortController(), isEnded: false };
         listeners.add(listener);
+        if (since !== undefined && since !== version())
+          listener.unread.set("missed", { kind: "missed", account: null });
         stream.onAbort(() => {
           listeners.delete(listener);
           listener.wakeUp.abort();

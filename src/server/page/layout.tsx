@@ -16,8 +16,10 @@ export const VisitorContext = createContext<{
   /** Whether the visitor has batches, callbacks and credits. */
   kinds: Kinds | undefined;
   terminal: Terminal | undefined;
+  /** The version of the data that the page shows. */
+  version: string | undefined;
   theme: string | undefined;
-}>({ isOwner: true, account: undefined, kinds: undefined, terminal: undefined, theme: undefined });
+}>({ isOwner: true, account: undefined, kinds: undefined, terminal: undefined, version: undefined, theme: undefined });
 
 export type LayoutProps = {
   title: string;
@@ -34,7 +36,7 @@ export type LayoutProps = {
  */
 export function Layout({ title, current, isLive = true, children }: LayoutProps) {
   const { script, style, icon } = useContext(AssetPathsContext);
-  const { isOwner, account, theme } = useContext(VisitorContext);
+  const { isOwner, account, version, theme } = useContext(VisitorContext);
   return (
     <html lang="en" data-theme={theme}>
       <head>
@@ -46,7 +48,7 @@ export function Layout({ title, current, isLive = true, children }: LayoutProps)
         <link rel="stylesheet" href={style} />
         {isLive ? <script type="module" src={script}></script> : null}
       </head>
-      <body data-account={account}>
+      <body data-account={account} data-version={version}>
         <a class="skip" href="#main">
           Skip to content
         </a>

@@ -41,6 +41,8 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   const parts: PageParts = { app, options, send, signedIn, fromPage };
   app.use((c, next) => {
     c.set("route", "page");
+    // Before anything is read: a change that is read as well is only fetched once more.
+    c.set("version", changes.version());
     return next();
   });
   app.get("/assets/:name", assets.route);
@@ -97,7 +99,8 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     const isShown = ({ kind, account }: Change) => own === undefined || account === own || kind === "missed";
     // An outage of the database ends no stream.
     const isAllowed = () => readSession(c, options).then((account) => account !== undefined, isUnavailable);
-    return changes.stream(c, { account: own ?? localAccount, clock, isShown, isAllowed });
+    const since = c.req.query("since");
+    return changes.stream(c, { account: own ?? localAccount, since, clock, isShown, isAllowed });
   });
   app.get("/videos/:file", signedIn, async (c) => {
     const { req, env } = c;
@@ -127,14 +130,14 @@ function createSend(findPaths: () => Promise<AssetPaths>, options: PageOptions):
   return async (c, page, status, added = {}) => {
     for (const [name, value] of Object.entries({ ...headers, [pageHeader]: "1", ...added })) c.header(name, value);
     const paths = await findPaths();
-    const { account } = c.var;
+    const { account, version } = c.var;
     const isOwner = account === localAccount;
     const terminal = account === undefined ? undefined : terminalOf(c, options);
     // 503 is the page that says that the database cannot be reached.
     const hasOwnKinds = account !== undefined && !isOwner && status !== 503;
     const ownKinds = hasOwnKinds ? await options.store.kindsOf(account) : undefined;
     const kinds = isOwner ? allKinds : ownKinds;
-    const visitor = { isOwner, account, kinds, terminal, theme: getCookie(c, "vidgen_theme") };
+    const visitor = { isOwner, account, kinds, terminal, version, theme: getCookie(c, "vidgen_theme") };
     const document = (
       <AssetPathsContext.Provider value={paths}>
         <VisitorContext.Provider value={visitor}>{page}</VisitorContext.Provider>

@@ -265,7 +265,7 @@ describe("the page", { skip: browserPath === undefined }, () => {
     const page = await openTestPage();
     const context = await browser.newContext();
     onTestFinished(() => context.close());
-    await context.route("**/events", (route) => route.abort());
+    await context.route("**/events*", (route) => route.abort());
     const tab = (await context.newPage()) as Tab;
     await openLink(tab, page.link);
     await shows(tab.locator(".empty"), "No generations yet");

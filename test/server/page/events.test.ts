@@ -16,21 +16,28 @@ function open(...limits: Parameters<typeof createChanges>) {
       await systemClock.sleep(ms, signal).finally(() => sleeping.delete(signal));
     },
   };
-  const isShown = (change: Change) => change.account === "mine";
+  const isShown = ({ account, kind }: Change) => account === "mine" || kind === "missed";
   const isAllowed = async () => {
     pings.checks++;
     return pings.isAllowed;
   };
   const app = new Hono<ApiEnv>().get("/events", (c) =>
-    changes.stream(c, { account: c.req.query("account") ?? "mine", clock, isShown, isAllowed }),
+    changes.stream(c, {
+      account: c.req.query("account") ?? "mine",
+      since: c.req.query("since"),
+      clock,
+      isShown,
+      isAllowed,
+    }),
   );
   app.onError((error) => errorResponse(error));
   const refusal = async (account: string) => {
     const { status, headers } = await app.request(`/events?account=${account}`, {}, {});
     return [status, headers.get("Retry-After")];
   };
-  const connect = async (account = "mine") => {
-    const { body, headers } = await app.request(`/events?account=${account}`, {}, {});
+  const connect = async (account = "mine", since?: string) => {
+    const query = new URLSearchParams({ account, ...(since !== undefined && { since }) });
+    const { body, headers } = await app.request(`/events?${query}`, {}, {});
     expect(headers.get("X-Accel-Buffering")).toBe("no");
     const reader = (body as ReadableStream<Uint8Array>).getReader();
     const first = new TextDecoder().decode((await reader.read()).value);
@@ -52,6 +59,19 @@ test("of what a slow client has not read yet, only the last progress is sent", a
   while (!text.includes("credits")) text += await read();
   expect(text).toContain('data: {"kind":"progress","id":"a","percent":100,"account":"mine"}\n\n');
   expect(text.match(/^data/gm)?.length).toBeLessThan(5);
+  changes.close();
+});
+
+test("a stream since another version begins with what was missed, one since the current version with what comes", async () => {
+  const { changes, connect } = open();
+  const version = changes.version();
+  changes.publish({ kind: "progress", id: "a", percent: 1, account: "mine" });
+  expect(changes.version()).toBe(version);
+  const upToDate = await connect("mine", version);
+  changes.publish({ kind: "credits", account: "mine" });
+  expect(await upToDate.read()).toBe('data: {"kind":"credits","account":"mine"}\n\n');
+  for (const since of [version, open().changes.version(), ""])
+    expect(await (await connect("mine", since)).read()).toBe('data: {"kind":"missed","account":null}\n\n');
   changes.close();
 });
 

@@ -1,4 +1,4 @@
-import type { Browser, Locator } from "playwright-core";
+import type { Browser, Locator, Route } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { hashKey } from "../../../src/server/api/accounts.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
@@ -68,25 +68,25 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
     const { page, tab } = await open();
     await isLive(tab);
     // Nobody answers: as behind a proxy that waits for the end of the stream.
-    await tab.route("**/events", () => {});
+    await tab.route("**/events*", () => {});
     await tab.reload();
     await page.start({ prompt: "held back" });
     await shows(tab.locator("#connection"), "No live updates");
     await shows(tab.locator(".cards"), "held back");
-    await tab.unroute("**/events");
+    await tab.unroute("**/events*");
     await isLive(tab);
   });
 
   test("while an account has too many streams, the page says so, and is up to date nevertheless", async () => {
     const { page, tab } = await open();
     await isLive(tab);
-    await tab.route("**/events", (route) => route.fulfill({ status: 429 }));
+    await tab.route("**/events*", (route) => route.fulfill({ status: 429 }));
     await tab.reload();
     await page.start({ prompt: "refused a stream" });
     await shows(tab.locator("#connection"), "No live updates");
     await shows(tab.locator(".cards"), "refused a stream");
     expect(await tab.locator("#notice").isHidden()).toBe(true);
-    await tab.unroute("**/events");
+    await tab.unroute("**/events*");
     await isLive(tab);
   });
 
@@ -107,6 +107,27 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
     tab.on("request", (request) => request.isNavigationRequest() && loads.push(request.url()));
     return loads;
   };
+
+  test("a page that has just loaded is not loaded a second time, but shows what has changed before it was connected", async () => {
+    const { page, tab } = await open();
+    await page.make({ prompt: "before" });
+    await tab.goto("about:blank");
+    const fetched: string[] = [];
+    tab.on("request", (request) => {
+      if (request.url() === `${page.url}/`) fetched.push(request.resourceType());
+    });
+    await tab.goto(page.url);
+    await isLive(tab);
+    await tab.waitForTimeout(1_500);
+    expect(fetched).toEqual(["document"]);
+    const makeFirst = async (route: Route) => {
+      await page.make({ prompt: "in between" });
+      await route.continue();
+    };
+    await tab.route("**/events*", makeFirst, { times: 1 });
+    await tab.goto(page.url);
+    await shows(tab.locator(".cards"), "in between");
+  });
 
   test("an address that does not exist is a page that stays", async () => {
     const { page, tab } = await open();

@@ -20,6 +20,8 @@ const reloadedKey = "vidgen reloaded";
 
 /** The address of the page to show. The address bar changes once the page is shown. */
 let wantedAddress = currentAddress();
+/** The version of the data that the page was loaded with; `undefined` once a stream was opened for it. */
+let loadedVersion = document.body.dataset.version;
 let request: AbortController | undefined;
 let source: EventSource | undefined;
 /** Whether a change arrived after the request was sent. */
@@ -66,12 +68,15 @@ export async function showMore(address: string): Promise<boolean> {
 
 function connect(): void {
   disconnect();
-  source = new EventSource("/events");
+  const version = loadedVersion;
+  loadedVersion = undefined;
+  source = new EventSource(version === undefined ? "/events" : `/events?since=${version}`);
   awaitEvent();
-  // Changes from before the connection are not sent.
   source.onopen = () => {
     noteEvent();
-    void refresh(updateAddress(wantedAddress));
+    // Without a version, changes from before the connection are not sent.
+    if (version === undefined) void refresh(updateAddress(wantedAddress));
+    else showConnection(document);
     void notifyOfEnds();
   };
   source.addEventListener("ping", noteEvent);
