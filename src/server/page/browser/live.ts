@@ -74,8 +74,9 @@ function connect(): void {
   awaitEvent();
   source.onopen = () => {
     noteEvent();
+    const address = updateAddress(wantedAddress);
     // Without a version, changes from before the connection are not sent.
-    if (version === undefined) void refresh(updateAddress(wantedAddress));
+    if (version === undefined || address !== wantedAddress) void refresh(address);
     else showConnection(document);
     void notifyOfEnds();
   };
