@@ -171,9 +171,11 @@ test("while the database is unavailable, only the metrics that do not need it ar
   expect(away).not.toContain("canary");
 });
 
-test("without the folder of its videos, a service is not ready", async () => {
+test("a service states its version and its free disk space; without the folder of its videos it is not ready", async () => {
   const { clock, folder, text } = await createCounted();
   expect(await text()).toMatch(/^vidgen_media_writable 1$/m);
+  expect(await text()).toMatch(/^vidgen_build_info\{version="\d+\.\d+\.\d+",node="\d+\.\d+\.\d+"\} 1$/m);
+  expect(await text()).toMatch(/^vidgen_disk_free_bytes [1-9]/m);
   rmSync(folder, { recursive: true });
   await clock.sleep(15_000);
   const without = await text();
