@@ -180,13 +180,13 @@ test("the program's first file can be read by Node 12", () => {
 });
 
 test.each([
-  ["CI=true", { CI: "true" }],
-  ["TERM=dumb", { TERM: "dumb" }],
-])("%s: no question, no moving line, no colour where it is dumb", async (_, env) => {
+  ["CI=true", { CI: "true" }, []],
+  ["TERM=dumb", { TERM: "dumb" }, ["--no-input"]],
+])("%s: no question in CI, no moving line, no colour where it is dumb", async (_, env, flags) => {
   const world = await createWorld();
   world.isTerminal = true;
   Object.assign(world.env, env);
-  expect(await world.vidgen("generate")).toMatchObject({
+  expect(await world.vidgen("generate", ...flags)).toMatchObject({
     code: 2,
     stderr: expect.stringContaining("prompt is missing"),
   });

@@ -134,7 +134,7 @@ function wrongArgumentHint(code: string, command: CommandUnknownOpts, shell: She
   if (name === "login" && code === "commander.excessArguments") {
     if (/[.:]|^localhost/.test(word)) return `Type: ${commandLine(["vidgen", "login", "--base-url", word], shell)}`;
     if (/\d/.test(word) || word.length > 20) return keyAdvice;
-    return "login is for a service of the vidgen API. The key of a provider stays in a variable: see `vidgen help real-models`.";
+    return "login is for a service of the vidgen API. For the key of a provider, see `vidgen help real-models`.";
   }
   if (!/^config (set|unset)$/.test(name) || code !== "commander.invalidArgument") return undefined;
   if (/key|token/i.test(word)) return command.args.length > 1 ? keyAdvice : "`vidgen logout` deletes a saved key.";

@@ -3,6 +3,7 @@ import { checkApiKey } from "../client/http/redaction.ts";
 import { systemReason, usage } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { models as knownModels } from "../protocol/models.ts";
+import { findEngineKey } from "./keys.ts";
 import { findEngineSetting } from "./settings.ts";
 import { readNumber, readTime } from "./values.ts";
 
@@ -54,13 +55,13 @@ function readEngineTimeout(text: string | undefined): number | undefined {
 /** The engines' settings from flags and environment; `leastJobs` is the minimum of `--jobs`. Throws `usage`. */
 export function readEngineSettings(
   { engine = [], engineTimeout, keepUpstream, jobs }: EngineFlags,
-  { env }: Pick<Io, "env">,
+  io: Pick<Io, "env" | "home" | "platform">,
   { minJobs }: { minJobs: number },
 ) {
   return {
     engines: engine,
     readKey(name: string) {
-      const text = env[name];
+      const text = findEngineKey(name, io);
       return text ? checkApiKey(text, name) : undefined;
     },
     readKeyFile(path: string, label: string) {
@@ -72,7 +73,7 @@ export function readEngineSettings(
       }
       return checkApiKey(text, `${label}: ${path}`);
     },
-    keepUpstream: keepUpstream ?? Boolean(env.VIDGEN_KEEP_UPSTREAM),
+    keepUpstream: keepUpstream ?? Boolean(io.env.VIDGEN_KEEP_UPSTREAM),
     timeoutMs: readEngineTimeout(engineTimeout),
     jobs: jobs === undefined ? undefined : readNumber(jobs, "--jobs", { min: minJobs, max: 1_000 }),
   };

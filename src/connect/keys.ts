@@ -34,16 +34,31 @@ const providerKeys = [
   "XAI_API_KEY",
 ];
 
-/**
- * All keys of the environment and the saved file, which are never printed. Does not use `readSaved`, because an unreadable file has no keys, and a pipe
- * could be read only once.
- */
+/** The provider whose key `login` and the question before a first video can save. */
+export const openRouter = { engine: "openrouter", variable: "OPENROUTER_API_KEY", origin: "https://openrouter.ai" };
+
+/** The key of a provider: its variable, or the key saved for its origin. */
+export function findEngineKey(variable: string, io: FolderIo): string | undefined {
+  const saved = variable === openRouter.variable ? readSavedKeys(io)[openRouter.origin] : undefined;
+  return io.env[variable] || (typeof saved === "string" ? saved : undefined);
+}
+
+/** All keys of the environment and the saved file, which are never printed. */
 export function findKeys(io: FolderIo): string[] {
-  const keys: unknown[] = [io.env.VIDGEN_API_KEY, ...engineKeyNames(io.env).map((name) => io.env[name])];
+  const keys = [
+    io.env.VIDGEN_API_KEY,
+    ...engineKeyNames(io.env).map((name) => io.env[name]),
+    ...Object.values(readSavedKeys(io)),
+  ];
+  return keys.flatMap((key) => (typeof key === "string" ? key.trim().replace(/^(["'])(.*)\1$/, "$2") : []));
+}
+
+/** The saved keys by origin. Does not use `readSaved`, because an unreadable file has no keys, and a pipe could be read only once. */
+function readSavedKeys(io: FolderIo): Readonly<Record<string, unknown>> {
   try {
     const path = configPath(io);
     if (hasFolder("config", io) && statSync(path).isFile())
-      keys.push(...Object.values(JSON.parse(String(toUtf8(readFileSync(path)))).keys));
+      return { ...JSON.parse(String(toUtf8(readFileSync(path)))).keys };
   } catch {}
-  return keys.flatMap((key) => (typeof key === "string" ? key.trim().replace(/^(["'])(.*)\1$/, "$2") : []));
+  return {};
 }

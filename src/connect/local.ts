@@ -270,8 +270,15 @@ export async function checkEngine(engine: readonly string[]): Promise<void> {
   (await import("../server/engines/engines.ts")).readEngines(engine);
 }
 
+/** Throws `auth` if a provider refuses a key. Resolves if it cannot be asked now. */
+export async function checkEngineKey(engine: string, key: string, io: Io): Promise<void> {
+  const { checkEngineKeys } = await import("../server/engines/check.ts");
+  const engines = await createEnginesHere({ engine: [engine], onNote: () => {} }, io, { readKey: () => key });
+  await checkEngineKeys(engines, io, io.signal);
+}
+
 async function createEnginesHere(
-  { engine, engineTimeout, onNote }: LocalOptions,
+  { engine, engineTimeout, onNote }: Pick<LocalOptions, "engine" | "engineTimeout" | "onNote">,
   io: Io,
   keys: Partial<Pick<EngineSettings, "readKey">> = {},
 ) {

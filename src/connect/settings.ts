@@ -176,6 +176,16 @@ export async function saveLogin(
   return { path: await writeSaved({ ...saved, base_url: baseUrl, keys, ...allowed }, io), engine };
 }
 
+/** Saves an engine, and its key for an origin. Removes a saved base URL, as `saveLogin` removes an engine. Returns the file's path. */
+export async function saveEngineKey(
+  engine: string,
+  { origin, key }: { origin: string; key: string },
+  io: SettingsIo,
+): Promise<string> {
+  const { base_url: _, ...saved } = await readSaved(io);
+  return writeSaved({ ...saved, engine, keys: { ...saved.keys, [origin]: key } }, io);
+}
+
 /** The settings that `vidgen config` changes, by their names in the saved file. */
 export const settingNames = ["base_url", "model", "output", "engine"] as const;
 

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
@@ -7,9 +7,10 @@ import { generateLine } from "../../src/cli/interactive.ts";
 import { withPaste } from "../../src/cli/terminal/paste.ts";
 import { models } from "../../src/protocol/models.ts";
 import { lacks } from "../needs.ts";
+import { createOpenRouter } from "../server/engines/videos/fakes/openrouter.ts";
 import { apiKey, baseUrl, createWorld, isStart, type World } from "../vidgen.ts";
 
-const [enter, down, ctrlC, ctrlD, clear] = ["\r", "\u001b[B", "\u0003", "\u0004", "\u0015"];
+const [enter, down, up, ctrlC, ctrlD, clear] = ["\r", "\u001b[B", "\u001b[A", "\u0003", "\u0004", "\u0015"];
 
 async function createDesk(...answers: World["answers"]): Promise<World> {
   const world = await createWorld();
@@ -190,35 +191,107 @@ test.each([
 test.each([
   ["no key", { VIDGEN_API_KEY: undefined }],
   ["no base URL", { VIDGEN_API_KEY: undefined, VIDGEN_BASE_URL: undefined }],
-])("without a login (%s) a local preview is one of two answers, and stands in the command line", async (_, env) => {
-  const world = await createDesk(["You are not logged in", down + enter], ...questions.slice(0, -1), [
-    "Start it?",
-    `n${enter}`,
-  ]);
+])("without a login (%s), Enter is a preview of the typed prompt", async (_, env) => {
+  const world = await createDesk(["You are not logged in", enter]);
   Object.assign(world.env, env);
-  const run = await world.vidgen("generate", "--no-color");
-  expect(run).toMatchObject({ code: 130, stderr: expect.stringMatching(/^ {2}vidgen generate 'a fox' .*--local$/m) });
+  const run = await world.vidgen("generate", "a fox", "-d", "1", "--no-wait");
+  expect(run).toMatchObject({ code: 0, stderr: expect.stringMatching(/Started .*wan-2\.5, free\)/) });
   expect(starts(world)).toEqual([]);
 });
 
+/** Somebody without a login, with OpenRouter in the world, which accepts one key. */
+async function createStranger(answers: World["answers"], env: World["env"] = {}) {
+  const world = await createDesk(...answers);
+  const fake = createOpenRouter({ now: world.io.now, completeAfterMs: 30_000, key: orKey });
+  Object.assign(world.env, { VIDGEN_API_KEY: undefined, VIDGEN_BASE_URL: undefined, ...env });
+  world.faults.push((request) =>
+    new URL(request.url).hostname === "openrouter.ai"
+      ? fake.fetch(new Request(request.url.replace("/api/v1/", "/v1/"), request))
+      : undefined,
+  );
+  const config = () => JSON.parse(readFileSync(join(world.home, "config.json"), "utf8"));
+  const generate = () => world.vidgen("generate", "a red fox", "-m", "veo-3.1", "-o", join(world.folder, "fox.mp4"));
+  return { world, fake, config, generate };
+}
+
+const orKey = "sk-or-canary-0123456789";
+const refusedKey = "sk-or-refused-0123456789";
+
 test.each([
-  ["", 3, "No provider's key is set."],
-  ["or-canary-key-0123456789", 130, "Start it?"],
-])("without a login a provider's key is an answer too: with the key %j in the environment", async (key, code, says) => {
-  const up = "\u001b[A";
-  const world = await createDesk(["You are not logged in", up + enter], ...questions.slice(0, -1), [
-    "Start it?",
-    ctrlC,
+  ["", {}, [down + enter, `${orKey}${enter}`, enter]],
+  [", as numbered lines at a dumb terminal", { TERM: "dumb" }, ["2\n", `${orKey}\n`, "\n"]],
+])(
+  "without a login, OpenRouter's key is asked for unseen, tried, and used for this run alone%s",
+  async (_, env, keys) => {
+    const [choice = "", typed = "", no = ""] = keys;
+    const answers: World["answers"] = [
+      ["You are not logged in", choice],
+      ["API key for https://openrouter.ai", typed.replace(orKey, refusedKey)],
+      ["openrouter.ai/api refuses the key", `${"TERM" in env ? "" : clear}${typed}`],
+      ["Save the key", no],
+    ];
+    const { world, fake, generate } = await createStranger(answers, env);
+    const run = await generate();
+    expect(run).toMatchObject({ code: 0, stdout: `${join(world.folder, "fox.mp4")}\n` });
+    expect(fake.creates).toMatchObject([{ fields: { model: "google/veo-3.1", prompt: "a red fox" } }]);
+    expect(run.stderr).not.toMatch(/canary|sk-or-refused/);
+    expect(run.stderr).toContain("The key is not saved. To use it again, set OPENROUTER_API_KEY");
+    expect(existsSync(join(world.home, "config.json"))).toBe(false);
+    expect(world.answers).toEqual([]);
+  },
+);
+
+test("a key that is to be saved is found by later commands, with the engine, and is never shown", async () => {
+  const { world, fake, config, generate } = await createStranger([
+    ["You are not logged in", down + enter],
+    ["API key for", `${orKey}${enter}`],
+    ["Save the key", `y${enter}`],
   ]);
-  Object.assign(world.env, { VIDGEN_API_KEY: undefined, VIDGEN_BASE_URL: undefined, OPENROUTER_API_KEY: key });
-  const run = await world.vidgen("generate", "--no-color");
-  expect(run).toMatchObject({ code, stderr: expect.stringContaining(says) });
-  expect(run.stderr).toContain(key === "" ? "export OPENROUTER_API_KEY='<key>'" : "--local --engine openrouter");
+  expect(await generate()).toMatchObject({ code: 0 });
+  expect(config()).toEqual({ engine: "openrouter", keys: { "https://openrouter.ai": orKey } });
+  world.isTerminal = false;
+  const later = await world.vidgen("generate", "an owl", "-m", "veo-3.1", "--verbose", "-o", world.folder);
+  expect([later.code, fake.creates.length]).toEqual([0, 2]);
+  expect(later.stderr + (await world.vidgen("config")).stdout).not.toContain("canary");
+});
+
+test("with a key in the environment none is asked for", async () => {
+  const { fake, generate } = await createStranger([["You are not logged in", down + enter]], {
+    OPENROUTER_API_KEY: orKey,
+  });
+  expect(await generate()).toMatchObject({ code: 0 });
+  expect(fake.creates).toHaveLength(1);
+});
+
+test("an answer that only explains what to type is followed by the same question", async () => {
+  const { world } = await createStranger([
+    ["You are not logged in", down + down + enter],
+    ["real-models`\n? You are", enter],
+  ]);
+  const run = await world.vidgen("generate", "a fox", "--no-wait");
+  expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining("npm install @ai-sdk/fal@latest") });
+});
+
+test("a dumb terminal: a wrong number is asked for again, text and a no are lines, and Ctrl-D ends it", async () => {
+  const answers: World["answers"] = [
+    ["  1. previews", "9\n"],
+    ["Enter a number from 1 to 4.", "\n"],
+    ["What should", "a fox\n"],
+    ["Which model", "\n"],
+    ["Which aspect", "2\n"],
+    ["How long", "1\n"],
+    ["Where should", "none\n"],
+    ["Start it? (Y/n)", "no\n"],
+  ];
+  const { world } = await createStranger(answers, { TERM: "dumb" });
+  const run = await world.vidgen("generate");
+  expect(run).toMatchObject({ code: 130, stdout: "", stderr: expect.stringContaining("Ratio       16:9") });
+  expect(run.stderr).not.toContain("\u001b");
 });
 
 test("without a login the user can log in, and the command continues with the typed values", async () => {
   const world = await createDesk(
-    ["You are not logged in", enter],
+    ["You are not logged in", up + enter],
     ["base URL:", `${baseUrl}${enter}`],
     ["API key for", `${apiKey}${enter}`],
   );

@@ -52,7 +52,7 @@ test.each([
   [
     "login openrouter",
     "login takes no argument.",
-    "login is for a service of the vidgen API. The key of a provider stays in a variable: see `vidgen help real-models`.",
+    "login is for a service of the vidgen API. For the key of a provider, see `vidgen help real-models`.",
   ],
   [
     "config set base-url x",

@@ -18,19 +18,20 @@ import type { Io } from "../../io.ts";
 import { checkBaseUrl, findApiPathHint, isPlainHttp, withScheme } from "../../protocol/url.ts";
 import { baseUrlOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { programName } from "../terminal/output.ts";
 import { askSecret, askText, canAsk, checkedBy, readPath, readStdinKey } from "../terminal/prompts.ts";
+import { askSource, firstCommand, type Source } from "../video-source.ts";
 
 export function addLogin(program: CommandUnknownOpts, context: Context): void {
   const { io, output } = context;
   declare(program).action(async (options) => {
-    if (await isLoginSkipped(options, context)) return;
+    const source = await chooseSource(options, context);
+    if (source !== "service") return output.note(`Next: ${firstCommand(source, " -o fox.mp4", io)}`);
     const { baseUrl, credits } = await login(options, context);
     const outputPath = await chooseOutput(options, context);
     await output.result("", { ok: true, base_url: baseUrl, remaining_credits: credits });
     if (credits !== undefined) output.note(`${formatNumber(credits)} credits left.`);
     const flag = outputPath === undefined ? " -o fox.mp4" : "";
-    output.note(`Next: ${programName(io.env)} generate "a red fox runs through snow at dusk"${flag}`);
+    output.note(`Next: ${firstCommand(source, flag, io)}`);
   });
 }
 
@@ -80,17 +81,11 @@ export async function login(options: LoginFlags, context: Context): Promise<{ ba
   return { baseUrl, ...known };
 }
 
-/** Whether the user chose a service that needs no login. If so, prints what to type. */
-async function isLoginSkipped({ baseUrl, withToken }: LoginFlags, context: Context): Promise<boolean> {
+/** What should make the videos: asked at a terminal if no service is named. */
+async function chooseSource({ baseUrl, withToken }: LoginFlags, context: Context): Promise<Source> {
   const { io, output } = context;
-  if (withToken || output.json || !canAsk(context, io) || (await readBaseUrl(baseUrl, io)) !== undefined) return false;
-  const { askService, describeProviders } = await import("../service-choice.ts");
-  const choice = await askService("What do you have?", io);
-  if (choice === "service") return false;
-  output.note(choice === "provider" ? describeProviders(io) : "Previews need no login.");
-  if (choice === "local")
-    output.note(`Next: ${programName(io.env)} generate "a red fox runs through snow at dusk" --local -o fox.mp4`);
-  return true;
+  const isNamed = withToken || output.json || !canAsk(context, io) || (await readBaseUrl(baseUrl, io)) !== undefined;
+  return isNamed ? "service" : askSource("What should make your videos?", context);
 }
 
 /** The maximum number of tries to type a key before the address must be typed again. */

@@ -1,4 +1,5 @@
 import { createReadStream } from "node:fs";
+import { Writable } from "node:stream";
 import type { ExpectedCost } from "../../client/generation/cost.ts";
 import { readAll } from "../../client/request/input.ts";
 import { beginsWithReference, type References } from "../../client/request/references.ts";
@@ -12,10 +13,13 @@ import { isAscii } from "./text.ts";
 
 type AskOptions = { input: boolean };
 
-/** Whether questions can be asked: stdin and stderr are terminals that can show a prompt, not in CI, and without `--no-input`. */
+/** Whether questions can be asked: stdin and stderr are terminals, not in CI, and without `--no-input`. */
 export function canAsk(options: AskOptions, io: Io): boolean {
-  return options.input && io.stdin.isTTY === true && io.stderr.isTTY === true && !io.env.CI && io.env.TERM !== "dumb";
+  return options.input && io.stdin.isTTY === true && io.stderr.isTTY === true && !io.env.CI;
 }
+
+/** Whether the terminal cannot move its cursor: then each question is a line, and the choices have numbers. */
+const isDumb = ({ env }: Pick<Io, "env">) => env.TERM === "dumb";
 
 /** Validates an answer: `true`, or the message that is shown before the question is asked again. */
 export type Check = (answer: string) => true | string | Promise<true | string>;
@@ -33,6 +37,7 @@ export function checkedBy(check: (answer: string) => unknown, message?: string):
 }
 
 export async function askText(message: string, validate: Check, io: Io): Promise<string> {
+  if (isDumb(io)) return askLine(message, validate, io);
   const { input } = await import("@inquirer/prompts");
   return withPaste(io, (stdin) =>
     ask((context) => input({ message, validate, ...asciiTheme(io) }, context), { ...io, stdin }),
@@ -45,6 +50,7 @@ export function readPath(text: string, io: Pick<Io, "home" | "platform">): strin
 }
 
 export async function askSecret(message: string, validate: Check, io: Io): Promise<string> {
+  if (isDumb(io)) return askLine(message, validate, io, { isSecret: true });
   const { password } = await import("@inquirer/prompts");
   return ask((context) => password({ message, mask: false, validate, ...asciiTheme(io) }, context), io);
 }
@@ -52,6 +58,15 @@ export async function askSecret(message: string, validate: Check, io: Io): Promi
 export type PromptChoice = { value: string; name: string };
 
 export async function askChoice(message: string, choices: PromptChoice[], initial: string, io: Io): Promise<string> {
+  if (isDumb(io)) {
+    const numbers = choices.map((_, index) => String(index + 1));
+    const lines = choices.map(({ name }, index) => `  ${numbers[index]}. ${name}\n`).join("");
+    const first = numbers[choices.findIndex(({ value }) => value === initial)] ?? "";
+    const check: Check = (answer) =>
+      ["", ...numbers].includes(answer.trim()) || `Enter a number from 1 to ${choices.length}.`;
+    const answer = await askLine(`${message}\n${lines}Number (Enter: ${first}):`, check, io);
+    return choices[Number(answer.trim() || first) - 1]?.value ?? initial;
+  }
   const { select } = await import("@inquirer/prompts");
   return ask(
     (context) =>
@@ -71,6 +86,11 @@ export async function askChoice(message: string, choices: PromptChoice[], initia
 
 /** Asks for a yes or a no; Enter alone is `initial`. */
 export async function askWhether(message: string, initial: boolean, io: Io): Promise<boolean> {
+  if (isDumb(io)) {
+    const check: Check = (answer) => /^\s*(y(es)?|no?)?\s*$/i.test(answer) || "Enter y or n.";
+    const answer = (await askLine(`${message} (${initial ? "Y/n" : "y/N"})`, check, io)).trim();
+    return answer === "" ? initial : /^y/i.test(answer);
+  }
   const { confirm } = await import("@inquirer/prompts");
   return ask((context) => confirm({ message, default: initial, ...asciiTheme(io) }, context), io);
 }
@@ -86,6 +106,35 @@ export async function askToStart(count: number, cost: ExpectedCost, io: Io): Pro
   const price = isFree ? undefined : formatExpected(cost);
   const what = `${count} ${isFree ? "free preview" : "generation"}${count === 1 ? "" : "s"}`;
   await askYes(`Start ${what}${price === undefined ? "" : ` for ${price}`}?`, io, { isDefaultYes: isFree });
+}
+
+/** Asks in a line, without a move of the cursor. Without `isSecret` the terminal itself shows what is typed. */
+async function askLine(message: string, validate: Check, io: Io, { isSecret = false } = {}): Promise<string> {
+  const { createInterface } = await import("node:readline");
+  const nowhere = new Writable({ write: (_, __, done) => done() });
+  for (;;) {
+    io.stderr.write(`? ${message} `);
+    const answer = await ask(
+      ({ input, signal }) =>
+        new Promise<string>((resolve, reject) => {
+          const reader = createInterface({ input, output: nowhere, terminal: isSecret });
+          const end = () => {
+            reader.close();
+            reject(new VidgenError("interrupted", "Interrupted."));
+          };
+          signal.addEventListener("abort", end, { once: true });
+          reader.once("SIGINT", end).once("line", (line) => {
+            resolve(line);
+            reader.close();
+          });
+        }),
+      io,
+    );
+    if (isSecret) io.stderr.write("\n");
+    const verdict = await validate(answer);
+    if (verdict === true) return answer;
+    io.stderr.write(`${verdict}\n`);
+  }
 }
 
 /** The symbols of a question in ASCII, if the locale is ASCII. */

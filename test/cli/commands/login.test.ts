@@ -114,7 +114,7 @@ test("at a terminal asks for the base url when none is known, and for the key wi
   world.env.VIDGEN_BASE_URL = undefined;
   world.isTerminal = true;
   world.answers = [
-    ["What do you have?", "\r"],
+    ["What should make your videos?", "\u001b[A\r"],
     ["base URL:", `${baseUrl}\r`],
     ["API key", `${apiKey}\r`],
     ["Where should", "\r"],
@@ -156,21 +156,31 @@ test("the third wrong key is the last: exit 3, and nothing is saved", async () =
 });
 
 test.each([
+  ["previews", [["What should make", "\r"]], /Next: vidgen generate "[^"]*" --local -o fox\.mp4\n$/, undefined],
   [
-    "a provider's key",
-    "\u001b[A\r",
-    /export OPENROUTER_API_KEY='<key>'\n.*--engine openrouter -o fox\.mp4\n.*\n.*vidgen help real-models\n$/,
+    "OpenRouter",
+    [
+      ["What should make", "\u001b[B\r"],
+      ["API key for https://openrouter.ai", "sk-or-0123456789\r"],
+      ["Save the key", "y\r"],
+    ],
+    /Saved in plain text in \S+\nNext:\s+vidgen generate "[^"]*" -m veo-3\.1 --engine openrouter -o fox\.mp4\n$/,
+    { engine: "openrouter", keys: { "https://openrouter.ai": "sk-or-0123456789" } },
   ],
-  ["previews", "\u001b[B\r", /Next: vidgen generate "[^"]*" --local -o fox\.mp4\n$/],
-])("at a terminal without a service, one answer is %s, which needs no login", async (_, keys, says) => {
-  const { world, config } = await loggedOut();
-  world.env.VIDGEN_BASE_URL = undefined;
-  world.isTerminal = true;
-  world.answers = [["What do you have?", keys]];
-  const run = await world.vidgen("login", "--no-color");
-  expect([run.code, run.stdout, run.stderr]).toEqual([0, "", expect.stringMatching(says)]);
-  expect([existsSync(config), world.requests]).toEqual([false, []]);
-});
+] as const)(
+  "at a terminal without a service, one answer is %s, which needs no login",
+  async (_, answers, says, saved) => {
+    const { world, config } = await loggedOut();
+    world.env.VIDGEN_BASE_URL = undefined;
+    world.isTerminal = true;
+    world.answers = answers.map(([question, keys]) => [question, keys]);
+    // OpenRouter does not answer: its key is saved as it is.
+    const run = await world.vidgen("login", "--no-color");
+    expect([run.code, run.stdout, run.stderr]).toEqual([0, "", expect.stringMatching(says)]);
+    expect(existsSync(config) ? JSON.parse(readFileSync(config, "utf8")) : undefined).toEqual(saved);
+    expect(run.stderr).not.toContain("sk-or-0123456789");
+  },
+);
 
 test("at a terminal the base url is tried before the key is asked for, without the key that is set", async () => {
   const { world } = await loggedOut();
@@ -178,7 +188,7 @@ test("at a terminal the base url is tried before the key is asked for, without t
   world.env.VIDGEN_API_KEY = "of-another-service-0123";
   world.isTerminal = true;
   world.answers = [
-    ["What do you have?", "\r"],
+    ["What should make your videos?", "\u001b[A\r"],
     ["base URL:", "https://nobody.example\r"],
     ["Could not reach https://nobody.example", `${"\u007f".repeat(30)}${baseUrl}\r`],
     ["API key", "\u0003"],
