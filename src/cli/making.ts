@@ -9,6 +9,7 @@ import { explainLocalCredits } from "../connect/local.ts";
 import type { Session } from "../connect/session.ts";
 import { asVidgenError } from "../errors.ts";
 import type { AcceptedStart, StartRequest } from "../protocol/schema.ts";
+import { countCredits, formatNumber } from "../protocol/text.ts";
 import type { Context } from "./context.ts";
 import { withResume, withResumeHint } from "./resume.ts";
 import { showStart } from "./terminal/progress.ts";
@@ -137,9 +138,9 @@ function reportResumed(
 /** The text about the price, if the service states one. A fall of the balance is shown as such, because others may have spent too. */
 function priceText({ credits_charged, remaining_credits, balance_fell = 0 }: AcceptedStart): string {
   const price = formatCost({ credits: credits_charged });
-  const balanceText = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
+  const balanceText = remaining_credits === undefined ? "" : `, ${countCredits(remaining_credits)} left`;
   if (price !== undefined) return `, ${price}${balanceText}`;
-  return balance_fell > 0 ? `${balanceText}; the balance fell by ${balance_fell}` : balanceText;
+  return balance_fell > 0 ? `${balanceText}; the balance fell by ${formatNumber(balance_fell)}` : balanceText;
 }
 
 /** A preview is free, but the video of another engine may cost money elsewhere. The service decides, not a flag. */

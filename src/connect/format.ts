@@ -1,6 +1,6 @@
 import type { ExpectedCost } from "../client/generation/cost.ts";
 import type { Io } from "../io.ts";
-import { formatUsd } from "../protocol/text.ts";
+import { countCredits, formatNumber, formatUsd } from "../protocol/text.ts";
 
 /** The age of something, rounded down, such as "40 s", "5 min", "13 h" or "3 d"; `at` is ISO 8601. */
 export function formatAge({ at }: { at: string }, { date }: Pick<Io, "date">): string {
@@ -16,10 +16,6 @@ export function formatAge({ at }: { at: string }, { date }: Pick<Io, "date">): s
 export function formatTime(ms: number): string {
   const seconds = Math.floor(ms / 1000);
   return seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
-}
-
-export function formatNumber(value: number): string {
-  return value.toLocaleString("en-US");
 }
 
 /** The stated cost of a video: credits, or US dollars that a provider charged. */
@@ -42,10 +38,6 @@ export function formatExpected(cost: ExpectedCost): string | undefined {
   const list = source === undefined ? "" : ` by ${source}'s list`;
   const more = unpriced.length === 0 ? "" : ` plus ${unpriced.join(", ")}, whose price is unknown`;
   return `about ${kind === "usd" ? formatUsd(amount) : countCredits(amount)}${list}${more}`;
-}
-
-export function countCredits(credits: number): string {
-  return credits === 1 ? "1 credit" : `${formatNumber(credits)} credits`;
 }
 
 /** The last characters of a key, by which its owner recognizes it: at most four, and at most a fifth of the key; "" for a short one. */

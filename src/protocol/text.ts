@@ -54,7 +54,16 @@ function findEncoding([first = 1, second = 1]: Buffer): "utf-8" | "utf-16le" | "
   return (first === 0xfe && second === 0xff) || (first === 0 && second !== 0) ? "utf-16be" : "utf-8";
 }
 
-/** Formats US dollars, such as "$0.40" or "$0.0125". */
+/** Formats US dollars, such as "$0.40", "$0.0125" or, for a price per token, "$0.000012". */
 export function formatUsd(value: number): string {
-  return `$${value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 4 })}`;
+  const maximumFractionDigits = value > 0 && value < 0.0001 ? 12 : 4;
+  return `$${value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits })}`;
+}
+
+export function formatNumber(value: number): string {
+  return value.toLocaleString("en-US");
+}
+
+export function countCredits(credits: number): string {
+  return credits === 1 ? "1 credit" : `${formatNumber(credits)} credits`;
 }

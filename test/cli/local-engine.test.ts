@@ -95,7 +95,7 @@ test("--max-cost bounds what a batch costs over all its runs, also before the fi
   const bounded = [...batch, "-o", join(world.folder, "{n}.mp4"), "--max-cost"];
   const first = await world.vidgen(...bounded, "1");
   const stderr = expect.stringMatching(
-    /Up to \$0\.8 of at most \$1 are spent, and the next one costs up to \$0\.4: nothing more/,
+    /Up to \$0\.80 of at most \$1\.00 are spent, and the next one costs up to \$0\.40: nothing more/,
   );
   expect(first).toMatchObject({ code: 7, stderr });
   expect(fake.creates).toHaveLength(2);

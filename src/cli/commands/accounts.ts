@@ -3,6 +3,7 @@ import type { Command, CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { AccountLimits, ListedAccount, NewKey } from "../../connect/accounts.ts";
 import { readNumber, readTime } from "../../connect/values.ts";
 import { usage, VidgenError } from "../../errors.ts";
+import { countCredits } from "../../protocol/text.ts";
 import { isLoopback, loginCommand, sshCommand } from "../../protocol/url.ts";
 import { baseUrlOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -138,17 +139,22 @@ function addRotate(accounts: CommandUnknownOpts, context: Context): void {
   const command = addPlace(accounts.command("rotate"))
     .summary("replace the keys of an account")
     .description(
-      "Replaces all keys of an account with a new one, and prints it. Credits and generations are unchanged.",
+      "Replaces all keys of an account with a new one, and prints it. Credits and generations are unchanged. Asks first; a script needs --yes.",
     )
     .argument("<account>", "its name")
+    .option("-y, --yes", "do not ask")
     .action(async (name, options) => {
+      const question = `Replace all keys of ${name}? Whatever uses them now is refused until it has the new one.`;
+      if (!options.yes) await confirm(question, ["Replacing keys", "changed", `rotate ${name}`], context);
       const created = await (await open(options, context)).rotate(name);
       await printKey(created, context);
       context.output.note(
         `${countKeys(created.revoked)} revoked. Other processes of the service refuse revoked keys within 5 s.`,
       );
     });
-  withDetails(command, { examples: ["vidgen accounts rotate ci > ci-key.txt"] });
+  withDetails(command, {
+    examples: ["vidgen accounts rotate ci > ci-key.txt", "vidgen accounts rotate ci --yes > ci-key.txt"],
+  });
 }
 
 function addKey(accounts: CommandUnknownOpts, context: Context): void {
@@ -264,7 +270,8 @@ function addDelete(accounts: CommandUnknownOpts, context: Context): void {
     .option("-y, --yes", "do not ask")
     .action(async (name, options) => {
       const { output } = context;
-      if (!options.yes) await confirmDelete(name, context);
+      const question = `Delete the account ${name}, its keys and its waiting generations? Its name cannot be used again.`;
+      if (!options.yes) await confirm(question, ["Deleting an account", "deleted", `delete ${name}`], context);
       const deleted = await (await open(options, context)).delete(name);
       await output.result(deleted.account, deleted);
       output.note(
@@ -274,20 +281,18 @@ function addDelete(accounts: CommandUnknownOpts, context: Context): void {
   withDetails(command, { examples: ["vidgen accounts delete ci", "vidgen accounts delete ci --yes"] });
 }
 
-async function confirmDelete(name: string, context: Context): Promise<void> {
+/** Asks about a change. Throws `usage` if nobody can be asked, and `interrupted` if the answer is not yes. */
+async function confirm(
+  question: string,
+  [what, done, line]: [string, string, string],
+  context: Context,
+): Promise<void> {
   const { io } = context;
   const { askWhether, canAsk } = await import("../terminal/prompts.ts");
+  const nothing = `Nothing was ${done}.`;
   if (!canAsk(context, io))
-    throw usage(
-      "Deleting an account needs --yes where vidgen cannot ask. Nothing was deleted.",
-      `vidgen accounts delete ${name} --yes`,
-    );
-  const isSure = await askWhether(
-    `Delete the account ${name}, its keys and its waiting generations? Its name cannot be used again.`,
-    false,
-    io,
-  );
-  if (!isSure) throw new VidgenError("interrupted", "Nothing was deleted.");
+    throw usage(`${what} needs --yes where vidgen cannot ask. ${nothing}`, `vidgen accounts ${line} --yes`);
+  if (!(await askWhether(question, false, io))) throw new VidgenError("interrupted", nothing);
 }
 
 function noKeyMessage(typed: string, key: string | undefined): string {
@@ -305,7 +310,7 @@ async function readKey({ io, output }: Context): Promise<string> {
 
 async function printKey(key: NewKey, { output }: Context): Promise<void> {
   await output.result(key.api_key, key);
-  output.note(`The account ${key.account} has ${key.credits} credits. This key is shown only once.`);
+  output.note(`The account ${key.account} has ${countCredits(key.credits)}. This key is shown only once.`);
   output.note(`Its callbacks are signed with ${key.webhook_secret}`);
   const { base_url, media_url = "", page_url } = key;
   if (base_url === undefined) return output.note("To use it, start the service: vidgen serve");

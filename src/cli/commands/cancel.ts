@@ -2,6 +2,7 @@ import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { cancelGeneration } from "../../client/generation/status.ts";
 import { withEngineFlag } from "../../connect/engines.ts";
 import { asVidgenError, compareSeverity, usage, type VidgenError } from "../../errors.ts";
+import { countCredits } from "../../protocol/text.ts";
 import { baseUrlOption, engineOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import type { LocatedGeneration } from "../generations.ts";
@@ -86,5 +87,5 @@ async function cancelOne(
 function creditsText(returned: number | undefined): string {
   if (returned === undefined) return "";
   if (returned === 0) return "; no credits were returned";
-  return returned === 1 ? "; 1 credit was returned" : `; ${returned} credits were returned`;
+  return `; ${countCredits(returned)} ${returned === 1 ? "was" : "were"} returned`;
 }

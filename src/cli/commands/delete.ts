@@ -1,9 +1,11 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { Deletable } from "../../client/generation/delete.ts";
 import { withEngineFlag } from "../../connect/engines.ts";
+import { formatAge } from "../../connect/format.ts";
 import type { Session } from "../../connect/session.ts";
 import { asVidgenError, compareSeverity, systemReason, usage, VidgenError } from "../../errors.ts";
-import type { Disk } from "../../io.ts";
+import type { Disk, Io } from "../../io.ts";
+import { shorten } from "../../protocol/text.ts";
 import { baseUrlOption, engineOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { displayPath } from "../terminal/result.ts";
@@ -95,22 +97,30 @@ async function deleteVideos(typed: string[], flags: DeleteFlags, context: Contex
 
 /** Throws `usage` if nobody can be asked, and `interrupted` if the answer is not yes. */
 async function confirm(found: readonly FoundVideo[], { files, unclear }: DeleteFlags, context: Context): Promise<void> {
-  const { io } = context;
+  const { io, output } = context;
   const { askWhether, canAsk } = await import("../terminal/prompts.ts");
   if (!canAsk(context, io))
     throw usage("Cannot ask for a confirmation here. Nothing was deleted.", "Add --yes to delete.");
-  const [first] = found;
-  const isOne = found.length === 1;
-  const unsaved = found.filter(
-    ({ entry, file, isAtService }) => isAtService && entry?.state !== "failed" && file === undefined,
-  );
-  const unsavedNote = isOne
-    ? " It was never saved to a file here."
-    : ` Never saved to a file here: ${unsaved.map(({ id }) => id).join(", ")}.`;
-  const what = isOne ? `the video of ${first?.id}` : `${found.length} videos`;
+  for (const each of found) output.note(describeVideo(each, io));
+  const [what, theirs] =
+    found.length === 1 ? ["this video", "its file"] : [`these ${found.length} videos`, "their files"];
+  const hasFiles = found.some(({ file }) => file !== undefined);
+  const stays =
+    hasFiles && !files
+      ? `${theirs} stay${found.length === 1 ? "s" : ""}, and the cost in the journal`
+      : "the cost stays in the journal";
   const unclearNote = unclear ? " The same line then starts a new one, which is paid." : "";
-  const question = `Delete ${what} at the service${accountsText(found)}${files ? ", and the saved file" : ""}?${unsaved.length > 0 && !unclear ? unsavedNote : ""}${unclearNote}`;
+  const question = `Delete ${what} at the service${accountsText(found)}${hasFiles && files ? `, and ${theirs}` : ""}? (${stays})${unclearNote}`;
   if (!(await askWhether(question, false, io))) throw new VidgenError("interrupted", "Nothing was deleted.");
+}
+
+/** Such as `7d562bbb-...: "a red fox", started 5 min ago, saved as fox.mp4`. */
+function describeVideo({ id, entry, file, isAtService }: FoundVideo, io: Io): string {
+  const about =
+    entry === undefined ? [] : [`"${shorten(entry.request.prompt)}"`, `started ${formatAge(entry, io)} ago`];
+  const place = file === undefined ? "never saved to a file here" : `saved as ${displayPath(file)}`;
+  const isGone = isAtService ? [] : ["no longer at the service"];
+  return `${id}: ${[...about, entry?.state === "failed" ? "failed" : place, ...isGone].join(", ")}`;
 }
 
 /** Such as ", of the account guest" or ", 2 of the account guest". */

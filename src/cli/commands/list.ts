@@ -10,13 +10,13 @@ import { findByBeginning, findByKey, readRecent } from "../../client/ledger/sear
 import { sharesKey } from "../../client/ledger/shared-key.ts";
 import { dismiss } from "../../client/save/claim.ts";
 import { createTargets } from "../../client/save/target.ts";
-import { countCredits, formatAge, formatNumber } from "../../connect/format.ts";
+import { formatAge } from "../../connect/format.ts";
 import { readTime } from "../../connect/values.ts";
 import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { isUuid } from "../../protocol/id.ts";
 import { models } from "../../protocol/models.ts";
-import { formatUsd, trimInvisible } from "../../protocol/text.ts";
+import { countCredits, formatNumber, formatUsd, trimInvisible } from "../../protocol/text.ts";
 import { localOption, withDetails, withSuggestions } from "../command.ts";
 import type { Context } from "../context.ts";
 import { findLast, findNamed, isNamedBy, minTypedChars, namesOf, tooShortError } from "../generations.ts";
@@ -54,7 +54,7 @@ function declare(program: CommandUnknownOpts) {
     )
     .argument(
       "[words...]",
-      "only generations with these words in their prompt, or the name of their file; with --open: an id or a file (default: the newest one)",
+      "only generations with these words in their prompt, or the name of their file; with --open, an id too (default: the newest one)",
     )
     .addOption(new Option("--status <name>", "only generations with this status").choices(statuses))
     .addOption(modelOption())
@@ -97,8 +97,7 @@ async function list(words: string[], options: ListFlags, context: Context): Prom
     value === undefined ? [] : name,
   );
   if (otherAction !== undefined) throw usage(`--${action} and --${otherAction} cannot be combined.`);
-  const [word, ...otherWords] = words;
-  if (action !== undefined && sum === undefined && otherWords.length > 0) throw usage(`--${action} takes one id.`);
+  const [word] = words;
   if (word !== undefined && (dismiss !== undefined || forget !== undefined))
     throw usage(`--${action} takes one id: "${word}" is one word too many.`);
   if (csv && sum === undefined) throw usage("--csv works with --sum only.");
@@ -108,11 +107,11 @@ async function list(words: string[], options: ListFlags, context: Context): Prom
   if (yes && forget === undefined) throw usage("--yes works with --forget only.");
   const { findJournal } = await import("../../connect/services.ts");
   const journal = findJournal({ ...io, onNote: output.note });
-  if (open) return openSaved(word ?? lastWord, journal, { io, output });
   if (dismiss !== undefined) return dismissAttempt(dismiss, journal, context);
   if (forget !== undefined) return forgetEntry(forget, { yes, journal, context });
   if (!/^[1-9]\d{0,8}$/.test(limit)) throw usage(`--limit must be a whole number above 0, not "${limit}".`);
   const matches = createFilter(words, options, io.date());
+  if (open) return openSaved({ matches, words, options, journal }, { io, output });
   if (sum !== undefined) return printSums(sum, { matches, words, options, journal }, { io, output });
   const entries = await listAttempts({ ...options, limit: Number(limit), matches }, journal, io);
   const unfollowed = await findUnfollowed(entries, journal);
@@ -213,7 +212,7 @@ function describeSpent({ credits, cost, unknown }: Spent): string {
   return costs.length > 0 ? `: ${costs.join(", ")}` : "";
 }
 
-type SumOptions = {
+type Selection = {
   matches(entry: Entry): boolean;
   words: readonly string[];
   options: ListFlags;
@@ -223,7 +222,7 @@ type SumOptions = {
 /** Prints what the generations cost. A cost that no service stated is not guessed: the generations without one are counted separately. */
 async function printSums(
   by: SumKey,
-  { matches, words, options, journal }: SumOptions,
+  { matches, words, options, journal }: Selection,
   { io, output }: Pick<Context, "io" | "output">,
 ): Promise<void> {
   const { status, csv } = options;
@@ -261,13 +260,21 @@ async function formatSums(
   return formatTable(columns, stdout.columns ?? 80, { ellipsis: ellipsisFor(env) }).join("\n");
 }
 
+/** The generation to open: the one with this id or file; else the newest saved one that `list` shows for these words and flags, or the newest of them. */
+async function findToOpen({ matches, words, options, journal }: Selection, io: Io): Promise<Entry> {
+  const { status, local, model, since } = options;
+  const isFiltered = words.length > 1 || [status, local, model, since].some((flag) => flag !== undefined);
+  const named = isFiltered ? undefined : await findEntry(words[0] ?? lastWord, journal, io).catch(() => undefined);
+  if (named) return named;
+  const entries = await listAttempts({ status, limit: Number.POSITIVE_INFINITY, matches }, journal, io);
+  const found = entries.find(({ file }) => file !== undefined && file !== "-") ?? entries[0];
+  if (found) return found;
+  throw new VidgenError("not_found", emptyNote(words, options), { hint: "`vidgen list` shows them." });
+}
+
 /** Opens a saved video in the default player, and prints its path. Throws `output` if the file is gone. */
-async function openSaved(
-  typed: string,
-  journal: Journal,
-  { io, output }: Pick<Context, "io" | "output">,
-): Promise<void> {
-  const entry = await findEntry(typed, journal, io);
+async function openSaved(selection: Selection, { io, output }: Pick<Context, "io" | "output">): Promise<void> {
+  const entry = await findToOpen(selection, io);
   const { id, status, file } = entry;
   if (file === undefined || file === "-")
     throw new VidgenError(
@@ -469,7 +476,7 @@ async function formatEntries(
       status,
       request.model,
       age,
-      formatPrice(findListedPrice(entry)),
+      formatPrice(findListedPrice(entry), width === undefined ? String : formatNumber),
       file ?? reason,
       service,
       request.prompt,
@@ -525,9 +532,9 @@ function statusText({ status, attempt }: Entry, unfollowed: ReadonlySet<string>)
   return status === "unknown" || unfollowed.has(attempt) ? `${status}!` : status;
 }
 
-function formatPrice(price: ListedPrice): string {
+function formatPrice(price: ListedPrice, formatCredits: (credits: number) => string): string {
   if (typeof price === "string") return price;
-  return price.usd === undefined ? String(price.credits) : formatUsd(price.usd);
+  return price.usd === undefined ? formatCredits(price.credits ?? 0) : formatUsd(price.usd);
 }
 
 /** Every command accepts the beginning of a UUID. */

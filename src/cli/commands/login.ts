@@ -1,7 +1,6 @@
 import { isAbsolute, resolve } from "node:path";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { checkApiKey } from "../../client/http/redaction.ts";
-import { formatNumber } from "../../connect/format.ts";
 import type { KeyCheck } from "../../connect/key-check.ts";
 import { configPath } from "../../connect/keys.ts";
 import {
@@ -15,6 +14,7 @@ import {
 import { isPrivateFile } from "../../connect/storage.ts";
 import { asVidgenError, type CommandErrorCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import { countCredits } from "../../protocol/text.ts";
 import { checkBaseUrl, findApiPathHint, isPlainHttp, withScheme } from "../../protocol/url.ts";
 import { baseUrlOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -29,7 +29,7 @@ export function addLogin(program: CommandUnknownOpts, context: Context): void {
     const { baseUrl, credits } = await login(options, context);
     const outputPath = await chooseOutput(options, context);
     await output.result("", { ok: true, base_url: baseUrl, remaining_credits: credits });
-    if (credits !== undefined) output.note(`${formatNumber(credits)} credits left.`);
+    if (credits !== undefined) output.note(`${countCredits(credits)} left.`);
     const flag = outputPath === undefined ? " -o fox.mp4" : "";
     output.note(`Next: ${firstCommand(source, flag, io)}`);
   });

@@ -1,5 +1,5 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { countCredits } from "../../connect/format.ts";
+
 import { type EngineOffer, findOffers, localBaseUrl } from "../../connect/local.ts";
 import type { ModelPrice } from "../../connect/prices.ts";
 import { findModelSetting } from "../../connect/settings.ts";
@@ -13,7 +13,7 @@ import {
   maxLocalSeconds,
   models,
 } from "../../protocol/models.ts";
-import { formatUsd } from "../../protocol/text.ts";
+import { countCredits, formatUsd } from "../../protocol/text.ts";
 import { isLoopback } from "../../protocol/url.ts";
 import { collectValues, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";

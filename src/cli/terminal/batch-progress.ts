@@ -2,10 +2,10 @@ import type { BatchPlan } from "../../client/batch/batch.ts";
 import { countsOf } from "../../client/batch/plan-counts.ts";
 import { createCounts } from "../../client/generation/counts.ts";
 import type { BatchCounts, GenerationEvent } from "../../client/generation/events.ts";
-import { formatNumber } from "../../connect/format.ts";
+
 import { isSignal } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { formatUsd } from "../../protocol/text.ts";
+import { countCredits, formatUsd } from "../../protocol/text.ts";
 import type { Output } from "./output.ts";
 
 /** Shows the progress of a batch: at a terminal one line that is redrawn, elsewhere a line for each row that ends. */
@@ -65,7 +65,7 @@ export function describeCounts(
     ...(failed + refused === 0 ? [] : [`${failed + refused} failed`]),
     ...(unknown === 0 ? [] : [`${unknown} unknown`]),
     ...(lost === 0 ? [] : [`${lost} lost`]),
-    ...(!hasCredits || remaining_credits === null ? [] : [`${formatNumber(remaining_credits)} credits left`]),
+    ...(!hasCredits || remaining_credits === null ? [] : [`${countCredits(remaining_credits)} left`]),
     ...(cost === null ? [] : [formatUsd(cost)]),
     ...(leftMs === undefined || leftMs === 0 ? [] : [`about ${formatMinutes(leftMs)}`]),
   ];

@@ -7,10 +7,10 @@ import { countsCredits, type ExpectedCost } from "../../client/generation/cost.t
 import { type BatchCounts, isGeneralRefusal } from "../../client/generation/events.ts";
 import type { Service } from "../../client/generation/service.ts";
 import type { Entry } from "../../client/ledger/history.ts";
-import { countCredits, countRows, formatExpected, formatNumber, nameLines } from "../../connect/format.ts";
+import { countRows, formatExpected, nameLines } from "../../connect/format.ts";
 import { asVidgenError, type CommandErrorCode, compareSeverity, type ErrorCharge, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { formatUsd } from "../../protocol/text.ts";
+import { countCredits, formatNumber, formatUsd } from "../../protocol/text.ts";
 import { commandLine, quote, type ShellIo, shellOf } from "../../shell.ts";
 import { flagWords } from "../command.ts";
 import { programWords } from "../next.ts";

@@ -1,7 +1,7 @@
 import { VidgenError } from "../../errors.ts";
 import { isPriceable, roundUsd } from "../../protocol/price.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
-import { formatUsd } from "../../protocol/text.ts";
+import { countCredits, formatNumber, formatUsd } from "../../protocol/text.ts";
 import {
   countsCredits,
   createEstimates,
@@ -320,11 +320,11 @@ export function checkBudget(request: StartRequest, budget: Budget, costs: Costs)
   const next = costs.expectedMax(request) ?? 0;
   const spent = costs.spent();
   if (maxCredits !== undefined && (spent >= maxCredits || spent + next > maxCredits)) {
-    const cost = next === 0 ? "" : `, and the next generation costs up to ${next}`;
+    const cost = next === 0 ? "" : `, and the next generation costs up to ${formatNumber(next)}`;
     const upTo = costs.isExact() ? "" : "Up to ";
     return new VidgenError(
       "credits",
-      `${upTo}${spent} of at most ${maxCredits} credits are spent${cost}: nothing more is started.`,
+      `${upTo}${formatNumber(spent)} of at most ${countCredits(maxCredits)} are spent${cost}: nothing more is started.`,
     );
   }
   if (costs.isCostUnknown(budget))
@@ -337,7 +337,7 @@ export function checkBudget(request: StartRequest, budget: Budget, costs: Costs)
   if (keepCredits !== undefined && left !== undefined && left - Math.max(next, 1) < keepCredits)
     return new VidgenError(
       "credits",
-      `${left} credits are left, and --keep-credits is ${keepCredits}: nothing more is started.`,
+      `${countCredits(left)} ${left === 1 ? "is" : "are"} left, and --keep-credits is ${keepCredits}: nothing more is started.`,
       {
         hint: "The service states the balance only at a start. If you bought credits since the last start, run the batch once without --keep-credits.",
       },
@@ -355,11 +355,10 @@ function checkCost(request: StartRequest, maxCost: number, costs: Costs): Vidgen
     );
   const { amount: next, source } = costs.estimate(request).usd ?? { amount: 0 };
   if (usd < maxCost && roundUsd(usd + next) <= maxCost) return undefined;
-  const price = source === undefined ? `up to $${next}` : `about ${formatUsd(next)} by ${source}'s list`;
+  const price = source === undefined ? `up to ${formatUsd(next)}` : `about ${formatUsd(next)} by ${source}'s list`;
   const cost = next === 0 ? "" : `, and the next one costs ${price}`;
-  const spent = Number(usd.toFixed(4));
   return new VidgenError(
     "credits",
-    `Up to $${spent} of at most $${maxCost} are spent${cost}: nothing more is started.`,
+    `Up to ${formatUsd(usd)} of at most ${formatUsd(maxCost)} are spent${cost}: nothing more is started.`,
   );
 }

@@ -78,7 +78,10 @@ export function refusal(reply: Reply): VidgenError {
   const description = describeReply(reply);
   const { status: httpStatus, headers } = reply;
   if (lacksCredits(reply)) {
-    const hint = "Add credits to your account, then try again; `vidgen list` shows the credits left after each start.";
+    const hint =
+      errorCode(reply.json) === "insufficient_credits"
+        ? "Ask the owner of the service for more: `vidgen accounts credits <account> 500` adds some."
+        : "Add credits to your account, then try again; `vidgen list` shows the credits left after each start.";
     return new VidgenError("credits", `Not enough credits: ${description}`, { httpStatus, headers, hint });
   }
   if (isFromGateway(reply)) {

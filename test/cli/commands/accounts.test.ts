@@ -69,7 +69,7 @@ test("create is sent once: where its reply is lost, it says how to get a key", a
   expect(run.stderr).toContain("may have been created anyway");
   expect(run.stderr).toContain("vidgen accounts rotate ci");
   expect(sentTo(world, "/accounts")).toHaveLength(1);
-  expect((await world.vidgen("accounts", "rotate", "ci")).stdout).toMatch(keyLine);
+  expect((await world.vidgen("accounts", "rotate", "ci", "--yes")).stdout).toMatch(keyLine);
 });
 
 test("credits are a change, printed as the balance, and are added once where a reply is lost", async () => {
@@ -109,7 +109,7 @@ test("a start above a limit ends as not accepted, and is charged nothing", async
 
 test("rotate prints the only key that works from then on", async () => {
   const { world, key } = await withAccount();
-  const rotated = await world.vidgen("accounts", "rotate", "ci");
+  const rotated = await world.vidgen("accounts", "rotate", "ci", "--yes");
   expect(rotated).toMatchObject({ code: 0, stdout: expect.stringMatching(keyLine) });
   expect(rotated.stderr).toContain("One key was revoked");
   expect((await vidgenAs(world, key, "generate", "a fox")).code).toBe(3);
@@ -214,12 +214,44 @@ test.each([
   expect(run).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("only a `vidgen serve` has") });
 });
 
+test("a guest whose credits are spent is told whom to ask, and numbers have separators", async () => {
+  const { world, key } = await withAccount();
+  expect((await world.vidgen("accounts", "create", "rich", "--credits", "1234567")).stderr).toContain(
+    "The account rich has 1,234,567 credits.",
+  );
+  await world.vidgen("accounts", "credits", "ci", "-49");
+  expect(await vidgenAs(world, key, "generate", "a fox")).toMatchObject({
+    code: 7,
+    stderr: expect.stringMatching(
+      /\n {2}Ask the owner of the service for more: `vidgen accounts credits <account> 500`/,
+    ),
+  });
+});
+
+test("rotate asks before it ends keys; a script needs --yes", async () => {
+  const { world, key } = await withAccount();
+  expect(await world.vidgen("accounts", "rotate", "ci")).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/needs --yes .* Nothing was changed\.\n {2}vidgen accounts rotate ci --yes\n$/),
+  });
+  world.isTerminal = true;
+  world.answers = [["Replace all keys of ci?", "\r"]];
+  expect(await world.vidgen("accounts", "rotate", "ci")).toMatchObject({ code: 130, stdout: "" });
+  world.isTerminal = false;
+  expect((await vidgenAs(world, key, "generate", "a fox", "--no-wait")).code).toBe(0);
+  world.isTerminal = true;
+  world.answers = [["Replace all keys of ci?", "y\r"]];
+  expect((await world.vidgen("accounts", "rotate", "ci")).stdout).toMatch(keyLine);
+  world.isTerminal = false;
+  expect((await vidgenAs(world, key, "generate", "a fox", "--no-wait")).code).toBe(3);
+});
+
 test("an account that does not exist is named, and nothing is started anywhere", async () => {
   const world = await createWorld();
   for (const argv of [
     ["credits", "ci", "5"],
     ["limit", "ci", "--max-running", "1"],
-    ["rotate", "ci"],
+    ["rotate", "ci", "--yes"],
   ]) {
     const run = await world.vidgen("accounts", ...argv);
     expect(run).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("there is no account ci") });

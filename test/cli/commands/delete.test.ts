@@ -76,13 +76,27 @@ test("in a script it needs --yes, at a terminal it asks, and names what was neve
   world.answers.push(["Delete", "\r"]);
   const refused = await world.vidgen("delete", id);
   expect(refused).toMatchObject({ code: 130, stderr: expect.stringContaining("Nothing was deleted.") });
-  expect(stripVTControlCharacters(refused.stderr)).toContain(
-    `Delete the video of ${id} at the service? It was never saved to a file here.`,
+  expect(stripVTControlCharacters(refused.stderr).replace(/started \d+ s/, "started 2 s")).toContain(
+    `${id}: "a fox", started 2 s ago, never saved to a file here\n? Delete this video at the service? (the cost stays in the journal)`,
   );
   expect(deletes(world)).toEqual([]);
   world.answers.push(["Delete", "y\r"]);
   expect((await world.vidgen("delete", id)).code).toBe(0);
   expect(deletes(world)).toHaveLength(1);
+});
+
+test.each([
+  [[], "? Delete this video at the service? (its file stays, and the cost in the journal)"],
+  [["--files"], "? Delete this video at the service, and its file? (the cost stays in the journal)"],
+])("the question with %j names the prompt, the age and the file, and what stays", async (flags, question) => {
+  const { world, id, file } = await withVideo();
+  Object.assign(world, { isTerminal: true, columns: 200 });
+  world.answers.push(["Delete", "\r"]);
+  const { stderr } = await world.vidgen("delete", id, ...flags);
+  expect(stripVTControlCharacters(stderr).replace(/started \d+ s/, "started 2 s")).toContain(
+    `${id}: "a fox", started 2 s ago, saved as ${file}\n${question}`,
+  );
+  expect(existsSync(file)).toBe(true);
 });
 
 test("what still runs is not deleted, which would cancel it: exit 2, and nothing else is deleted either", async () => {
@@ -267,7 +281,7 @@ test("the owner deletes another account's video after a question that names the 
   world.answers.push(["Delete", "\r"]);
   const refused = await world.vidgen("delete", id);
   expect(stripVTControlCharacters(refused.stderr)).toContain(
-    `Delete the video of ${id} at the service, of the account guest? It was never saved to a file here.`,
+    `${id}: never saved to a file here\n? Delete this video at the service, of the account guest? (the cost stays in the journal)`,
   );
   expect(deletes(world)).toEqual([]);
   world.answers.push(["Delete", "y\r"]);

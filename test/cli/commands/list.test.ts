@@ -178,8 +178,27 @@ test("words search the prompts, or name an id; --model and --since choose", asyn
     'No generation that was started here is by ray-3 and was started in the last 7d and has "red hen" in its prompt.\n',
   );
   expect(await world.vidgen("list", "--since", "tomorrow")).toMatchObject({ code: 2 });
-  expect(await world.vidgen("list", "--open", "red", "fox")).toMatchObject({ code: 2 });
   expect(await world.vidgen("list", "--dismiss", ids[0] ?? "", "fox")).toMatchObject({ code: 2 });
+});
+
+test("--open takes the words and flags of list, and opens the newest saved video of those shown", async () => {
+  const world = await createWorld();
+  const files: string[] = [];
+  for (const [prompt, ...flags] of [["a RED fox"], ["the last fox", "-m", "veo-3.1"], ["a red owl"]]) {
+    files.push(join(world.folder, `${files.length}.mp4`));
+    await world.vidgen("generate", prompt ?? "", ...flags, "-o", files.at(-1) ?? "");
+  }
+  await world.vidgen("generate", "a fox, not saved", "--no-wait");
+  const opened = async (...argv: string[]) => (await world.vidgen("list", "--open", ...argv)).stdout.trim();
+  expect(await opened("fox")).toBe(files[1]);
+  expect(await opened("fox", "red")).toBe(files[0]);
+  expect(await opened("--model", "veo-3.1")).toBe(files[1]);
+  expect(await opened("2.mp4")).toBe(files[2]);
+  expect(await world.vidgen("list", "--open")).toMatchObject({ code: 9, stderr: expect.stringContaining("not saved") });
+  expect(await world.vidgen("list", "hen", "--open")).toMatchObject({
+    code: 10,
+    stderr: expect.stringContaining('has "hen" in its prompt.\n'),
+  });
 });
 
 test("at a terminal a file below the current folder is shown from there, and a script gets the whole path", async () => {
