@@ -268,7 +268,7 @@ test("a cost from earlier commands is known for a day, and then only refuses wha
   await world.io.sleep(24 * 3600_000);
   expect(await cost8()).toMatch(/^Cost: unknown/);
   const refused = await fox("two", "--max-cost", "0.39");
-  expect(refused).toMatchObject({ code: 7, stderr: expect.stringContaining("costs up to $0.4: nothing more") });
+  expect(refused).toMatchObject({ code: 7, stderr: expect.stringContaining("costs up to $0.40: nothing more") });
   expect(fake.creates).toHaveLength(1);
   const several = await fox("three", "-n", "3", "--no-wait", "--max-cost", "5");
   expect(several).toMatchObject({ code: 7, stderr: expect.stringContaining("2 of 3 were not started") });
