@@ -220,7 +220,9 @@ test("--max-cost counts what the service states of a video that failed, over all
   const rows = [1, 2, 3, 4].map((line) => machine.row(`[fail] ${line}`, { line, fields: long }));
   for (let run = 0; run < 2; run++) {
     const { end } = await machine.run(rows, { jobs: 4, maxCost: 11 });
-    expect(end.stopError).toMatchObject({ message: /^Up to \$10 of at most \$11 are spent, .* costs up to \$5:/ });
+    expect(end.stopError).toMatchObject({
+      message: expect.stringMatching(/^Up to \$10\.00 of at most \$11\.00 are spent, .* costs up to \$5\.00:/),
+    });
     expect(service.generations).toHaveLength(2);
   }
 });
