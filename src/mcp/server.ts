@@ -86,7 +86,8 @@ function createServer(running: Set<Promise<unknown>>, { tools, ending, ...option
     const onProgress = progressReporter(context, options.redact);
     try {
       const result = cleanValue(await tool.run(args, { signal, onProgress, attach }), options.redact);
-      const content = [{ type: "text" as const, text: JSON.stringify(result) }, ...attached];
+      const attachments = attached.map((each) => (each.type === "image" ? each : cleanValue(each, options.redact)));
+      const content = [{ type: "text" as const, text: JSON.stringify(result) }, ...attachments];
       return { content, structuredContent: result };
     } catch (thrown) {
       const error = cleanValue(toolError(thrown, io.unsettled.size > 0), options.redact);

@@ -145,7 +145,7 @@ function addRotate(accounts: CommandUnknownOpts, context: Context): void {
     .option("-y, --yes", "do not ask")
     .action(async (name, options) => {
       const question = `Replace all keys of ${name}? Whatever uses them now is refused until it has the new one.`;
-      if (!options.yes) await confirm(question, ["Replacing keys", "changed", `rotate ${name}`], context);
+      if (!options.yes) await confirm(question, ["Replacing keys", "changed"], context);
       const created = await (await open(options, context)).rotate(name);
       await printKey(created, context);
       context.output.note(
@@ -271,7 +271,7 @@ function addDelete(accounts: CommandUnknownOpts, context: Context): void {
     .action(async (name, options) => {
       const { output } = context;
       const question = `Delete the account ${name}, its keys and its waiting generations? Its name cannot be used again.`;
-      if (!options.yes) await confirm(question, ["Deleting an account", "deleted", `delete ${name}`], context);
+      if (!options.yes) await confirm(question, ["Deleting an account", "deleted"], context);
       const deleted = await (await open(options, context)).delete(name);
       await output.result(deleted.account, deleted);
       output.note(
@@ -282,16 +282,12 @@ function addDelete(accounts: CommandUnknownOpts, context: Context): void {
 }
 
 /** Asks about a change. Throws `usage` if nobody can be asked, and `interrupted` if the answer is not yes. */
-async function confirm(
-  question: string,
-  [what, done, line]: [string, string, string],
-  context: Context,
-): Promise<void> {
+async function confirm(question: string, [what, done]: [string, string], context: Context): Promise<void> {
   const { io } = context;
   const { askWhether, canAsk } = await import("../terminal/prompts.ts");
   const nothing = `Nothing was ${done}.`;
   if (!canAsk(context, io))
-    throw usage(`${what} needs --yes where vidgen cannot ask. ${nothing}`, `vidgen accounts ${line} --yes`);
+    throw usage(`${what} needs --yes where vidgen cannot ask. ${nothing}`, "Add --yes to the same line.");
   if (!(await askWhether(question, false, io))) throw new VidgenError("interrupted", nothing);
 }
 

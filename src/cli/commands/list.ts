@@ -12,7 +12,7 @@ import { dismiss } from "../../client/save/claim.ts";
 import { createTargets } from "../../client/save/target.ts";
 import { formatAge } from "../../connect/format.ts";
 import { readTime } from "../../connect/values.ts";
-import { usage, VidgenError } from "../../errors.ts";
+import { asVidgenError, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { isUuid } from "../../protocol/id.ts";
 import { models } from "../../protocol/models.ts";
@@ -20,7 +20,7 @@ import { countCredits, formatNumber, formatUsd, trimInvisible } from "../../prot
 import { localOption, withDetails, withSuggestions } from "../command.ts";
 import type { Context } from "../context.ts";
 import { findLast, findNamed, isNamedBy, minTypedChars, namesOf, tooShortError } from "../generations.ts";
-import { findByFile, isSavedFile, lastWord } from "../saved-file.ts";
+import { checkNotFolder, findByFile, isSavedFile, lastWord } from "../saved-file.ts";
 import {
   findListedPrice,
   isLocal,
@@ -264,8 +264,12 @@ async function formatSums(
 async function findToOpen({ matches, words, options, journal }: Selection, io: Io): Promise<Entry> {
   const { status, local, model, since } = options;
   const isFiltered = words.length > 1 || [status, local, model, since].some((flag) => flag !== undefined);
-  const named = isFiltered ? undefined : await findEntry(words[0] ?? lastWord, journal, io).catch(() => undefined);
-  if (named) return named;
+  const [word = lastWord] = words;
+  if (!isFiltered && /[/\\]/.test(word)) await checkNotFolder(word, io);
+  const named = isFiltered ? undefined : await findEntry(word, journal, io).catch(asVidgenError);
+  if (named !== undefined && !(named instanceof VidgenError)) return named;
+  // A word that names no generation is one of its prompt.
+  if (named !== undefined && !["usage", "not_found"].includes(named.code)) throw named;
   const entries = await listAttempts({ status, limit: Number.POSITIVE_INFINITY, matches }, journal, io);
   const found = entries.find(({ file }) => file !== undefined && file !== "-") ?? entries[0];
   if (found) return found;

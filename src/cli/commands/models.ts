@@ -1,5 +1,4 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-
 import { type EngineOffer, findOffers, localBaseUrl } from "../../connect/local.ts";
 import type { ModelPrice } from "../../connect/prices.ts";
 import { findModelSetting } from "../../connect/settings.ts";

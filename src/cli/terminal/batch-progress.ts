@@ -2,7 +2,6 @@ import type { BatchPlan } from "../../client/batch/batch.ts";
 import { countsOf } from "../../client/batch/plan-counts.ts";
 import { createCounts } from "../../client/generation/counts.ts";
 import type { BatchCounts, GenerationEvent } from "../../client/generation/events.ts";
-
 import { isSignal } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { countCredits, formatUsd } from "../../protocol/text.ts";

@@ -232,7 +232,7 @@ test("rotate asks before it ends keys; a script needs --yes", async () => {
   const { world, key } = await withAccount();
   expect(await world.vidgen("accounts", "rotate", "ci")).toMatchObject({
     code: 2,
-    stderr: expect.stringMatching(/needs --yes .* Nothing was changed\.\n {2}vidgen accounts rotate ci --yes\n$/),
+    stderr: expect.stringMatching(/needs --yes .* Nothing was changed\.\n {2}Add --yes to the same line\.\n$/),
   });
   world.isTerminal = true;
   world.answers = [["Replace all keys of ci?", "\r"]];
@@ -280,7 +280,7 @@ test("a disabled account is told so, and that nothing was charged, until it is e
 test("delete needs --yes where nobody can be asked, and is safe to repeat", async () => {
   const { world, key } = await withAccount();
   const asked = await world.vidgen("accounts", "delete", "ci");
-  expect([asked.code, asked.stderr]).toEqual([2, expect.stringContaining("vidgen accounts delete ci --yes")]);
+  expect([asked.code, asked.stderr]).toEqual([2, expect.stringContaining("Add --yes to the same line.")]);
   expect(sentTo(world, "/accounts/delete")).toEqual([]);
   world.faults.push(loseReplies("/accounts/delete", 1));
   const deleted = await world.vidgen("accounts", "delete", "ci", "--yes");
