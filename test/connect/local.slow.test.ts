@@ -74,7 +74,7 @@ test("where serve was given credits, previews cost some; at the end of them, the
   const machine = await createMachine();
   await serve(machine, "--credits", "20");
   const start = (prompt: string) => machine.vidgen("generate", prompt, ...short, "--no-wait");
-  expect((await start("a fox")).stderr).toContain("(wan-2.5, for 10 credits, 10 credits left)");
+  expect((await start("a fox")).stderr).toMatch(/^Started a preview, .*, for 10 credits, 10 credits left\.$/m);
   expect((await start("an owl")).code).toBe(0);
   const refused = await start("a hare");
   expect(refused).toMatchObject({ code: 7, stderr: expect.stringContaining("one generation costs 10 credits") });
