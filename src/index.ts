@@ -137,7 +137,8 @@ export function createClient(options?: ClientOptions): Client;
 // Tests pass a simulated machine; the published types do not show this parameter.
 export function createClient(options: ClientOptions = {}, machine: Machine = systemMachine): Client {
   const connection = connect(options, machine, process.env);
-  const call = <Result>(call: Call, work: (signal: AbortSignal) => Promise<Result>) => runCall(connection, call, work);
+  const call = <Result>(options: Call, work: (signal: AbortSignal) => Promise<Result>) =>
+    runCall(connection, options, work);
   return {
     generate: (request, callOptions = {}) =>
       call({ name: "generate", callOptions }, (signal) =>

@@ -54,14 +54,14 @@ import { asCompleted, callListener, finishWithListeners, locationsOf, outputPath
 
 // The calls of a client, as `Client` describes them. Their options are checked; the reason of their signal is a `VidgenError`.
 
-type WithSignal<Options> = Options & { signal: AbortSignal };
+type Abortable<Options> = Options & { signal: AbortSignal };
 
-type StartOnceOptions = WithSignal<GenerateOptions> & { noWait: boolean };
+type StartOnceOptions = Abortable<GenerateOptions> & { noWait: boolean };
 
 export async function generate(
   connection: Connection,
   request: GenerationRequest,
-  callOptions: WithSignal<GenerateOptions>,
+  callOptions: Abortable<GenerateOptions>,
 ): Promise<Generated> {
   const { onExisting = "resume" } = callOptions;
   const { attempt, started } = await startOnce(connection, request, { ...callOptions, onExisting, noWait: false });
@@ -80,7 +80,7 @@ export async function generate(
 export async function start(
   connection: Connection,
   request: GenerationRequest,
-  callOptions: WithSignal<StartOptions>,
+  callOptions: Abortable<StartOptions>,
 ): Promise<Started> {
   const noWait = callOptions.onExisting === undefined;
   const { attempt, started } = await startOnce(connection, request, { ...callOptions, noWait });
@@ -153,7 +153,7 @@ export async function status({ service }: Connection, id: string, signal: AbortS
 export async function follow(
   connection: Connection,
   id: string,
-  callOptions: WithSignal<FollowOptions>,
+  callOptions: Abortable<FollowOptions>,
 ): Promise<Completed> {
   return withAttempt(connection, id, callOptions, async (attempt) =>
     toCompleted(asCompleted(await finishWithListeners(attempt, callOptions))),
@@ -175,7 +175,7 @@ export async function downloadToFile(
   connection: Connection,
   id: string,
   output: string,
-  callOptions: WithSignal<DownloadOptions>,
+  callOptions: Abortable<DownloadOptions>,
 ): Promise<Downloaded> {
   const outputPath = outputPathOf(output);
   return withAttempt(connection, id, { ...callOptions, outputPath }, async (attempt) => {
@@ -189,7 +189,7 @@ export async function downloadTo(
   connection: Connection,
   id: string,
   to: "bytes" | WritableStream<Uint8Array>,
-  callOptions: WithSignal<DownloadOptions>,
+  callOptions: Abortable<DownloadOptions>,
 ): Promise<Completed & { bytes?: Uint8Array }> {
   let bytes: Uint8Array | undefined;
   const onFinished = async (finished: Finished) => {
@@ -228,7 +228,7 @@ export async function getStart(connection: Connection, id: string): Promise<Star
 /** How many generations are resumed at once. */
 const maxResumed = 4;
 
-export async function resumeStarts(connection: Connection, callOptions: WithSignal<ResumeOptions>): Promise<Resumed[]> {
+export async function resumeStarts(connection: Connection, callOptions: Abortable<ResumeOptions>): Promise<Resumed[]> {
   requireJournal(connection);
   const { service } = connection;
   const unfinished = (await listEntries(service))
@@ -253,7 +253,7 @@ function isUnfinishedStart(entry: Entry): entry is Entry & { id: string } {
 async function resumeOne(
   connection: Connection,
   entry: Entry & { id: string },
-  callOptions: WithSignal<ResumeOptions>,
+  callOptions: Abortable<ResumeOptions>,
 ): Promise<Resumed> {
   const { id, place, path = place } = entry;
   const idempotencyKey = entry.key ?? entry.attempt;

@@ -2,11 +2,10 @@ import type { Budget } from "../client/batch/costs.ts";
 import { openSpending, type Spending } from "../client/batch/spending.ts";
 import { close } from "../client/generation/attempt.ts";
 import { findCharged } from "../client/generation/cost.ts";
-import { findBalance } from "../client/generation/service.ts";
+import { entriesOfKey, findBalance } from "../client/generation/service.ts";
 import { type PaidStartOptions, start as startGeneration } from "../client/generation/start.ts";
 import type { StartedEntry } from "../client/ledger/policy.ts";
 import { type Charge, weightOf } from "../client/ledger/price.ts";
-import { findByKey } from "../client/ledger/search.ts";
 import { explainLocalCredits } from "../connect/local.ts";
 import type { Services } from "../connect/services.ts";
 import type { Session } from "../connect/session.ts";
@@ -89,8 +88,7 @@ export function createStarts({ services, budget, ending }: CreateStartsOptions, 
     const sending = { abandon: io.abandon, balance, onSending };
     const earlier = again ? "again" : "reuse";
     const key = requestKey && `mcp:${requestKey}`;
-    const isKeyed =
-      again || (key !== undefined && (await findByKey(services.journal, key)).some((entry) => weightOf(entry) > 0));
+    const isKeyed = again || (key !== undefined && (await isStartedWith(key, session)));
     const startOptions: PaidStartOptions = {
       earlier,
       idempotencyKey: isKeyed ? key : undefined,
@@ -134,6 +132,12 @@ export function createStarts({ services, budget, ending }: CreateStartsOptions, 
   }
 
   return (request: StartRequest, options: ToolStartOptions) => inTurn(() => start(request, options));
+}
+
+/** Whether a start with this key has, or may have, a generation at the service. */
+async function isStartedWith(key: string, { service }: Session): Promise<boolean> {
+  const entries = await entriesOfKey(service, key);
+  return entries.some((entry) => !entry.dismissed && weightOf(entry) > 0);
 }
 
 /** The error if the budget needs a price that only the end of a running generation may show. */

@@ -64,7 +64,7 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
   return {
     ...tool,
     async run(args, call) {
-      const parsed = tool.input.safeParse(readArguments(tool.input, args ?? {}));
+      const parsed = tool.input.safeParse(normalizeArguments(tool.input, args ?? {}));
       if (parsed.success) return tool.run(parsed.data, call);
       const faults = parsed.error.issues.map(({ path, message }) =>
         [path.join("."), message].filter(Boolean).join(": "),
@@ -81,16 +81,16 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
  * Reads arguments as agents write them: null or an empty text for an optional argument that is left out, a number or true as text, and a list as one
  * text, which is its only item unless it is an array in JSON.
  */
-function readArguments({ shape }: z.ZodObject, args: unknown): unknown {
+function normalizeArguments({ shape }: z.ZodObject, args: unknown): unknown {
   if (!isRecord(args)) return args;
   const given = Object.entries(args).filter(
     ([name, value]) => !((value === null || value === "") && shape[name] instanceof z.ZodOptional),
   );
-  return Object.fromEntries(given.map(([name, value]) => [name, readArgument(shape[name], value)]));
+  return Object.fromEntries(given.map(([name, value]) => [name, normalizeArgument(shape[name], value)]));
 }
 
-function readArgument(schema: z.core.$ZodType | undefined, value: unknown): unknown {
-  if (schema instanceof z.ZodOptional) return readArgument(schema.unwrap(), value);
+function normalizeArgument(schema: z.core.$ZodType | undefined, value: unknown): unknown {
+  if (schema instanceof z.ZodOptional) return normalizeArgument(schema.unwrap(), value);
   if (typeof value !== "string") return value;
   const json = parseJson(value);
   if (schema instanceof z.ZodArray) return Array.isArray(json) ? json : [value];

@@ -102,3 +102,20 @@ test("after a start with a request_key that may have been charged, neither the s
   expect(bodies(world)).toHaveLength(1);
   await leave();
 });
+
+test("a request_key that was used at another service only finds what the arguments find here", async () => {
+  const world = await createWorld();
+  const fox = { prompt: "a red fox" };
+  const here = await connectAgent(world);
+  await here.call("generate_video", { ...fox, again: true, request_key: key });
+  await here.leave();
+  const elsewhere = await connectAgent(world.reboot(), "--base-url", "https://api.video.example:8443");
+  const { id, resumed } = (await elsewhere.call("generate_video", fox)).value;
+  expect(resumed).toBe(false);
+  expect((await elsewhere.call("generate_video", { ...fox, request_key: key })).value).toMatchObject({
+    id,
+    resumed: true,
+  });
+  expect(bodies(world)).toHaveLength(2);
+  await elsewhere.leave();
+});
