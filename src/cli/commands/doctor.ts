@@ -51,7 +51,8 @@ async function doctor(options: DoctorFlags, context: Context): Promise<void> {
     says: withProgramName(says),
     fix: fix === undefined ? null : withProgramName(fix),
   }));
-  await output.result(shownChecks.map(formatCheck).join("\n"), { ok: failedChecks.length === 0, checks: shownChecks });
+  const document = { ok: failedChecks.length === 0, checks: shownChecks };
+  await output.result(shownChecks.map(formatCheck).join("\n"), document, { states: /^(pass|warn|fail)(?= )/gm });
   const [first] = failedChecks;
   if (!first) return;
   const count = `${failedChecks.length} ${failedChecks.length === 1 ? "check" : "checks"} failed`;

@@ -119,12 +119,10 @@ async function list(words: string[], options: ListFlags, context: Context): Prom
   const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
   // Redacted before it is cut: half of a key would not be recognized.
   const show = (text: string) => output.redact(plainLine(text));
-  await output.result(
-    (await formatEntries(entries, { width, ellipsis: ellipsisFor(io.env), date: io.date, show, unfollowed })).join(
-      "\n",
-    ),
-    documents,
-  );
+  const layout = { width, ellipsis: ellipsisFor(io.env), date: io.date, show, unfollowed };
+  // In the table, the second column.
+  const states = width === undefined ? {} : { states: /(?<=^\S+ +)(not submitted|[a-z]+!?)(?= )/gm };
+  await output.result((await formatEntries(entries, layout)).join("\n"), documents, states);
   if (entries.some(({ status }) => status === "unknown")) output.note(unknownNote);
   if (entries.length === 0) output.note(emptyNote(words, options));
   else if (width !== undefined && !output.json) output.note(await summarize(entries, journal, Number(limit)));

@@ -32,10 +32,10 @@ export type Output = OutputFlags & {
   /** Whether the output of `line` appears between the notes, as at a terminal, so that notes need not repeat it. */
   hasLines: boolean;
   /**
-   * Prints the result of a command: `text`, as a link to `href` if the terminal shows links; with `--json` the document.
+   * Prints the result of a command: `text`, with the look that a terminal can show; with `--json` the document.
    * With `--events` it prints nothing. Throws `output` if stdout cannot be written.
    */
-  result(text: string, document: unknown, href?: string): Promise<void>;
+  result(text: string, document: unknown, look?: ResultLook): Promise<void>;
   /** With `--events` prints an event as one line on stdout. A failure to write it is reported by `printed`. */
   event(event: GenerationEvent | FilmEvent): void;
   /** Sets the counts of the summary, which otherwise come from the events. */
@@ -74,6 +74,16 @@ export type Output = OutputFlags & {
   flush(): Promise<void>;
 };
 
+/** How a result looks: the address that its text links to, and the states in it, which have colours. */
+type ResultLook = { href?: string | undefined; states?: RegExp };
+
+/** The colours of the states of generations, and of the checks of `doctor`. A state with "!" needs the user: yellow. */
+const stateColors: Readonly<Record<string, "green" | "yellow" | "red">> = {
+  ...{ pass: "green", completed: "green" },
+  ...{ warn: "yellow", lost: "yellow" },
+  ...{ fail: "red", failed: "red", refused: "red", "not submitted": "red" },
+};
+
 /** The minimum width of a terminal at which text is wrapped: in fewer columns, hardly two words fit on a line. */
 const minColumns = 20;
 
@@ -97,6 +107,11 @@ export function createOutput(
   const isPlain = stderr.columns === 0 || env.TERM === "dumb" || Boolean(env.CI) || isQuiet || flags.events;
   const isLive = stderr.isTTY === true && !isPlain;
   const color = new Chalk({ level: colorLevel(flags, stderr, env) });
+  const resultColor = new Chalk({ level: colorLevel(flags, stdout, env) });
+  const paintState = (state: string) => {
+    const name = state.endsWith("!") ? "yellow" : stateColors[state];
+    return name === undefined ? state : resultColor[name](state);
+  };
   const spinner = createSpinner(stderr, { hasColor: color.level > 0, isAscii: isAscii(env) });
   const withLink = (text: string, href: string | undefined) => {
     const isLink = href !== undefined && isPlainUrl(href) && redact(href) === href && stdout.isTTY && showsLinks(env);
@@ -149,10 +164,12 @@ export function createOutput(
     ...flags,
     isLive,
     hasLines: isOneStream && !flags.json && !flags.events,
-    async result(text, document, href) {
+    async result(text, document, { href, states } = {}) {
       spinner.stop();
       if (flags.events) return;
-      const body = flags.json ? jsonText(document, redact, 2) : withLink(redact(plainText(text)), href);
+      const shownText = redact(plainText(text));
+      const painted = states === undefined ? shownText : shownText.replace(states, paintState);
+      const body = flags.json ? jsonText(document, redact, 2) : withLink(painted, href);
       if (body !== "") await write(stdout, `${body}\n`);
     },
     event: (event) => events?.print(completeEvent(event)),

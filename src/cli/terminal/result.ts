@@ -91,7 +91,7 @@ export async function printResult(result: Result, options: PrintOptions, io: Io)
   const { document, file, videoUrl } = result;
   const { outputPath, open, extra, output } = options;
   if (outputPath === "-" && file !== undefined) return streamToStdout(file, io);
-  await output.result(file ?? videoUrl, { ...extra, ...document }, hrefOf(result, io));
+  await output.result(file ?? videoUrl, { ...extra, ...document }, { href: hrefOf(result, io) });
   const price = formatCost({ credits: options.credits, cost: result.cost });
   if (file !== undefined) output.note(await describeSaved(file, result, { ...options, price }, io));
   else if (price !== undefined) output.note(`Completed ${price}.`);

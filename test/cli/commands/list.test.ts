@@ -1,5 +1,6 @@
 import { appendFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { stripVTControlCharacters } from "node:util";
 import stringWidth from "string-width";
 import { describe, expect, test } from "vitest";
 import { lacks } from "../../needs.ts";
@@ -58,7 +59,10 @@ test.each([20, 40, 80, 200])(
     await world.vidgen("generate", "an owl", "-o", join(world.folder, "owl.mp4"));
     Object.assign(world, { isTerminal: true, columns });
     const { stdout } = await world.vidgen("list");
-    const lines = stdout.trimEnd().split("\n");
+    if (columns > 20)
+      for (const state of ["\u001b[33mprocess", "\u001b[32mcompleted\u001b[39m "])
+        expect(stdout).toContain(`  ${state}`);
+    const lines = stripVTControlCharacters(stdout).trimEnd().split("\n");
     expect(lines).toHaveLength(3);
     expect(lines[0]).toMatch(/^ID {8}STATUS/);
     if (columns === 200) expect(lines[0]).toMatch(/AGE +COST +FILE/);

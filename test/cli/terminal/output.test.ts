@@ -198,6 +198,15 @@ test.each([
   expect(written.stderr).toBe(text);
 });
 
+test.each([
+  [true, "\u001b[32mpass\u001b[39m  node\n\u001b[33mwarn\u001b[39m  disk pass\n\u001b[31mfail\u001b[39m  key\n"],
+  [false, "pass  node\nwarn  disk pass\nfail  key\n"],
+])("with colour %s the states of a result are %j", async (color, text) => {
+  const { output, written } = createScene({ color });
+  await output.result("pass  node\nwarn  disk pass\nfail  key", {}, { states: /^(pass|warn|fail)(?= )/gm });
+  expect(written.stdout).toBe(text);
+});
+
 test("--quiet prints nothing but errors, and the result", async () => {
   const { output, written } = createScene({ quiet: true, isTTY: true });
   output.note("Started.");
@@ -393,7 +402,7 @@ test.each([
 ])("%j is a link: %s", async (href, isLink) => {
   const { output, written } = createScene({ isTTY: true, env: { TERM_PROGRAM: "ghostty" } });
   output.hide(secret);
-  await output.result("fox.mp4", {}, href);
+  await output.result("fox.mp4", {}, { href });
   expect(written.stdout).toBe(isLink ? `\u001b]8;;${href}\u001b\\fox.mp4\u001b]8;;\u001b\\\n` : "fox.mp4\n");
 });
 
@@ -447,6 +456,6 @@ const terminals: Row[] = [
 ];
 test.each(terminals)("%s with %j gets links: %s", async (_, env, links) => {
   const { output, written } = createScene({ isTTY: true, env });
-  await output.result("fox.mp4", {}, "https://media.example/a.mp4");
+  await output.result("fox.mp4", {}, { href: "https://media.example/a.mp4" });
   expect(written.stdout.includes("\u001b]8;;")).toBe(links);
 });
