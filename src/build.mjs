@@ -35,6 +35,10 @@ await build({
   plugins: [onlyVersion, license({ thirdParty: { output: "dist/THIRD_PARTY_NOTICES.txt" } })],
 });
 
+// Help needs the flags of all commands, and none of their code.
+const outlines = execFileSync(process.execPath, ["bin/vidgen.js", "help", "--outlines"], { maxBuffer: 2 ** 24 });
+writeFileSync("dist/commands.json", outlines);
+
 // What every command waits for before it begins: a stray import here is felt at each start.
 const maxStartBytes = 100_000;
 const loaded = filesLoadedBy("--version").map((file) => ({ name: basename(file), bytes: statSync(file).size }));

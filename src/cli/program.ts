@@ -37,16 +37,23 @@ export function commandOf(argv: readonly string[]): string | undefined {
 
 /**
  * The program with the command that these words name; with all commands if they name none, or name a command that describes the others. Help and
- * guesses need them.
+ * guesses need them. Only the command that runs needs its code: of the others, the built program has outlines.
  */
 export async function createProgram(argv: readonly string[], context: Context): Promise<CommandUnknownOpts> {
   const program = createBareProgram(context);
   if (["--version", "-V", "version"].includes(argv[0] ?? "")) return program;
   await configureHelp(program, argv, context);
   const name = commandOf(argv);
-  const isOneEnough = name !== undefined && name !== "help" && name !== "__complete";
-  for (const [each, load] of Object.entries(commands))
-    if (!isOneEnough || each === name) (await load())(program, context);
+  const needsAll = name === undefined || name === "help" || name === "__complete";
+  const isHelp = asksForHelp(argv);
+  const outlining = needsAll || isHelp ? await import("./help/outline.ts") : undefined;
+  const outlines = outlining?.readOutlines();
+  for (const [each, load] of Object.entries(commands)) {
+    if (!needsAll && each !== name) continue;
+    const outline = each === name && !isHelp ? undefined : outlines?.find((outline) => outline.name === each);
+    if (outline) outlining?.addOutlined(program, outline);
+    else if (each === name || !outlines) (await load())(program, context);
+  }
   // `readGlobalFlags` reads them. They are added to each command, because commander refuses a word of several flags, such as -yq, with another flag in it.
   for (const command of program.commands)
     for (const flags of ["-q, --quiet", "-v, --verbose"]) command.addOption(new Option(flags).hideHelp());
@@ -143,12 +150,20 @@ function checkValues(command: CommandUnknownOpts): void {
   }
 }
 
+/** Whether commander will print help and run nothing: it takes no other word as -h or --help, and `checkValues` refuses them as values. */
+function asksForHelp(argv: readonly string[]): boolean {
+  const end = argv.indexOf("--");
+  return argv.slice(0, end === -1 ? undefined : end).some((word) => /^(--help|-[qv]*h)$/.test(word));
+}
+
 /** Sets how help is printed, in a pager at a terminal. What that needs is loaded for a command line that may print help. */
 async function configureHelp(program: CommandUnknownOpts, argv: readonly string[], context: Context): Promise<void> {
   const name = commandOf(argv);
   const isHelpAsked = name === "help" || argv.some((word) => /^(--help|-\w*h)/.test(word));
   if (name !== undefined && !isHelpAsked) return;
-  const shared = { showGlobalOptions: true, minWidthToWrap: 20 };
+  // commander would add those of a group, such as the flags of `batch` in the help of `batch status`.
+  const visibleGlobalOptions = ({ parent }: CommandUnknownOpts) => (parent ? [...program.options] : []);
+  const shared = { showGlobalOptions: true, visibleGlobalOptions, minWidthToWrap: 20 };
   if (context.output.json) {
     const { helpDocument } = await import("./help/tree.ts");
     program.configureHelp({

@@ -1,9 +1,16 @@
+import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { Command } from "@commander-js/extra-typings";
 import { expect, test } from "vitest";
+import { addOutlined, type Outline, outlineOf } from "../../src/cli/help/outline.ts";
 import { models } from "../../src/protocol/models.ts";
 import { createWorld, isStart } from "../vidgen.ts";
+
+const bin = fileURLToPath(new URL("../../bin/vidgen.js", import.meta.url));
 
 async function listCommands(): Promise<string[]> {
   const { commands } = JSON.parse((await (await createWorld()).vidgen("help", "--json")).stdout);
@@ -237,4 +244,31 @@ test("readGlobalFlags knows each short flag without a value, which may stand bef
   const all: Flag[] = [...flags, ...commands.flatMap(({ flags }: { flags: Flag[] }) => flags)];
   const short = new Set(all.flatMap(({ short, type }) => (type === "boolean" && short ? short : [])));
   expect([...short].filter((flag) => !["-h", "-V"].includes(flag)).sort()).toEqual(["-q", "-v", "-y"]);
+});
+
+test("the built program has the help of each command without its code, as the code would print it", async () => {
+  const world = await createWorld();
+  const outlines: Outline[] = JSON.parse((await world.vidgen("help", "--outlines")).stdout);
+  const program = new Command("vidgen");
+  for (const outline of outlines) addOutlined(program, outline);
+  expect(JSON.parse(JSON.stringify(outlineOf(program).commands))).toEqual(outlines);
+  expect(readFileSync(new URL("../../dist/commands.json", import.meta.url), "utf8")).toBe(JSON.stringify(outlines));
+  const lines = [
+    ...[["--help"], ["help", "--json"], ["generate", "-qh"], ["serve", "--help", "--all"], ["batch", "status", "-h"]],
+    ...[
+      ["help", "accounts", "create"],
+      ["generte"],
+      [],
+      ["generate", "-o", "--help"],
+      ["generate", "--", "-h", "--local"],
+    ],
+    ...[
+      ["__complete", "--current=--o", "--", "batch"],
+      ["__complete", "--current=w", "--", "generate", "-m"],
+    ],
+  ];
+  for (const line of lines) {
+    const { stdout, stderr, status } = spawnSync(process.execPath, [bin, ...line], { encoding: "utf8", env: {} });
+    expect([line, { stdout, stderr, code: status }]).toEqual([line, await world.vidgen(...line)]);
+  }
 });

@@ -29,9 +29,6 @@ export function addBatchStatus(batch: CommandUnknownOpts, { io, output }: Contex
       const error = endOf(status);
       if (error) throw error;
     });
-  // Otherwise the help of `batch status` shows the flags of `batch` as flags of every command.
-  const globalFlags = batch.createHelp().visibleGlobalOptions(batch);
-  command.configureHelp({ ...batch.configureHelp(), visibleGlobalOptions: () => globalFlags });
   withDetails(command, {
     examples: ["vidgen batch status shots.csv", "vidgen batch status shots.csv.*.results.jsonl"],
   });

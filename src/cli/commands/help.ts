@@ -1,4 +1,4 @@
-import { Argument, type CommandUnknownOpts } from "@commander-js/extra-typings";
+import { Argument, type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import packageJson from "../../../package.json" with { type: "json" };
 import { listPages, type Page, readPage } from "../../docs.ts";
 import { usage } from "../../errors.ts";
@@ -22,13 +22,20 @@ export function addHelp(program: CommandUnknownOpts, context: Context): void {
     .option("--all", "show every flag of the command")
     .option("--man", "print the manual page, for `man -l -`")
     .option("--skill", "print the page for AI agents as a skill, for a SKILL.md")
-    .action((words, { man, skill }) => {
+    .addOption(new Option("--outlines", "print what dist/commands.json has").hideHelp())
+    .action((words, { man, skill, outlines }) => {
+      if (outlines) return printOutlines(program, context);
       if (man) return printManual(program, context);
       return skill ? printSkill(context) : printHelp(words, program, context);
     });
   withDetails(command, {
     examples: ["vidgen help generate", "vidgen help exit-codes", "vidgen help agents", "vidgen help --json"],
   });
+}
+
+async function printOutlines(program: CommandUnknownOpts, { output }: Context): Promise<void> {
+  const { outlineOf } = await import("../help/outline.ts");
+  output.print(JSON.stringify(outlineOf(program).commands));
 }
 
 async function printManual(program: CommandUnknownOpts, { output }: Context): Promise<void> {
