@@ -255,13 +255,7 @@ test("the built program has the help of each command without its code, as the co
   expect(readFileSync(new URL("../../dist/commands.json", import.meta.url), "utf8")).toBe(JSON.stringify(outlines));
   const lines = [
     ...[["--help"], ["help", "--json"], ["generate", "-qh"], ["serve", "--help", "--all"], ["batch", "status", "-h"]],
-    ...[
-      ["help", "accounts", "create"],
-      ["generte"],
-      [],
-      ["generate", "-o", "--help"],
-      ["generate", "--", "-h", "--local"],
-    ],
+    ...[["help", "accounts", "create"], ["generte"], [], ["generate", "-o", "--help"], ["help", "--", "-h"]],
     ...[
       ["__complete", "--current=--o", "--", "batch"],
       ["__complete", "--current=w", "--", "generate", "-m"],
