@@ -1,5 +1,5 @@
 import type { Budget } from "../client/batch/costs.ts";
-import type { ChooseOptions } from "../client/generation/choose.ts";
+import type { Origin } from "../client/generation/choose.ts";
 import type { Service } from "../client/generation/service.ts";
 import type { Choice, Earlier, WaitChoice } from "../client/ledger/policy.ts";
 import { formatAge, formatExpected } from "../connect/format.ts";
@@ -14,7 +14,7 @@ import type { Output } from "./terminal/output.ts";
 import { earlierDocument } from "./terminal/result.ts";
 
 type DryRunOptions = Pick<StartFlags, "local" | "engine" | "baseUrl"> &
-  Pick<ChooseOptions, "line"> & {
+  Pick<Origin, "line"> & {
     /** The service of the repeated generation, used if no flag names one. */
     parentUrl: string | undefined;
     outputPath: string | undefined;
@@ -41,7 +41,9 @@ export async function printDryRun(
   for (const warning of new Set(requests.flatMap((each) => findWarnings(each, session?.service)))) output.note(warning);
   if (session === undefined) output.note("No base URL is set; without --dry-run this would fail.");
   const { planStarts } = await import("../client/generation/choose.ts");
-  const choices = session && (await planStarts(session.service, requests, options));
+  const { earlier, outputPath, parent, line } = options;
+  const chooseOptions = { earlier, origin: { parent, line }, save: { outputPath } };
+  const choices = session && (await planStarts(session.service, requests, chooseOptions));
   const url = local ? "{local service}" : (session?.service.baseUrl ?? "{base_url}");
   const newRequests = requests.filter((_, index) => isNew(choices?.[index]));
   const cost = await describeCosts(newRequests, session?.service, io.signal);

@@ -1,6 +1,6 @@
 import { type Attempt, close, handOverId } from "../client/generation/attempt.ts";
 import { countsCredits } from "../client/generation/cost.ts";
-import { type PaidStartOptions, type StartedAttempt, start as startGeneration } from "../client/generation/start.ts";
+import { type PaidStartOptions, type StartedAttempt, startGeneration } from "../client/generation/start.ts";
 import { chargedOf } from "../client/ledger/price.ts";
 import { isSameService } from "../client/ledger/same-service.ts";
 import { findById } from "../client/ledger/search.ts";
@@ -50,7 +50,7 @@ export type FollowedStart = {
 };
 
 /** Sends the request, or finds the generation to resume, and prints the id as soon as it is known. */
-export async function start(prepared: PreparedStart, context: StartContext): Promise<FollowedStart> {
+export async function startAndReport(prepared: PreparedStart, context: StartContext): Promise<FollowedStart> {
   const { session, request, startOptions } = prepared;
   const { io, output, reporter, options, defer } = context;
   let stopShowing = () => {};
@@ -74,7 +74,7 @@ export async function start(prepared: PreparedStart, context: StartContext): Pro
   const mayHaveVideo = kind === "unknown" && id !== undefined;
   throw reporter.notStarted(
     kind,
-    mayHaveVideo ? withResume(explained, id, { ...options, outputPath: startOptions.outputPath }, io) : explained,
+    mayHaveVideo ? withResume(explained, id, { ...options, outputPath: startOptions.save?.outputPath }, io) : explained,
   );
 }
 
@@ -94,7 +94,7 @@ export async function unsentError(
   const [entry] = await findById(journal, id).catch(() => []);
   const isElsewhere = entry !== undefined && !isSameService(entry.base_url, name);
   const service = isElsewhere ? { baseUrl: entry.base_url } : {};
-  const resume = { ...options, ...service, outputPath: startOptions.outputPath };
+  const resume = { ...options, ...service, outputPath: startOptions.save?.outputPath };
   // The hints of these errors already say what to do.
   if (code === "unknown" || code === "not_found" || code === "usage") return withResume(error, id, resume, io);
   return reporter.stopped(id, withResumeHint(error, id, resume, io));

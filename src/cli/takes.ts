@@ -13,7 +13,7 @@ import type { Io } from "../io.ts";
 import type { StartRequest } from "../protocol/schema.ts";
 import { commandLine, shellOf } from "../shell.ts";
 import type { Context } from "./context.ts";
-import { type FollowedStart, printId, type StartContext, start, unsentError } from "./making.ts";
+import { type FollowedStart, printId, type StartContext, startAndReport, unsentError } from "./making.ts";
 import { endAll, failedOutcome, followOne, type Outcome } from "./several.ts";
 import type { Output } from "./terminal/output.ts";
 import { askToStart, canAsk } from "./terminal/prompts.ts";
@@ -65,7 +65,7 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
   const follow = async ({ attempt, document: extra, credits }: FollowedStart, doneAttempt: Entry | undefined) => {
     const outcome = await followOne(
       attempt,
-      { outputPath: startOptions.outputPath, extra, credits, output },
+      { outputPath: startOptions.save?.outputPath, extra, credits, output },
       { session, reporter, io, resume: options },
     );
     // With another key, the service knows no video of the account that paid.
@@ -81,7 +81,7 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
     const { model } = request;
     const sameModel = requests.slice(0, index).filter((each) => each.model === model);
     // The number for `{n}` is counted within each model whose name is part of the path.
-    const first = startOptions.outputPath?.includes("{model}") ? sameModel.length + 1 : position;
+    const first = startOptions.save?.outputPath?.includes("{model}") ? sameModel.length + 1 : position;
     let overrun: VidgenError | undefined;
     const check = () => {
       overrun ??= spending?.check(request);
@@ -97,7 +97,9 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
         await Promise.all(outcomes);
         if (await spending?.mustWait(request)) overrun = unpricedError(request);
       }
-      const started = await start({ session, request, startOptions: { ...startOptions, take, first, check } }, context);
+      const { origin, save } = startOptions;
+      const takeOptions = { ...startOptions, origin: { ...origin, take }, save: { ...save, first }, check };
+      const started = await startAndReport({ session, request, startOptions: takeOptions }, context);
       id = started.attempt.id;
       if (started.accepted) spending?.started(started.accepted.key, request, started.accepted);
       return { outcome: options.wait ? follow(started, doneAttempt) : await endWithId(started, session, context) };

@@ -15,7 +15,7 @@ import {
 } from "../client/generation/attempt.ts";
 import { knownAmount, openEstimates } from "../client/generation/cost.ts";
 import { entriesOf, listEntries, listRecent } from "../client/generation/service.ts";
-import { start as startGeneration } from "../client/generation/start.ts";
+import { startGeneration } from "../client/generation/start.ts";
 import { readStatus } from "../client/generation/status.ts";
 import { listAttempts } from "../client/ledger/attempts.ts";
 import { type Entry, isPaidBy, isUndelivered, recordOf } from "../client/ledger/history.ts";
@@ -95,14 +95,26 @@ export async function start(
 async function startOnce(
   connection: Connection,
   request: GenerationRequest,
-  { onExisting, output, idempotencyKey, ...callOptions }: StartOnceOptions,
+  { onExisting, output, idempotencyKey, noWait, ...callOptions }: StartOnceOptions,
 ) {
   const { service } = connection;
+  const { signal, overwrite, timeoutMs, intervalMs } = callOptions;
   const { wire, from } = await readStart(connection, request, callOptions);
   const isNew = onExisting === undefined && idempotencyKey === undefined;
   const earlier = onExisting === "resume" || onExisting === "reuse" ? onExisting : "again";
   const doubt = await findDoubt(request, service.io);
-  const options = { ...callOptions, from, doubt, outputPath: outputPathOf(output), idempotencyKey };
+  const options = {
+    idempotencyKey,
+    origin: { from },
+    save: { outputPath: outputPathOf(output), overwrite },
+    times: { timeoutMs, intervalMs },
+    noWait,
+    signal,
+    // An earlier attempt with this prompt is sent again all the same.
+    check({ isResend }: { isResend: boolean }) {
+      if (doubt && !isResend) throw doubt;
+    },
+  };
   const made = await startGeneration(service, wire, isNew ? options : { ...options, earlier });
   return readStarted(made, idempotencyKey);
 }

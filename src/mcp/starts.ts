@@ -2,8 +2,8 @@ import type { Budget } from "../client/batch/costs.ts";
 import { openSpending, type Spending } from "../client/batch/spending.ts";
 import { close } from "../client/generation/attempt.ts";
 import { findCharged } from "../client/generation/cost.ts";
-import { entriesOfKey, findBalance } from "../client/generation/service.ts";
-import { type PaidStartOptions, start as startGeneration } from "../client/generation/start.ts";
+import { entriesOfKey } from "../client/generation/service.ts";
+import { type PaidStartOptions, startGeneration } from "../client/generation/start.ts";
 import type { StartedEntry } from "../client/ledger/policy.ts";
 import { type Charge, weightOf } from "../client/ledger/price.ts";
 import { explainLocalCredits } from "../connect/local.ts";
@@ -23,7 +23,7 @@ export type ToolStartOptions = {
   parent?: Pick<StartedEntry, "id" | "base_url"> | undefined;
   /** The id of the generation whose last frame the video starts with. */
   from?: string | undefined;
-  /** The error of a doubtful prompt: see `PaidStartOptions`. */
+  /** The error of a prompt that is probably not what was meant. An earlier attempt is resumed, or sent again with its key, all the same. */
   doubt?: VidgenError | undefined;
   /** Aborts if the agent cancels the call, which has an effect only before the request is sent. */
   cancelled: AbortSignal;
@@ -69,14 +69,16 @@ export function createStarts({ services, budget, ending }: CreateStartsOptions, 
     return spendings.get(service.baseUrl);
   }
 
-  async function prepare(request: StartRequest, options: ToolStartOptions) {
+  /** The session of a start, what it has spent, and the options of the start. */
+  async function openStart(request: StartRequest, options: ToolStartOptions) {
     const { again, requestKey, parent, from, doubt, cancelled } = options;
     const session = await services.open(parent?.base_url);
     const signal = AbortSignal.any([cancelled, ending]);
     signal.throwIfAborted();
     const spending = await spendingAt(session, signal);
     const mustWait = await spending?.mustWait(request);
-    const check = () => {
+    const check = ({ isResend }: { isResend: boolean }) => {
+      if (doubt && !isResend) throw doubt;
       if (mustWait) throw waitForPriceError(request);
       const overrun = spending?.check(request);
       if (overrun) throw overrun;
@@ -84,8 +86,6 @@ export function createStarts({ services, budget, ending }: CreateStartsOptions, 
     const onSending = () => {
       if (cancelled.aborted) throw beforePaying(cancelledError());
     };
-    const balance = session.isLocal ? undefined : () => findBalance(session.service);
-    const sending = { abandon: io.abandon, balance, onSending };
     const earlier = again ? "again" : "reuse";
     const key = requestKey && `mcp:${requestKey}`;
     const isKeyed = again || (key !== undefined && (await isStartedWith(key, session)));
@@ -93,19 +93,18 @@ export function createStarts({ services, budget, ending }: CreateStartsOptions, 
       earlier,
       idempotencyKey: isKeyed ? key : undefined,
       agent: { ending },
+      origin: { parent: parent?.id, from },
       noWait: true,
-      parent: parent?.id,
-      from,
-      doubt,
       signal,
+      abandon: io.abandon,
       check,
-      ...sending,
+      onSending,
     };
     return { session, spending, startOptions };
   }
 
-  async function start(request: StartRequest, options: ToolStartOptions): Promise<ToolStart> {
-    const { session, spending, startOptions } = await prepare(request, options).catch((error) => {
+  async function startForAgent(request: StartRequest, options: ToolStartOptions): Promise<ToolStart> {
+    const { session, spending, startOptions } = await openStart(request, options).catch((error) => {
       throw beforePaying(error);
     });
     const { model } = request;
@@ -131,7 +130,7 @@ export function createStarts({ services, budget, ending }: CreateStartsOptions, 
     }
   }
 
-  return (request: StartRequest, options: ToolStartOptions) => inTurn(() => start(request, options));
+  return (request: StartRequest, options: ToolStartOptions) => inTurn(() => startForAgent(request, options));
 }
 
 /** Whether a start with this key has, or may have, a generation at the service. */

@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import type { Command, CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { Budget } from "../../client/batch/costs.ts";
-import { findBalance } from "../../client/generation/service.ts";
 import type { Earlier, StartedEntry } from "../../client/ledger/policy.ts";
 import { createFolder } from "../../client/save/files.ts";
 import { readBudget } from "../../connect/budget.ts";
@@ -42,7 +41,7 @@ import {
 import type { Context } from "../context.ts";
 import { checkPrompt } from "../doubtful-prompt.ts";
 import { checkDistinct, readFieldFlags, readModels, withFieldFlags } from "../field-flags.ts";
-import { type PreparedStart, printId, type StartContext, start } from "../making.ts";
+import { type PreparedStart, printId, type StartContext, startAndReport } from "../making.ts";
 import { withService } from "../onboarding.ts";
 import {
   findNamedReferences,
@@ -187,7 +186,7 @@ async function followGeneration(
   const { io, output, reporter, options } = context;
   const { session } = prepared;
   const startedAt = io.now();
-  const started = await start(prepared, context);
+  const started = await startAndReport(prepared, context);
   const { attempt, document, credits, isResumed } = started;
   const { id, outputPath } = attempt;
   try {
@@ -265,13 +264,17 @@ async function prepare(typed: string | undefined, options: GenerateFlags & Repea
   if (requests.length > 1 && chosenPath !== undefined && /[/\\]$/.test(chosenPath))
     await createFolder(chosenPath, chosenPath, io.disk);
   const protectedPaths = [localImages(input.images), options.from ?? [], projectInput.project?.file ?? []].flat();
-  const saveOptions = { outputPath, overwrite, protectedPaths, infoJson: options.writeInfoJson };
-  const balance = session.isLocal ? undefined : () => findBalance(session.service);
   // `abandon` aborts on the second Ctrl-C, also while a start request is out.
   const { signal, abandon } = io;
-  const recordedOptions = { parent: parent?.id, from: frame?.id, ...typedLine };
-  const sendOptions = { earlier, ...recordedOptions, noWait: !options.wait, balance, signal, abandon };
-  const startOptions = { ...saveOptions, ...times, ...sendOptions };
+  const startOptions = {
+    earlier,
+    origin: { parent: parent?.id, from: frame?.id, ...typedLine },
+    save: { outputPath, overwrite, protectedPaths, infoJson: options.writeInfoJson },
+    times,
+    noWait: !options.wait,
+    signal,
+    abandon,
+  };
   const check = requests.length === 1 ? await checkOf(requests[0] as StartRequest, budget, session, signal) : undefined;
   return { session, requests, startOptions: { ...startOptions, check }, budget, isConfirmed };
 }

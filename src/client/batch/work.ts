@@ -16,7 +16,7 @@ import {
 } from "../generation/attempt.ts";
 import { type EndStatus, errorFieldsOf, type GenerationEvent } from "../generation/events.ts";
 import { record, recordedRequest, type Service } from "../generation/service.ts";
-import { start } from "../generation/start.ts";
+import { startGeneration } from "../generation/start.ts";
 import type { Label } from "../http/api.ts";
 import { type AttemptState, statusOf } from "../ledger/attempt.ts";
 import { type Entry, isPaidBy, recordOf } from "../ledger/history.ts";
@@ -167,7 +167,6 @@ export function createWork(
           throw error;
         });
       };
-      const sendOptions = { abandon, balance: costs.balance, onSending };
       const loadAndStart = async () => {
         const frame = source && (await keepFrame(row, source));
         const hasFrame = source !== undefined;
@@ -181,6 +180,7 @@ export function createWork(
           throw usage("It begins with another frame than the request that may have been charged.");
         const batch = {
           label,
+          balance: costs.balance,
           path: results,
           row: key,
           line,
@@ -194,8 +194,16 @@ export function createWork(
         };
         // If killed here, the next run starts the row.
         if (keptVideo) await keepVideo(keptVideo, service);
-        const rowOptions = { batch, from: source?.id };
-        return start(service, request, { ...options, ...sendOptions, outputPath, ...rowOptions });
+        const { timeoutMs, intervalMs, overwrite, infoJson } = options;
+        return startGeneration(service, request, {
+          origin: { from: source?.id },
+          batch,
+          save: { outputPath, overwrite, infoJson },
+          times: { timeoutMs, intervalMs },
+          signal,
+          abandon,
+          onSending,
+        });
       };
       const outcome = await loadAndStart().catch(asVidgenError);
       if (takeover) throw takeover.error;

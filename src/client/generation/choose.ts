@@ -17,12 +17,25 @@ import { recordedRequest, type Service } from "./service.ts";
 /** The part of a service that is needed to choose. */
 export type Chooser = Pick<Service, "name" | "journal" | "isPreview" | "redact" | "io">;
 
+/** Where a start comes from, besides its request: it is recorded, and recognizes the same command. */
+export type Origin = {
+  /** The id of the generation whose request is repeated. */
+  parent?: string | undefined;
+  /** The id of the generation whose last frame the video starts with. */
+  from?: string | undefined;
+  /** The position among several generations of one command. */
+  take?: Take | undefined;
+  /** The typed command line; without one, only the same request is the same command. */
+  line?: CommandLine | undefined;
+};
+
 /** Options that decide about a start, besides its request. */
 export type ChooseOptions = {
   /** What to do about earlier attempts; by default they are ignored, as for a row of a batch, whose results file decides. */
   earlier?: Earlier | undefined;
+  origin?: Origin | undefined;
   /** Where to save the video, as typed. */
-  outputPath?: string | undefined;
+  save?: { outputPath?: string | undefined } | undefined;
   /**
    * The Idempotency-Key: up to 255 letters, digits and `_.:~+/=@-`. With a journal it permanently identifies one start, whatever `earlier` says;
    * without a journal, each call is a new start.
@@ -30,12 +43,6 @@ export type ChooseOptions = {
   idempotencyKey?: string | undefined;
   /** Set if an AI agent starts the generation. A cancelled call must not lose the id, so `ending`, of the agent's server, aborts what was sent. */
   agent?: { ending: AbortSignal } | undefined;
-  /** The id of the generation whose request is repeated. */
-  parent?: string | undefined;
-  /** The position among several generations of one command. */
-  take?: Take | undefined;
-  /** The typed command line; without one, only the same request is the same command. */
-  line?: CommandLine | undefined;
 };
 
 /** A start in the form that is compared with earlier attempts, and recorded. */
@@ -43,15 +50,16 @@ export type WantedStart = Omit<WantedGeneration, "now" | "earlier"> & Pick<Choos
 
 /** Prepares a start for the comparison with earlier attempts. Throws `usage` for an invalid key. */
 export async function wantedOf(chooser: Chooser, request: StartRequest, options: ChooseOptions): Promise<WantedStart> {
-  const { earlier, outputPath, idempotencyKey: key, agent, parent, take, line } = options;
+  const { earlier, origin = {}, save, idempotencyKey: key, agent } = options;
   if (key !== undefined && !/^[\w.:~+/=@-]{1,255}$/.test(key))
     throw usage("The idempotency key must be 1 to 255 letters, digits or _.:~+/=@-.");
   const { name, isPreview, redact, io } = chooser;
-  const place = await recordOutput(outputPath, redact, io.disk);
+  const place = await recordOutput(save?.outputPath, redact, io.disk);
   const recorded = recordedRequest(chooser, request);
   const isPreviewModel = isPreview(request.model);
-  const origin = { mcp: agent && true, parent, take, line: line && redactValue(line, redact) };
-  return { service: name, request: recorded, ...place, earlier, key, isPreview: isPreviewModel, ...origin };
+  const { parent, take, line } = origin;
+  const recognized = { mcp: agent && true, parent, take, line: line && redactValue(line, redact) };
+  return { service: name, request: recorded, ...place, earlier, key, isPreview: isPreviewModel, ...recognized };
 }
 
 /**
@@ -98,7 +106,8 @@ export async function planStarts(
   for (const [index, request] of requests.entries()) {
     const { position } = run?.positions[index] ?? { position: index + 1 };
     const take = run && { run: run.name ?? "", position, count };
-    choices.push(await chooseStart(chooser, await wantedOf(chooser, request, { ...options, take })));
+    const origin = { ...options.origin, take };
+    choices.push(await chooseStart(chooser, await wantedOf(chooser, request, { ...options, origin })));
   }
   return choices;
 }

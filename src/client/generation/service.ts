@@ -171,9 +171,13 @@ export function recordedRequest({ redact }: Pick<Service, "redact">, request: St
   return redactValue(recordOf(request), redact);
 }
 
-/** The account's balance, if the journal has a recent one, so that its fall shows what a start costs. Never rejects. */
+/**
+ * The account's balance, if the journal has a recent one, so that its fall shows what a start costs; `undefined` for the local service, which states its
+ * prices. Never rejects.
+ */
 export async function findBalance(service: Service): Promise<number | undefined> {
-  const { account } = service;
+  const { account, isLocal } = service;
+  if (isLocal) return undefined;
   const hasBalance = (entries: readonly Entry[]) => readBalance(entries, account) !== undefined;
   const balance = readBalance(await listRecent(service, hasBalance), account);
   return balance && isComparable(balance, service.io.date()) ? balance.credits : undefined;

@@ -28,30 +28,35 @@ import { type Attempt, createAttempt, type FinishOptions } from "./attempt.ts";
 import { type ChooseOptions, chooseStart, chooseTakes, type WantedStart, wantedOf } from "./choose.ts";
 import { createOutcomeWait } from "./outcome-wait.ts";
 import { askForKey, type Intent, resendNote, type SendOptions, type SendOutcome, sendPaid } from "./send.ts";
-import { entriesOfKey, recordedRequest, type Service } from "./service.ts";
+import { entriesOfKey, findBalance, recordedRequest, type Service } from "./service.ts";
 
 export type PaidStartOptions = ChooseOptions &
-  FinishOptions &
-  Pick<ClaimOptions, "protectedPaths" | "first"> &
-  Omit<SendOptions, "balance" | "batch"> & {
+  Pick<SendOptions, "signal" | "abandon"> & {
+    /** Where and how the video is saved; without a path, the result is the URL. */
+    save?: SaveOptions | undefined;
+    times?: Pick<FinishOptions, "timeoutMs" | "intervalMs"> | undefined;
     /** Whether the caller does not wait for the generation, so that a later run does not resume it. */
     noWait?: boolean | undefined;
     /** The row of a batch that the start belongs to. */
     batch?: StartedRow | undefined;
-    /** The id of the generation whose last frame the video starts with. */
-    from?: string | undefined;
-    /** The error of a prompt that is probably not what was meant. An earlier attempt is resumed, or sent again with its key, all the same. */
-    doubt?: VidgenError | undefined;
-    /** Throws if a new generation would exceed a budget, before anything is recorded or dismissed. */
-    check?: (() => void) | undefined;
+    /**
+     * Throws if a request must not be sent, such as one that would exceed a budget, before anything is recorded or dismissed. Not called if an earlier
+     * attempt is resumed; `isResend` is set if its key would be sent again.
+     */
+    check?: ((request: { isResend: boolean }) => void) | undefined;
     /** Called after the intent is written and before the request is sent; if it rejects, nothing is sent. */
     onSending?: ((attempt: string) => void | Promise<void>) | undefined;
-    /** Returns the balance right before the request, so that its drop can be recorded. */
-    balance?: (() => number | undefined | Promise<number | undefined>) | undefined;
   };
+
+type SaveOptions = Pick<ClaimOptions, "overwrite" | "infoJson" | "protectedPaths" | "first"> & {
+  /** As typed. */
+  outputPath?: string | undefined;
+};
 
 export type StartedRow = {
   label: Label;
+  /** Returns the balance before the request, if the batch knows it. */
+  balance(): number | undefined;
   /** The results file. */
   path: string;
   row: string;
@@ -91,17 +96,17 @@ type SentKey = { key: string };
  * starting the same request or saving to the same file, `output` if the file or the journal cannot be written, `usage`, the error of `check` or
  * `onSending`, or the signal's reason.
  */
-export async function start(
+export async function startGeneration(
   service: Service,
   request: StartRequest,
   options: PaidStartOptions & { earlier?: undefined },
 ): Promise<AcceptedAttempt | NotStarted>;
-export async function start(
+export async function startGeneration(
   service: Service,
   request: StartRequest,
   options: PaidStartOptions,
 ): Promise<StartedAttempt | NotStarted>;
-export async function start(
+export async function startGeneration(
   service: Service,
   request: StartRequest,
   options: PaidStartOptions,
@@ -109,20 +114,21 @@ export async function start(
   // If the process is killed before the intent is written, nothing has happened. If it is killed later, the same command refuses, because the request may
   // have been sent.
   const load = async () => options.noWait || service.io.loadDelivery?.();
-  const prepared = await load()
-    .then(() => prepare(service, request, options))
+  const begun = await load()
+    .then(() => beginOrResume(service, request, options))
     .catch((error) => {
       // What is resumed was charged before.
       throw isExistsError(error) && error.id !== undefined ? error : beforePaying(error);
     });
-  if (prepared.kind === "resumed") return prepared;
-  const { intent, target, release, request: sentRequest } = prepared;
+  if (begun.kind === "resumed") return begun;
+  const { intent, target, release, request: sentRequest } = begun;
   try {
     // If the start stops here, the attempt is recorded as not sent.
     const balance = await beforeRequest(service, intent, options);
     // If the process is killed now, the start may have been charged, and the same command refuses. The first Ctrl-C waits 10 s for the id.
     const signal = options.agent?.ending ?? options.signal;
-    const outcome = await sendPaid(service, sentRequest, intent, { ...options, signal, balance });
+    const { batch, abandon } = options;
+    const outcome = await sendPaid(service, sentRequest, intent, { signal, abandon, balance, batch });
     if (outcome.kind !== "accepted") {
       await release();
       return { ...outcome, key: intent.key };
@@ -131,12 +137,18 @@ export async function start(
     // From now on the same command resumes the generation until it is delivered.
     const { id } = outcome.started.generation;
     const { attempt, at, key } = intent;
-    const place = { target, outputPath: target?.outputPath ?? options.outputPath };
-    return { ...outcome, key, attempt: createAttempt(service, { id, attempt, at, ...place, options, release }) };
+    const place = { target, outputPath: target?.outputPath ?? options.save?.outputPath };
+    const finishing = finishOptionsOf(options);
+    return { ...outcome, key, attempt: createAttempt(service, { id, attempt, at, ...place, options: finishing, release }) };
   } catch (error) {
     await release();
     throw error;
   }
+}
+
+function finishOptionsOf({ save = {}, times, signal }: PaidStartOptions): FinishOptions {
+  const { overwrite, infoJson } = save;
+  return { ...times, overwrite, infoJson, signal };
 }
 
 /** Dismisses earlier attempts with the same key, which are the same generation, unless another process has one of them. Never rejects. */
@@ -157,11 +169,11 @@ async function dismissEarlier(service: Service, { attempt, key }: Intent): Promi
   }
 }
 
-/** Runs the callbacks between the intent and the request. If one fails, the attempt is recorded as not sent. */
-async function beforeRequest(service: Service, { attempt }: Intent, { onSending, balance }: PaidStartOptions) {
+/** Calls `onSending`, and returns the balance. If it fails, the attempt is recorded as not sent. */
+async function beforeRequest(service: Service, { attempt }: Intent, { onSending, batch }: PaidStartOptions) {
   try {
     await onSending?.(attempt);
-    return await balance?.();
+    return batch ? batch.balance() : await findBalance(service);
   } catch (thrown) {
     const error = asVidgenError(thrown);
     const reported = await withdraw(attempt, { kind: "unsent", error }, service.journal);
@@ -170,17 +182,15 @@ async function beforeRequest(service: Service, { attempt }: Intent, { onSending,
   }
 }
 
-type PreparedStart = { kind: "new"; intent: Intent; target: Target | undefined; release(): Promise<void> };
+/** An attempt whose intent is written, and whose file is claimed. */
+type BegunAttempt = { kind: "new"; intent: Intent; target: Target | undefined; release(): Promise<void> };
 
-/** With the request to send. */
-type NewStart = PreparedStart & { request: StartRequest };
-
-/** Starts a new attempt by claiming its file and writing its intent, or takes over an earlier one. */
-async function prepare(
+/** Begins a new attempt by claiming its file and writing its intent, and returns it with the request to send; or takes over an earlier one. */
+async function beginOrResume(
   service: Service,
   request: StartRequest,
   options: PaidStartOptions,
-): Promise<NewStart | (StartedAttempt & { kind: "resumed" })> {
+): Promise<(BegunAttempt & { request: StartRequest }) | (StartedAttempt & { kind: "resumed" })> {
   let sent = request;
   const wanted = { ...(await wantedOf(service, request, options)), keptKey: options.batch?.resends };
   let chosen = await chooseAndWrite(service, wanted, options);
@@ -203,7 +213,7 @@ async function findKeptKey(
 ): Promise<KeptKey | undefined> {
   if (key === undefined) return undefined;
   try {
-    check?.();
+    check?.({ isResend: true });
   } catch {
     // The key is not sent again if that would exceed the budget.
     return undefined;
@@ -222,8 +232,10 @@ function chooseAndWrite(
   service: Service,
   wanted: WantedStart,
   options: PaidStartOptions,
-): Promise<PreparedStart | TakenOverAttempt | RefusedChoice> {
-  return underLock(service, wanted, options, async ({ lock, waitedFor }) => {
+): Promise<BegunAttempt | TakenOverAttempt | RefusedChoice> {
+  const { save, times, signal, agent } = options;
+  const waiting = { outputPath: save?.outputPath, timeoutMs: times?.timeoutMs, signal, agent };
+  return underLock(service, wanted, waiting, async ({ lock, waitedFor }) => {
     const choice = await chooseStart(service, { ...wanted, waitedFor });
     if (choice.kind === "wait" || choice.kind === "refuse") return choice;
     if (choice.kind === "new") return writeIntent(service, wanted, choice, { ...options, lock });
@@ -246,7 +258,7 @@ type LockedWork<Result> = (locked: { lock: Lock; waitedFor: ReadonlySet<string> 
 async function underLock<Result extends { kind: string }>(
   service: Service,
   { request }: Pick<WantedStart, "request">,
-  options: Pick<PaidStartOptions, "outputPath" | "agent"> & WaitOptions,
+  options: Pick<PaidStartOptions, "agent"> & WaitOptions & { outputPath?: string | undefined },
   work: LockedWork<Result | WaitChoice>,
 ): Promise<Unlocked<Result> | RefusedChoice> {
   const { journal, targets, note, io } = service;
@@ -281,15 +293,14 @@ async function writeIntent(
   wanted: WantedStart,
   { dismissed, resends, firstSentAt = resends?.firstSentAt }: Choice & { kind: "new" },
   options: PaidStartOptions & { lock: Lock },
-): Promise<PreparedStart | undefined> {
+): Promise<BegunAttempt | undefined> {
   const { journal, targets, io } = service;
-  const { outputPath, idempotencyKey, overwrite, protectedPaths, infoJson, first, batch } = options;
-  if (options.doubt && !resends) throw options.doubt;
-  options.check?.();
+  const { save: { outputPath, ...claiming } = {}, idempotencyKey, batch } = options;
+  options.check?.({ isResend: resends !== undefined });
   const [attempt, at] = [io.uuid(), io.date().toISOString()];
   const takenParts = await findTakenParts(service, wanted, outputPath);
   // The parts of the name come from `wanted.request`, which is redacted, because a key in the prompt must not get into the file name.
-  const claimOptions = { overwrite, attempt, nameParts: wanted.request, protectedPaths, infoJson, first, takenParts };
+  const claimOptions = { ...claiming, attempt, nameParts: wanted.request, takenParts };
   const target = outputPath === undefined ? undefined : await targets.claim(outputPath, claimOptions);
   if (outputPath !== undefined && !target) return undefined;
   let lease: AttemptLease | undefined;
@@ -325,10 +336,10 @@ function intentLine(
     resends,
     firstSentAt,
     part,
-    outputPath,
+    save,
     noWait,
     batch,
-    from,
+    origin,
   }: PaidStartOptions & {
     attempt: string;
     resends: KeptKey | undefined;
@@ -345,7 +356,7 @@ function intentLine(
     base_url: wanted.service,
     account,
     request: wanted.request,
-    place: outputPath,
+    place: save?.outputPath,
     path: wanted.fullPath?.path,
     part,
     no_wait: noWait,
@@ -360,7 +371,7 @@ function intentLine(
     engine,
     served_by: servedBy,
     parent: wanted.parent,
-    from,
+    from: origin?.from,
     typed: wanted.line?.hash ?? batch?.typed,
     place_typed: wanted.line?.isPlaceTyped,
     project: wanted.line?.project,
@@ -403,16 +414,16 @@ async function resume(
   { entry, lease }: TakenOverAttempt,
   options: PaidStartOptions,
 ): Promise<StartedAttempt & { kind: "resumed" }> {
-  const { outputPath, overwrite, protectedPaths, infoJson, first, timeoutMs, signal } = options;
+  const { save: { outputPath, ...claiming } = {}, times, signal } = options;
   const { attempt, at, id } = entry;
   try {
     const takenParts = await findTakenParts(service, wanted, outputPath);
-    const claimOptions = { overwrite, id, entry, protectedPaths, infoJson, first, takenParts, timeoutMs, signal };
+    const claimOptions = { ...claiming, id, entry, takenParts, timeoutMs: times?.timeoutMs, signal };
     const claimed =
       outputPath === undefined ? undefined : await claimOutput(outputPath, claimOptions, service, service.io);
     const { target, file } = claimed ?? {};
     const place = { target, file, outputPath: target?.outputPath ?? outputPath };
-    const resumed = { id, attempt, at, ...place, options, release: releaseOf(target, lease) };
+    const resumed = { id, attempt, at, ...place, options: finishOptionsOf(options), release: releaseOf(target, lease) };
     return { kind: "resumed", earlier: entry, attempt: createAttempt(service, resumed) };
   } catch (error) {
     await lease?.release();
@@ -439,16 +450,17 @@ export type TakesRun = {
 
 /**
  * Begins a run of several generations, or takes over an interrupted run of the same command. Until the run is released, other processes see that a live
- * process has it. The generations are started one by one, each as a take of the run. `requests` must not be empty. Throws as `start` does.
+ * process has it. The generations are started one by one, each as a take of the run. `requests` must not be empty. Throws as `startGeneration` does.
  */
 export async function openTakes(
   service: Service,
   requests: readonly StartRequest[],
-  options: ChooseOptions & { earlier: Earlier } & WaitOptions,
+  options: ChooseOptions & { earlier: Earlier } & Pick<PaidStartOptions, "times" | "signal">,
 ): Promise<TakesRun> {
   const wanted = await wantedOf(service, requests[0] as StartRequest, options);
   // Each generation claims its own file later.
-  const opened = await underLock(service, wanted, { ...options, outputPath: undefined }, async ({ waitedFor }) => {
+  const { times, signal } = options;
+  const opened = await underLock(service, wanted, { timeoutMs: times?.timeoutMs, signal }, async ({ waitedFor }) => {
     const choice = await chooseTakes(service, requests, { ...options, waitedFor });
     if (choice.kind !== "run") return choice;
     const { name = service.io.uuid(), positions, isJoined } = choice;

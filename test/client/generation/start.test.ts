@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { close, finish, handOver, openAttempt } from "../../../src/client/generation/attempt.ts";
 import { findEntry, listEntries, openService } from "../../../src/client/generation/service.ts";
-import { openTakes, type PaidStartOptions, start as startGeneration } from "../../../src/client/generation/start.ts";
+import { openTakes, type PaidStartOptions, startGeneration } from "../../../src/client/generation/start.ts";
 import { findSaved, readStatus } from "../../../src/client/generation/status.ts";
 import { accountOf } from "../../../src/client/ledger/history.ts";
 import { type Journal, openJournal } from "../../../src/client/ledger/journal.ts";
@@ -143,7 +143,7 @@ test("reuse: a video that another process saves at the same moment is found, and
       }
     }
   }
-  const made = await open(honest, { scan }).begin({ earlier: "reuse", outputPath: place });
+  const made = await open(honest, { scan }).begin({ earlier: "reuse", save: { outputPath: place } });
   expect(made).toMatchObject({ kind: "resumed", attempt: { file: place } });
   if ("attempt" in made) await close(made.attempt);
 });
@@ -155,7 +155,7 @@ test("a start is in the journal before it is sent, and its outcome after that", 
     seen.push(...lines().map(({ kind }) => kind));
     return accepted(...call);
   });
-  const { attempt } = await client.start({ outputPath: place });
+  const { attempt } = await client.start({ save: { outputPath: place } });
   expect(seen).toEqual(["intent", "part"]);
   expect(lines()).toMatchObject([
     { kind: "intent", attempt, base_url: baseUrl, request, place },
@@ -195,7 +195,7 @@ test("an API key in the prompt is neither in the name of the video nor in that o
   const { open, folder } = createWorld();
   const client = open();
   const pasted = { ...request, prompt: `A fox ${apiKey}` };
-  const made = await client.begin({ outputPath: join(folder, "{slug}.mp4") }, pasted);
+  const made = await client.begin({ save: { outputPath: join(folder, "{slug}.mp4") } }, pasted);
   if (made.kind !== "accepted") throw new Error("it is accepted");
   const finished = await finish(made.attempt).finally(() => close(made.attempt));
   expect(finished).toMatchObject({ kind: "saved", file: join(folder, "a-fox-key.mp4") });
@@ -402,31 +402,23 @@ test("a start that is written to the journal but not synced to the disk is not s
   expect(requests).toBe(0);
 });
 
-test.each([
-  ["somebody stops it", { stops: true }],
-  ["its balance cannot be read", { stops: false }],
-])(
-  "a start that is written down and not sent, because %s, is unsent; where that cannot be written, it is said",
-  async (_, { stops }) => {
-    for (const isBroken of [false, true]) {
-      const { open, lines } = createWorld();
-      const notes: string[] = [];
-      const full = new VidgenError("output", "the disk is full");
-      const broken = isBroken ? { withdraw: () => Promise.reject(full) } : {};
-      const client = open(() => expect.fail("something was sent"), { ...broken, onNote: (text) => notes.push(text) });
-      const balance = () => {
-        throw new Error("no balance");
-      };
-      let attempt = "";
-      const onSending = (name: string) => {
-        attempt = name;
-        if (stops) throw new VidgenError("interrupted", "It was stopped before the request.");
-      };
-      await expect(client.begin({ balance, onSending })).rejects.toThrow(stops ? "stopped" : "no balance");
-      expect(lines().map(({ kind }) => kind)).toEqual(isBroken ? ["intent"] : ["intent", "unsent"]);
-      const told = `Nothing was sent, .* may stop with exit 6[^]*\`vidgen list --dismiss ${attempt}\``;
-      expect(notes).toEqual(isBroken ? [expect.stringMatching(told)] : []);
-    }
+test.each([false, true])(
+  "a start that somebody stops before it is sent is unsent; where that cannot be written (%s), it is said",
+  async (isBroken) => {
+    const { open, lines } = createWorld();
+    const notes: string[] = [];
+    const full = new VidgenError("output", "the disk is full");
+    const broken = isBroken ? { withdraw: () => Promise.reject(full) } : {};
+    const client = open(() => expect.fail("something was sent"), { ...broken, onNote: (text) => notes.push(text) });
+    let attempt = "";
+    const onSending = (name: string) => {
+      attempt = name;
+      throw new VidgenError("interrupted", "It was stopped before the request.");
+    };
+    await expect(client.begin({ onSending })).rejects.toThrow("stopped");
+    expect(lines().map(({ kind }) => kind)).toEqual(isBroken ? ["intent"] : ["intent", "unsent"]);
+    const told = `Nothing was sent, .* may stop with exit 6[^]*\`vidgen list --dismiss ${attempt}\``;
+    expect(notes).toEqual(isBroken ? [expect.stringMatching(told)] : []);
   },
 );
 
@@ -617,7 +609,7 @@ test("--again dismisses no video that could not be saved at another path", async
   ];
   const { open, place, lines } = createShared(intentOf("a", { place: "other.mp4" }), ...completed);
   const another: Answer = () => Response.json({ success: true, data: { id: "another-1", status: "processing" } });
-  const made = await open(another).begin({ earlier: "again", outputPath: place });
+  const made = await open(another).begin({ earlier: "again", save: { outputPath: place } });
   if ("attempt" in made) await close(made.attempt);
   expect(made.kind).toBe("accepted");
   expect(lines().some(({ kind }) => kind === "dismissed")).toBe(false);
@@ -628,7 +620,7 @@ describe("an unknown attempt whose process is alive", () => {
     ["the same run", { earlier: "resume" }, 60],
     ["--reuse", { earlier: "reuse" }, 60],
     ["a named key", { earlier: "resume", idempotencyKey: "k" }, 60],
-    ["a shorter --timeout", { earlier: "resume", timeoutMs: 5_000 }, 5],
+    ["a shorter --timeout", { earlier: "resume", times: { timeoutMs: 5_000 } }, 5],
     ["an agent", { earlier: "reuse", agent: { ending: new AbortController().signal } }, 20],
   ] as const)("is waited for by %s, and then the error names the process", async (_, options, seconds) => {
     const more = { key: "idempotencyKey" in options ? "k" : undefined, mcp: "agent" in options || undefined };
@@ -759,7 +751,7 @@ describe("a live run of several with a position that may have been charged", () 
     await shared.lead("r");
     const client = shared.open();
     const { name, release } = await open(client, "again");
-    const made = await client.begin({ earlier: "again", take: { run: name, position: 1, count: 2 } });
+    const made = await client.begin({ earlier: "again", origin: { take: { run: name, position: 1, count: 2 } } });
     if ("attempt" in made) await close(made.attempt);
     await release();
     expect([made.kind, shared.lines().filter(({ kind }) => kind === "dismissed")]).toEqual(["accepted", []]);
@@ -801,7 +793,7 @@ test.each([
     refresh();
     if (lease === "alive") void machine.sleep(9_000).then(refresh);
     const made = await open()
-      .begin({ earlier, timeoutMs: 1_000 })
+      .begin({ earlier, times: { timeoutMs: 1_000 } })
       .catch((error) => ({ kind: error.code }));
     if ("attempt" in made) await close(made.attempt);
     expect(made.kind).toBe(kind);
