@@ -1,4 +1,3 @@
-import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { isUnfinished } from "../client/ledger/history.ts";
 import type { CommandLine } from "../client/ledger/line.ts";
 import { isRunDone } from "../client/ledger/policy.ts";
@@ -11,19 +10,14 @@ import type { Io } from "../io.ts";
 import { commandLine, pipeLine, quoteText, type ShellIo, shellOf } from "../shell.ts";
 import { flagWords } from "./command.ts";
 import type { Context } from "./context.ts";
+import type { TypedStart } from "./start-flags.ts";
 import { programName } from "./terminal/output.ts";
 import { askWhether, canAsk } from "./terminal/prompts.ts";
 
 /** Why a prompt is probably not what was meant, and what to type instead of it: its argument, and flags. */
 type Doubt = { reason: string; meant?: { prompt: string; flags?: readonly string[] } };
 
-type PromptOptions = {
-  /** The argument that gives the prompt. */
-  argument: string | undefined;
-  references: References;
-  line: Pick<CommandLine, "hash" | "olderHash">;
-  dryRun?: boolean | undefined;
-};
+type PromptOptions = { references: References; line: Pick<CommandLine, "hash" | "olderHash"> };
 
 /**
  * Throws `usage` for a typed prompt that is nothing but the name of a file or an address, or that misspells a reference, unless an attempt with this prompt
@@ -31,23 +25,24 @@ type PromptOptions = {
  */
 export async function checkPrompt(
   prompt: string | undefined,
-  { argument, references, line, dryRun }: PromptOptions,
-  context: Context & { command: CommandUnknownOpts },
+  { argument, command, flags: { dryRun } }: TypedStart,
+  { references, line }: PromptOptions,
+  context: Context,
 ): Promise<void> {
   if (prompt === undefined || argument === undefined || argument === "-") return;
-  const { io, command } = context;
+  const { io } = context;
   const doubt = (await findNameDoubt(argument.trim(), io)) ?? findReferenceDoubt(prompt, argument, { references, io });
   if (doubt === undefined || (await isOpen(prompt, line, context))) return;
   const question = `${doubt.reason} Send these words unchanged?`;
   if (!dryRun && canAsk(context, io) && (await askWhether(question, false, io))) return;
   const shell = shellOf(io);
   const program = [programName(io.env), command.name(), ...command.args.slice(0, -1)];
-  const flags = flagWords(command, command.opts());
+  const typedFlags = flagWords(command, command.opts());
   const { meant } = doubt;
-  const meantFlags = [...(meant?.flags ?? []), ...flags];
+  const meantFlags = [...(meant?.flags ?? []), ...typedFlags];
   const meantLine =
     meant && [commandLine(program, shell), meant.prompt, commandLine(meantFlags, shell)].filter(Boolean).join(" ");
-  const sameWords = pipeLine(prompt, commandLine([...program, "-", ...flags], shell), shell);
+  const sameWords = pipeLine(prompt, commandLine([...program, "-", ...typedFlags], shell), shell);
   throw usage(
     `${doubt.reason} Nothing was sent.`,
     [...(meantLine === undefined ? [] : [`You may mean: ${meantLine}`]), `To send these words: ${sameWords}`].join(

@@ -1,62 +1,41 @@
-import type { Budget } from "../client/batch/costs.ts";
-import type { Origin } from "../client/generation/choose.ts";
 import type { Service } from "../client/generation/service.ts";
-import type { Choice, Earlier, WaitChoice } from "../client/ledger/policy.ts";
+import type { Choice, WaitChoice } from "../client/ledger/policy.ts";
 import { formatAge, formatExpected } from "../connect/format.ts";
-import type { Project } from "../connect/project.ts";
 import { asVidgenError, type VidgenError } from "../errors.ts";
 import { findWarnings } from "../protocol/fields.ts";
 import type { StartRequest } from "../protocol/schema.ts";
 import type { Context } from "./context.ts";
-import type { StartFlags } from "./making.ts";
 import { describeProject } from "./project-values.ts";
+import type { StartCommand } from "./start-command.ts";
 import type { Output } from "./terminal/output.ts";
 import { earlierDocument } from "./terminal/result.ts";
-
-type DryRunOptions = Pick<StartFlags, "local" | "engine" | "baseUrl"> &
-  Pick<Origin, "line"> & {
-    /** The service of the repeated generation, used if no flag names one. */
-    parentUrl: string | undefined;
-    outputPath: string | undefined;
-    earlier: Earlier;
-    budget: Budget;
-    /** The generation whose request is repeated. */
-    parent?: string | undefined;
-    project: Project | undefined;
-  };
 
 /**
  * `--dry-run`: prints the request as it would be sent, without the key; or the generation that would be resumed, or why nothing would be sent.
  * Needs neither key nor base URL, and notes a missing base URL. Writes nothing.
  */
-export async function printDryRun(
-  requests: readonly StartRequest[],
-  options: DryRunOptions,
-  context: Context,
-): Promise<undefined> {
+export async function printDryRun(command: StartCommand, context: Context): Promise<undefined> {
   const { io, output } = context;
-  const { local = false, project } = options;
+  const { requests, project, earlier, origin, outputPath } = command;
   for (const line of project ? describeProject(project) : []) output.note(line);
-  const session = await openForDryRun(options, context);
+  const session = await openForDryRun(command, context);
   for (const warning of new Set(requests.flatMap((each) => findWarnings(each, session?.service)))) output.note(warning);
   if (session === undefined) output.note("No base URL is set; without --dry-run this would fail.");
   const { planStarts } = await import("../client/generation/choose.ts");
-  const { earlier, outputPath, parent, line } = options;
-  const chooseOptions = { earlier, origin: { parent, line }, save: { outputPath } };
-  const choices = session && (await planStarts(session.service, requests, chooseOptions));
-  const url = local ? "{local service}" : (session?.service.baseUrl ?? "{base_url}");
+  const choices = session && (await planStarts(session.service, requests, { earlier, origin, save: { outputPath } }));
+  const url = command.flags.local ? "{local service}" : (session?.service.baseUrl ?? "{base_url}");
   const newRequests = requests.filter((_, index) => isNew(choices?.[index]));
   const cost = await describeCosts(newRequests, session?.service, io.signal);
   const [onlyRequest] = requests.length === 1 ? newRequests : [];
   const { checkSingle } = await import("../client/batch/spending.ts");
   const overrun =
-    onlyRequest && session && (await checkSingle(onlyRequest, options.budget, session.service, io.signal));
+    onlyRequest && session && (await checkSingle(onlyRequest, command.budget, session.service, io.signal));
   const parts = [];
   for (const [index, request] of requests.entries())
     parts.push(
       overrun
         ? describeRefusal(overrun, output)
-        : await describeDryStart(request, choices?.[index], { ...options, url }, context),
+        : await describeDryStart(request, choices?.[index], { command, url }, context),
     );
   const documents = parts.map(({ document }) => document);
   const text = [cost, ...parts.map((part) => part.text)].join("\n\n");
@@ -64,11 +43,11 @@ export async function printDryRun(
 }
 
 /** The service that a start would use, for reading only; `undefined` if none is set. */
-async function openForDryRun({ parentUrl, ...flags }: DryRunOptions, { io, output, defer }: Context) {
+async function openForDryRun({ flags, parent }: StartCommand, { io, output, defer }: Context) {
   const { openServices } = await import("../connect/services.ts");
   const services = await openServices({ ...flags, isStarting: true, isDryRun: true, output }, io);
   defer(services.close);
-  return services.open(parentUrl).catch((error) => {
+  return services.open(parent?.base_url).catch((error) => {
     // A missing base URL; a missing key is no error in a dry run.
     if (asVidgenError(error).code === "auth") return undefined;
     throw error;
@@ -98,23 +77,23 @@ type DryRunPart = { text: string; document: unknown };
 async function describeDryStart(
   request: StartRequest,
   choice: Choice | undefined,
-  options: DryRunOptions & { url: string },
+  { command, url: baseUrl }: { command: StartCommand; url: string },
   context: Context,
 ): Promise<DryRunPart> {
   const { io, output } = context;
-  if (choice !== undefined && choice.kind !== "new") return describeChoice(choice, options, context);
+  if (choice !== undefined && choice.kind !== "new") return describeChoice(choice, command, context);
   for (const { attempt } of choice?.dismissed ?? [])
     output.note(`Would dismiss attempt ${attempt}, which was or may have been charged.`);
   const { startInit } = await import("../client/http/api.ts");
   const { method, headers, body } = startInit(request, io.uuid());
-  const url = `${options.url}/api/generate`;
+  const url = `${baseUrl}/api/generate`;
   const allHeaders = { Authorization: "Bearer [key left out]", ...headers };
   // The bytes of an image would fill the screen.
   const shownBody = JSON.parse(body, (_, value) => (isImage(value) ? value.replace(/,.*/s, ",...") : value));
   const lines = Object.entries(allHeaders).map(([name, value]) => `${name}: ${value}`);
   const text = [`${method} ${url}`, ...lines, "", JSON.stringify(shownBody, null, 2)].join("\n");
   const document = { method, url, headers: allHeaders, body: shownBody };
-  const { file } = options.project ?? {};
+  const { file } = command.project ?? {};
   return { text, document: file === undefined ? document : { ...document, project: file } };
 }
 
@@ -128,7 +107,7 @@ const waitReasons: Record<WaitChoice["because"], string> = {
 
 async function describeChoice(
   choice: Exclude<Choice, { kind: "new" }>,
-  { earlier }: DryRunOptions,
+  { earlier }: StartCommand,
   { io, output }: Context,
 ): Promise<DryRunPart> {
   if (choice.kind === "resume") {

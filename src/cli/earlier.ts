@@ -39,7 +39,7 @@ export async function findFrameSource(
  * Finds the generation that "last" meant when the same command ran before: its attempt recorded that id, `sourceId`. Throws `not_found` if the journal
  * no longer contains it.
  */
-export async function resolveLast(
+async function resolveLast(
   ownAttempt: Entry,
   sourceId: string | undefined,
   journal: Journal,
@@ -55,6 +55,22 @@ export async function resolveLast(
   });
 }
 
+/** The generation whose request is repeated. Throws `not_found` if the journal does not have it, because nothing else records requests. */
+export async function findParent(
+  typed: string,
+  ownAttempt: Entry | undefined,
+  journal: Journal,
+  io: Io,
+): Promise<StartedEntry> {
+  if (typed === "") throw usage("The id is empty.");
+  if (typed === lastWord) return ownAttempt ? resolveLast(ownAttempt, ownAttempt.parent, journal) : findLast(journal);
+  if (await isVideoFile(typed, io))
+    return (await findByFile(typed, journal, io)) ?? throwNotFound(`generation with the video ${typed}`);
+  const open = () => Promise.reject(new Error("no service is needed"));
+  const { id, entry } = await (await locateGenerations({}, { journal, open }, io)).findForChange(typed);
+  return entry ?? throwNotFound(`generation ${id}`);
+}
+
 function mayHaveVideo(entry: Entry): entry is StartedEntry {
   return isStarted(entry) && !["failed", "refused", "unsent"].includes(entry.state);
 }
@@ -63,7 +79,7 @@ async function findStarted(id: string, journal: Journal): Promise<StartedEntry> 
   return (await findById(journal, id)).find(isStarted) ?? throwNotFound(`generation ${id}`);
 }
 
-export function throwNotFound(what: string): never {
+function throwNotFound(what: string): never {
   throw new VidgenError(
     "not_found",
     `The journal has no ${what}, so vidgen does not know what to repeat or continue. Nothing was sent.`,

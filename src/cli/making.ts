@@ -13,22 +13,11 @@ import { countCredits, formatNumber } from "../protocol/text.ts";
 import type { Context } from "./context.ts";
 import { withResume, withResumeHint } from "./resume.ts";
 import { showStart } from "./terminal/progress.ts";
+import type { StartFlags } from "./start-flags.ts";
 import type { Reporter } from "./terminal/reporter.ts";
 import { earlierDocument } from "./terminal/result.ts";
 
-/** The flags of a command that starts generations. */
-export type StartFlags = {
-  wait: boolean;
-  local?: boolean;
-  engine?: readonly string[];
-  baseUrl?: string;
-  overwrite?: boolean;
-  writeInfoJson?: boolean;
-  open?: boolean;
-  timeout?: string;
-};
-
-export type StartContext = Context & { options: StartFlags; reporter: Reporter };
+export type StartContext = Context & { flags: StartFlags; reporter: Reporter };
 
 /** The parameters of a start, once all checks before it have passed. */
 export type PreparedStart = {
@@ -52,7 +41,7 @@ export type FollowedStart = {
 /** Sends the request, or finds the generation to resume, and prints the id as soon as it is known. */
 export async function startAndReport(prepared: PreparedStart, context: StartContext): Promise<FollowedStart> {
   const { session, request, startOptions } = prepared;
-  const { io, output, reporter, options, defer } = context;
+  const { io, output, reporter, flags, defer } = context;
   let stopShowing = () => {};
   const onSending = () => {
     stopShowing = showStart(output, io);
@@ -74,7 +63,7 @@ export async function startAndReport(prepared: PreparedStart, context: StartCont
   const mayHaveVideo = kind === "unknown" && id !== undefined;
   throw reporter.notStarted(
     kind,
-    mayHaveVideo ? withResume(explained, id, { ...options, outputPath: startOptions.save?.outputPath }, io) : explained,
+    mayHaveVideo ? withResume(explained, id, { ...flags, outputPath: startOptions.save?.outputPath }, io) : explained,
   );
 }
 
@@ -85,7 +74,7 @@ export async function startAndReport(prepared: PreparedStart, context: StartCont
 export async function unsentError(
   thrown: unknown,
   { startOptions, session }: Pick<PreparedStart, "startOptions" | "session">,
-  { io, reporter, options }: StartContext,
+  { io, reporter, flags }: StartContext,
 ): Promise<unknown> {
   const error = asVidgenError(thrown);
   const { id, code } = error;
@@ -94,7 +83,7 @@ export async function unsentError(
   const [entry] = await findById(journal, id).catch(() => []);
   const isElsewhere = entry !== undefined && !isSameService(entry.base_url, name);
   const service = isElsewhere ? { baseUrl: entry.base_url } : {};
-  const resume = { ...options, ...service, outputPath: startOptions.save?.outputPath };
+  const resume = { ...flags, ...service, outputPath: startOptions.save?.outputPath };
   // The hints of these errors already say what to do.
   if (code === "unknown" || code === "not_found" || code === "usage") return withResume(error, id, resume, io);
   return reporter.stopped(id, withResumeHint(error, id, resume, io));

@@ -1,4 +1,3 @@
-import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { findRealPath } from "../client/ledger/identity.ts";
 import type { ProjectPlace } from "../client/ledger/line.ts";
 import { findMentions, nameReferences, type References, referenceName } from "../client/request/references.ts";
@@ -11,12 +10,13 @@ import {
   projectFile,
   unknownName,
 } from "../connect/project.ts";
+import { findModelSetting, findOutputSetting } from "../connect/settings.ts";
 import { usage } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { type FieldTexts, fields } from "../protocol/fields.ts";
-import { joinStyle, type RequestInput, readSetFields } from "../protocol/request.ts";
+import { type FieldTexts, fields, type Images } from "../protocol/fields.ts";
+import { defaultModel } from "../protocol/models.ts";
+import { joinStyle, type RequestInput } from "../protocol/request.ts";
 import { shorten } from "../protocol/text.ts";
-import { readFieldFlags } from "./field-flags.ts";
 import type { Output } from "./terminal/output.ts";
 import { displayPath } from "./terminal/result.ts";
 
@@ -33,45 +33,42 @@ export type ProjectInput = {
   project: Project | undefined;
 };
 
+/** The typed values that come before those of the project's file. */
 type ProjectFlags = {
-  preset?: string | undefined;
-  style?: string | undefined;
-  set?: readonly string[] | undefined;
-  output?: string | undefined;
-  download?: boolean | undefined;
-  wait?: boolean;
+  texts: FieldTexts;
+  /** The fields of `--set`. */
+  set: Readonly<Record<string, unknown>>;
+  preset: string | undefined;
+  style: string | undefined;
+  /** Whether the file gives the output path, because no flag says it. */
+  needsOutput: boolean;
+  isRepeat?: boolean;
 };
-
-type ProjectContext = { io: Io; output: Pick<Output, "note" | "trace">; command: CommandUnknownOpts };
 
 /**
  * Reads the values of the project's file: those of a typed `--preset` come before the environment, all others after it. For a repeated request (`again`)
  * only those of the preset, and the output path. Notes the values on stderr. Throws `usage` for a file that cannot be used.
  */
 export async function readProjectInput(
-  flags: ProjectFlags & { isRepeat?: boolean },
-  { io, output, command }: ProjectContext,
+  { texts: typed, set, style, needsOutput, isRepeat = false, ...flags }: ProjectFlags,
+  { io, output }: { io: Io; output: Pick<Output, "note" | "trace"> },
 ): Promise<ProjectInput> {
-  const { style, wait = true, isRepeat = false } = flags;
   if (style?.trim() === "") throw usage("--style is empty.");
   const project = await findProject(io);
   const preset: ProjectValues = flags.preset === undefined ? { texts: {} } : findPreset(flags.preset, project);
   const fileValues = project?.values ?? { texts: {} };
   const values: ProjectValues = isRepeat ? { texts: {}, output: fileValues.output } : fileValues;
   const { VIDGEN_MODEL, VIDGEN_OUTPUT } = io.env;
-  const typed = readFieldFlags(command).texts;
-  const set = readSetFields(flags.set ?? []);
   const texts: FieldTexts = {};
   for (const { name } of fields) {
     const isTyped = typed[name] !== undefined || Object.hasOwn(set, name);
     const text = preset.texts[name] ?? (name === "model" && VIDGEN_MODEL ? undefined : values.texts[name]);
     if (!isTyped && text !== undefined) texts[name] = text;
   }
-  const needsNoOutput = flags.output !== undefined || flags.download === true || !wait;
   const input = {
     texts,
     style: style === undefined ? (preset.style ?? values.style) : undefined,
-    output: needsNoOutput ? undefined : (preset.output ?? (VIDGEN_OUTPUT ? undefined : values.output)),
+    output: needsOutput ? (preset.output ?? (VIDGEN_OUTPUT ? undefined : values.output)) : undefined,
   };
   if (project) {
     for (const line of describeProject(project)) output.trace(line);
@@ -88,6 +85,31 @@ export async function readProjectInput(
     ],
     project,
   };
+}
+
+/** A value of a command, and where it is from: a flag, vidgen.json, a variable, or the saved settings; without a source, the default. */
+type Sourced<Value> = { value: Value; source: "typed" | "project" | "environment" | "setting" | undefined };
+
+/** The model of a request. */
+export async function findModel({ model }: FieldTexts, { texts }: ProjectInput, io: Io): Promise<Sourced<string>> {
+  if (model !== undefined) return { value: model, source: "typed" };
+  if (texts.model !== undefined) return { value: texts.model, source: "project" };
+  const value = await findModelSetting(io);
+  if (value === undefined) return { value: defaultModel, source: undefined };
+  return { value, source: io.env.VIDGEN_MODEL ? "environment" : "setting" };
+}
+
+/** The output path; `undefined` if none is set, and for a command that does not wait for the video. */
+export async function findOutput(
+  { output, flags: { wait } }: { output: string | undefined; flags: { wait: boolean } },
+  projectInput: ProjectInput,
+  io: Io,
+): Promise<Sourced<string | undefined>> {
+  if (output !== undefined) return { value: output, source: "typed" };
+  if (projectInput.output !== undefined) return { value: projectInput.output, source: "project" };
+  const value = wait ? await findOutputSetting(io) : undefined;
+  if (value === undefined) return { value, source: undefined };
+  return { value, source: io.env.VIDGEN_OUTPUT ? "environment" : "setting" };
 }
 
 /** Notes the values from the file, since the model, the length and the resolution set the price. */
@@ -141,10 +163,10 @@ export function withProject(
 /** The known references that a prompt and `--reference` name. Throws `usage` for an unknown name that is no file either. */
 export async function findNamedReferences(
   prompt: string | undefined,
+  { referenceUrls = [] }: Images,
   { project, references }: ProjectInput,
-  { io, command }: Pick<ProjectContext, "io" | "command">,
+  io: Io,
 ): Promise<string[]> {
-  const { referenceUrls = [] } = readFieldFlags(command).images;
   const typed: string[] = [];
   for (const image of referenceUrls) {
     const name = referenceName(image);

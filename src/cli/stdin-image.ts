@@ -1,9 +1,8 @@
-import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { readImages } from "../client/request/images.ts";
 import { usage } from "../errors.ts";
+import type { Io } from "../io.ts";
 import { type ImageName, type Images, imageFields } from "../protocol/fields.ts";
 import type { Context } from "./context.ts";
-import { readFieldFlags } from "./field-flags.ts";
 import { readStdin } from "./terminal/prompts.ts";
 
 /** The word for the image that is read from stdin. */
@@ -12,18 +11,18 @@ const stdinWord = "-";
 const maxMegabytes = 20;
 
 /** The fields whose image is read from stdin: none, or one. */
-function stdinFieldsOf(command: CommandUnknownOpts): ImageName[] {
-  const { images } = readFieldFlags(command);
+function stdinFieldsOf(images: Images): ImageName[] {
   return imageFields.flatMap(({ name }) => (images[name] ?? []).filter((image) => image === stdinWord).map(() => name));
 }
 
 /** Throws `usage` if stdin should give the prompt too, which is `undefined` if it is not typed, or if nothing is piped in. */
 export function checkStdin(
   prompt: string | undefined,
-  { isPromptOptional = false }: { isPromptOptional?: boolean },
-  { io, command }: Pick<Context, "io"> & { command: CommandUnknownOpts },
+  images: Images,
+  { isPromptOptional }: { isPromptOptional: boolean },
+  io: Io,
 ): void {
-  const fields = stdinFieldsOf(command);
+  const fields = stdinFieldsOf(images);
   if (fields.length === 0) return;
   if (fields.length > 1) throw usage('Only one image can be "-": stdin has one image.');
   if (prompt === "-" || (prompt === undefined && !isPromptOptional))
@@ -32,11 +31,8 @@ export function checkStdin(
 }
 
 /** The typed images, with the image on stdin as a `data:` URL. Throws `usage` if stdin is empty, too large, or not a PNG, JPEG or WebP image. */
-export async function withStdinImage(
-  images: Images,
-  context: Context & { command: CommandUnknownOpts },
-): Promise<Images> {
-  const [field] = stdinFieldsOf(context.command);
+export async function withStdinImage(images: Images, context: Context): Promise<Images> {
+  const [field] = stdinFieldsOf(images);
   if (field === undefined) return images;
   const bytes = await readStdin("the image", context, maxMegabytes);
   if (bytes.length === 0) throw usage("The image on stdin is empty.");

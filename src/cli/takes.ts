@@ -15,18 +15,16 @@ import { commandLine, shellOf } from "../shell.ts";
 import type { Context } from "./context.ts";
 import { type FollowedStart, printId, type StartContext, startAndReport, unsentError } from "./making.ts";
 import { endAll, failedOutcome, followOne, type Outcome } from "./several.ts";
+import type { StartCommand } from "./start-command.ts";
 import type { Output } from "./terminal/output.ts";
 import { askToStart, canAsk } from "./terminal/prompts.ts";
 import { displayPath } from "./terminal/result.ts";
 
 /** The generations that `-n` or several models ask for, one for each request. */
 export type Takes = {
+  command: StartCommand;
   session: Session;
-  requests: readonly StartRequest[];
   startOptions: PaidStartOptions & { earlier: Earlier };
-  budget: Budget;
-  /** Whether the user has already confirmed the start. */
-  isConfirmed: boolean;
 };
 
 /** The result of a take; while its generation is being followed, `outcome` is a promise. */
@@ -44,8 +42,9 @@ type TakeResult = {
  * the end. Throws the worst error.
  */
 export async function makeTakes(takes: Takes, context: StartContext): Promise<void> {
-  const { session, requests, startOptions } = takes;
-  const { reporter, options, defer, io, output } = context;
+  const { command, session, startOptions } = takes;
+  const { requests, budget, earlier } = command;
+  const { reporter, flags, defer, io, output } = context;
   const throwUnsent = (error: unknown) => {
     throw beforePaying(error);
   };
@@ -59,14 +58,14 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
   const { openSpending } = await import("../client/batch/spending.ts");
   // What earlier processes spent in this run counts too.
   const isOfThisRun = (entry: Entry) => entry.run === run.name;
-  const spending = await openSpending(session.service, takes.budget, { isOwn: isOfThisRun, signal: io.signal }).catch(
+  const spending = await openSpending(session.service, budget, { isOwn: isOfThisRun, signal: io.signal }).catch(
     throwUnsent,
   );
   const follow = async ({ attempt, document: extra, credits }: FollowedStart, doneAttempt: Entry | undefined) => {
     const outcome = await followOne(
       attempt,
       { outputPath: startOptions.save?.outputPath, extra, credits, output },
-      { session, reporter, io, resume: options },
+      { session, reporter, io, resume: flags },
     );
     // With another key, the service knows no video of the account that paid.
     const isDelivered = doneAttempt?.state === "delivered" && isPaidBy(session.service.account, doneAttempt);
@@ -90,7 +89,7 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
     let id = earlierAttempt?.id;
     const doneAttempt = earlierAttempt && isTakeDone(earlierAttempt) ? earlierAttempt : undefined;
     try {
-      if (doneAttempt && (await hasResult(doneAttempt, options, io)))
+      if (doneAttempt && (await hasResult(doneAttempt, flags, io)))
         return { outcome: await printEarlier(doneAttempt, session.service, context) };
       if (doneAttempt?.removed) return { outcome: printGone(doneAttempt, session.service, output) };
       if (!earlierAttempt && (await spending?.mustWait(request))) {
@@ -102,7 +101,7 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
       const started = await startAndReport({ session, request, startOptions: takeOptions }, context);
       id = started.attempt.id;
       if (started.accepted) spending?.started(started.accepted.key, request, started.accepted);
-      return { outcome: options.wait ? follow(started, doneAttempt) : await endWithId(started, session, context) };
+      return { outcome: flags.wait ? follow(started, doneAttempt) : await endWithId(started, session, context) };
     } catch (thrown) {
       const error = asVidgenError(thrown);
       // The thrown copy of `overrun` says that nothing was charged, which is not true of the earlier takes.
@@ -139,12 +138,12 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
     output.note(`${unstartedCount} of ${requests.length} ${unstartedCount === 1 ? "was" : "were"} not started.`);
   const endedOutcomes = await Promise.all(outcomes);
   const hasIntent = endedOutcomes.some(({ id, error }) => id !== undefined || error?.attempt !== undefined);
-  const isAgain = startOptions.earlier === "again" && hasIntent;
+  const isAgain = earlier === "again" && hasIntent;
   const isFinished = await run.isDone();
   await endAll(endedOutcomes, output, (failed) =>
     isFinished
       ? findResumeSteps(failed, io)
-      : findNextSteps(failed, { budget: takes.budget, budgetError, isAgain, output }),
+      : findNextSteps(failed, { budget, budgetError, isAgain, output }),
   );
 }
 
@@ -182,7 +181,7 @@ function findResumeSteps(failed: readonly { error: VidgenError }[], io: Io) {
 /** Asks once for all starts. */
 async function confirmTakes(
   newRequests: readonly StartRequest[],
-  { session, isConfirmed }: Takes,
+  { session, command: { isConfirmed } }: Takes,
   context: Context,
 ): Promise<void> {
   const { io } = context;

@@ -1,5 +1,4 @@
 import { createHash } from "node:crypto";
-import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { hashFile } from "../client/ledger/content.ts";
 import type { Entry } from "../client/ledger/history.ts";
 import { type RecordedOutput, recordOutput } from "../client/ledger/identity.ts";
@@ -11,21 +10,13 @@ import { localBaseUrl } from "../connect/local.ts";
 import type { Io } from "../io.ts";
 import { fields, readOlderRatio, wireValue } from "../protocol/fields.ts";
 import type { Context } from "./context.ts";
-import { readFieldFlags, readModels } from "./field-flags.ts";
 import { checkNotFolder, isVideoFile } from "./saved-file.ts";
+import type { TypedStart } from "./start-flags.ts";
 
-/** The typed words that decide which generations are started. */
-export type TypedWords = {
-  command: "generate" | "again";
-  /** The generation that `again` names. */
-  generation?: string | undefined;
+/** What decides which generations are started, besides the typed words and flags. */
+type LineWords = {
   /** The text, from the argument, a file or stdin. */
   prompt: string | undefined;
-  from?: string | undefined;
-  set?: readonly string[] | undefined;
-  preset?: string | undefined;
-  style?: string | undefined;
-  count: number;
   /** The origin of the service, or "local"; `undefined` for the service of the repeated generation. */
   service: string | undefined;
   /** The value of VIDGEN_MODEL if it gives the model: then it is a part of the command. */
@@ -45,12 +36,12 @@ export type TypedLine = {
  * prompt by its text, several models in any order, "last", `@name` and `-` as these words. What vidgen.json adds does not count, nor do flags that
  * change neither the request nor the output path, such as --timeout.
  */
-export async function hashLine(words: TypedWords, command: CommandUnknownOpts, io: Io): Promise<string> {
+export async function hashLine(typed: TypedStart, words: LineWords, io: Io): Promise<string> {
   const { readImages } = await import("../client/request/images.ts");
-  const { texts: typedTexts, images } = readFieldFlags(command);
-  const texts = { ...typedTexts, model: typedTexts.model && readModels({ texts: typedTexts }).sort().join() };
+  const { generation, flags, texts, images, models, count } = typed;
+  const { from, set = [], preset, style } = flags;
   const values = fields.flatMap((field) => {
-    const text = texts[field.name];
+    const text = field.name === "model" ? texts.model && [...models].sort().join() : texts[field.name];
     if (text === undefined) return [];
     // As older versions read it, so that a line of theirs is recognized.
     return [[field.name, field.name === "aspectRatio" ? readOlderRatio(text) : wireValue(field, text)]];
@@ -62,12 +53,19 @@ export async function hashLine(words: TypedWords, command: CommandUnknownOpts, i
     const bytes = await readImages(files).catch(() => files);
     imagesByField[name] = list.map((image) => (isWord(image) ? image : (bytes.shift() ?? image)));
   }
-  const settingsByName = new Map((words.set ?? []).map((each) => [each.split("=", 1)[0], each]));
+  const settingsByName = new Map(set.map((each) => [each.split("=", 1)[0], each]));
+  // The order of these members is part of the hash.
   const line = {
-    ...words,
-    generation: await contentName(words.generation, io),
-    from: await contentName(words.from, io),
+    command: generation === undefined ? "generate" : "again",
+    generation: await contentName(generation, io),
+    prompt: words.prompt,
+    from: await contentName(from, io),
     set: [...settingsByName.values()].sort(),
+    preset,
+    style,
+    count,
+    service: words.service,
+    variableModel: words.variableModel,
     fields: values,
     images: imagesByField,
   };

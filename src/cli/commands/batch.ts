@@ -8,11 +8,10 @@ import { readBudget } from "../../connect/budget.ts";
 import { withEngine } from "../../connect/engines.ts";
 import type { Services } from "../../connect/services.ts";
 import type { Session } from "../../connect/session.ts";
-import { findModelSetting } from "../../connect/settings.ts";
 import { readNumber } from "../../connect/values.ts";
 import { asVidgenError, beforePaying, usage, VidgenError } from "../../errors.ts";
 import type { Machine } from "../../io.ts";
-import { defaultModel } from "../../protocol/models.ts";
+import { readSetFields } from "../../protocol/request.ts";
 import {
   baseUrlOption,
   collectValues,
@@ -32,7 +31,7 @@ import {
 } from "../command.ts";
 import type { Context } from "../context.ts";
 import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
-import { describeProject, findNamedReferences, readProjectInput } from "../project-values.ts";
+import { describeProject, findModel, findNamedReferences, readProjectInput } from "../project-values.ts";
 import { createBatchProgress, describeCounts } from "../terminal/batch-progress.ts";
 import { createBatchError, describePlan } from "../terminal/batch-report.ts";
 import { addBatchStatus } from "./batch-status.ts";
@@ -132,14 +131,14 @@ type BatchContext = Context & { command: ReturnType<typeof declare> };
 
 /** Starts a generation for each row that is not done, and waits for those that run. Throws the error that decides the exit code. */
 async function batch(file: string, flags: BatchFlags, context: BatchContext): Promise<void> {
-  const prepared = await prepare(file, flags, context).catch((error) => {
+  const planned = await planBatch(file, flags, context).catch((error) => {
     throw beforePaying(error);
   });
-  if (prepared) await run(prepared, context);
+  if (planned) await run(planned, context);
 }
 
 /** Does everything that can fail before the first start, and prints the plan. `undefined` for a dry run. */
-async function prepare(file: string, flags: BatchFlags, context: BatchContext): Promise<PreparedBatch | undefined> {
+async function planBatch(file: string, flags: BatchFlags, context: BatchContext): Promise<PlannedBatch | undefined> {
   const { io, output, defer } = context;
   const options = await withEngine(flags, io);
   if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing is started.");
@@ -155,29 +154,30 @@ async function prepare(file: string, flags: BatchFlags, context: BatchContext): 
   const { checkRedoNames } = await import("../../client/batch/redo.ts");
   const { openServices } = await import("../../connect/services.ts");
   checkJoin(options);
-  const projectInput = await readProjectInput(options, context);
-  await findNamedReferences(undefined, projectInput, context);
+  const { texts: typedTexts, images } = readFieldFlags(context.command);
+  const { set = [], each = [], inputFormat: format, prompt, preset, style: typedStyle } = options;
+  const needsOutput = options.output === undefined;
+  const typedValues = { texts: typedTexts, set: readSetFields(set), preset, style: typedStyle, needsOutput };
+  const projectInput = await readProjectInput(typedValues, context);
+  await findNamedReferences(undefined, images, projectInput, io);
   const outputPath = options.output ?? projectInput.output ?? (options.local ? "." : undefined);
   if (options.writeInfoJson && outputPath === undefined)
     throw usage("--write-info-json needs -o: the file goes beside the video.");
-  const { texts: typedTexts, images } = readFieldFlags(context.command);
   const texts = { ...projectInput.texts, ...typedTexts };
   if (texts.model?.includes(","))
     throw usage(
       `--model takes one model in a batch, not "${texts.model}".`,
       "--each model=a,b repeats each row with each.",
     );
-  const model = texts.model ?? (await findModelSetting(io)) ?? defaultModel;
-  const { set = [], each = [], inputFormat: format } = options;
+  const { value: model, source } = await findModel(typedTexts, projectInput, io);
   const ignoreColumns = options.ignoreColumns?.flatMap((names) => names.split(","));
   const isLocal = options.local ?? false;
   const { style, references } = projectInput;
   // VIDGEN_MODEL is a part of the command where it gives the model; a saved model is compared, as a value of vidgen.json is.
-  const environmentModel = texts.model === undefined ? io.env.VIDGEN_MODEL || undefined : undefined;
-  const isModelSaved = texts.model === undefined && environmentModel === undefined;
+  const environmentModel = source === "environment" ? io.env.VIDGEN_MODEL : undefined;
+  const isModelSaved = source === "setting" || source === undefined;
   const untyped = isModelSaved ? [...projectInput.untyped, "model"] : projectInput.untyped;
-  const { prompt, preset } = options;
-  const typed = { texts: typedTexts, images, set, prompt, preset, style: options.style };
+  const typed = { texts: typedTexts, images, set, prompt, preset, style: typedStyle };
   const requestOptions = { ...options, isLocal, style, texts: { ...texts, model }, images, set };
   const fromProject = { references, typed, untyped, environmentModel };
   const rowOptions = { ...requestOptions, ...fromProject, format, each, output: outputPath, ignoreColumns };
@@ -278,7 +278,7 @@ async function prepareJoin(
   };
 }
 
-type PreparedBatch = {
+type PlannedBatch = {
   openedBatch: Batch;
   limits: ReturnType<typeof readLimits> & { keepFrame: Awaited<ReturnType<typeof prepareFrames>> | undefined };
   film: Awaited<ReturnType<typeof prepareJoin>> | undefined;
@@ -290,8 +290,8 @@ type PreparedBatch = {
   session: Session;
 };
 
-async function run(prepared: PreparedBatch, { command, io, output }: BatchContext): Promise<void> {
-  const { openedBatch, limits, film, results, file, unusedColumns, options, session } = prepared;
+async function run(planned: PlannedBatch, { command, io, output }: BatchContext): Promise<void> {
+  const { openedBatch, limits, film, results, file, unusedColumns, options, session } = planned;
   // Otherwise V8 lets garbage grow: 220 MB after ten thousand rows, instead of 110.
   io.optimizeForSize();
   const { countsCredits } = await import("../../client/generation/cost.ts");

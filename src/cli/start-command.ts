@@ -1,0 +1,314 @@
+import { join } from "node:path";
+import type { Origin } from "../client/generation/choose.ts";
+import type { Journal } from "../client/ledger/journal.ts";
+import type { StartedEntry } from "../client/ledger/policy.ts";
+import { repeatRequest } from "../client/ledger/repeat.ts";
+import { localImages, readAllImages } from "../client/request/images.ts";
+import { isFolder } from "../client/save/output-path.ts";
+import { checkEngineTimeout, withEngine, withEngineFlag } from "../connect/engines.ts";
+import { localBaseUrl } from "../connect/local.ts";
+import type { Project } from "../connect/project.ts";
+import { findJournal } from "../connect/services.ts";
+import { findBaseUrl } from "../connect/settings.ts";
+import { usage } from "../errors.ts";
+import type { Io } from "../io.ts";
+import { guessModel } from "../protocol/models.ts";
+import { buildRequest, findDroppedImages, isSourceImage, type RequestInput } from "../protocol/request.ts";
+import type { StartRequest } from "../protocol/schema.ts";
+import { shorten } from "../protocol/text.ts";
+import { quote, shellOf } from "../shell.ts";
+import { fillNames, givesDistinctNames } from "../video/naming.ts";
+import { flagWords, missingPrompt } from "./command.ts";
+import type { Context } from "./context.ts";
+import { checkPrompt } from "./doubtful-prompt.ts";
+import { findParent } from "./earlier.ts";
+import { checkDistinct } from "./field-flags.ts";
+import { withService } from "./onboarding.ts";
+import {
+  findModel,
+  findNamedReferences,
+  findOutput,
+  findProjectPlace,
+  type ProjectInput,
+  readProjectInput,
+  withProject,
+} from "./project-values.ts";
+import { lastWord } from "./saved-file.ts";
+import { isSeveral, type StartFlags, type TypedStart } from "./start-flags.ts";
+import { checkStdin, withStdinImage } from "./stdin-image.ts";
+import { askWhether, canAsk, readPrompt } from "./terminal/prompts.ts";
+import { checkInfoPath, checkOutputPath, noteOutputPath } from "./terminal/result.ts";
+import { findOwnAttempt, hashLine, type TypedLine } from "./typed-line.ts";
+
+/** A command that starts generations, read whole: its words and flags, vidgen.json, the settings, and what was asked for at a terminal. */
+export type StartCommand = Pick<TypedStart, "earlier" | "times" | "budget"> & {
+  /** With the service that the start uses. */
+  flags: StartFlags;
+  /** The generation whose request is repeated. */
+  parent: StartedEntry | undefined;
+  origin: Origin;
+  /** The requests to send, one for each generation, with the bytes of their images. */
+  requests: readonly StartRequest[];
+  /** Without a path, the result is the URL. */
+  outputPath: string | undefined;
+  /** The folder that `outputPath` names with a slash at its end, which may be missing. */
+  newFolder: string | undefined;
+  /** The files that the request was read from, which no video may replace. */
+  protectedPaths: readonly string[];
+  project: Project | undefined;
+  /** Whether the user has already confirmed the start. */
+  isConfirmed: boolean;
+};
+
+/**
+ * Reads a command that starts generations. What is asked at a terminal is asked here, but for the yes to several starts. The typed line is known before
+ * the parent and the frame are looked up, because it decides what "last" means. Nothing is sent, but for the videos of `--from`.
+ */
+export async function readCommand(typed: TypedStart, context: Context): Promise<StartCommand> {
+  const { io, output } = context;
+  const { earlier, times, budget } = typed;
+  const isRepeat = typed.generation !== undefined;
+  const asked = isRepeat ? withEngineFlag(typed.flags) : await withService(await withEngine(typed.flags, io), context);
+  const { preset, style, wait } = asked;
+  const needsOutput = typed.output === undefined && wait;
+  const projectInput = await readProjectInput({ ...typed, preset, style, needsOutput, isRepeat }, context);
+  const model = await findModel(typed.texts, projectInput, io);
+  const place = await readPlace(typed, projectInput, context);
+  checkStdin(typed.argument, typed.images, { isPromptOptional: isRepeat }, io);
+  const prompt =
+    isRepeat && typed.argument === undefined
+      ? undefined
+      : await readPrompt(typed.argument, context, projectInput.references);
+  const line = await readLine(typed, { prompt, flags: asked, projectInput, model, place }, context);
+  await checkPrompt(prompt, typed, { references: projectInput.references, line: line.line }, context);
+  const journal = findJournal({ ...io, onNote: output.note });
+  const findOwn = (word: string) => (word === lastWord ? findOwnAttempt(line, journal, context) : undefined);
+  const parent =
+    typed.generation === undefined
+      ? undefined
+      : await findParent(typed.generation, await findOwn(typed.generation), journal, io);
+  const flags = parent ? withServiceOf(parent, asked) : asked;
+  const frame = await findFrame(typed, { parent, flags, findOwn }, context);
+  const known = { prompt, flags, projectInput, model: model.value, place: place.value, frame: frame?.path, parent };
+  const { input: resolved, models, outputPath: chosenPath, isConfirmed } = await resolveInput(typed, known, context);
+  const isLocal = flags.local ?? false;
+  const input = withProject(resolved, projectInput, { isRepeated: isRepeat && prompt === undefined, isLocal });
+  for (const note of input.notes) output.note(note);
+  const outputPath = await numberedPath(typed, chosenPath, io);
+  checkInfoPath(outputPath, flags);
+  const images = await readAllImages(input.images, { onNote: output.note });
+  const requests = models.flatMap((model) => {
+    const request = buildRequest({ ...input, texts: { ...input.texts, model }, images }, { isLocal });
+    return Array.from({ length: typed.count }, (_, index) => withNextSeed(request, index));
+  });
+  checkDistinctNames(requests, outputPath);
+  const { project } = projectInput;
+  return {
+    earlier,
+    times,
+    budget,
+    flags,
+    parent,
+    origin: { parent: parent?.id, from: frame?.id, line: { ...line.line, isAnswered: isConfirmed } },
+    requests,
+    outputPath,
+    newFolder: requests.length > 1 && chosenPath !== undefined && /[/\\]$/.test(chosenPath) ? chosenPath : undefined,
+    protectedPaths: [localImages(input.images), flags.from ?? [], project?.file ?? []].flat(),
+    project,
+    isConfirmed,
+  };
+}
+
+/** The flags with the service of the generation that is repeated, unless they name another service. */
+function withServiceOf({ base_url, engine }: StartedEntry, flags: StartFlags): StartFlags {
+  if (flags.local || flags.baseUrl !== undefined || base_url !== localBaseUrl) return checkEngineTimeout(flags);
+  return checkEngineTimeout({ ...flags, local: true, ...(engine === undefined ? {} : { engine: [...engine] }) });
+}
+
+type Place = Awaited<ReturnType<typeof findOutput>>;
+
+/** The output path from the flag, vidgen.json or the setting, checked and noted. */
+async function readPlace(typed: TypedStart, projectInput: ProjectInput, { io, output }: Context): Promise<Place> {
+  checkOutputPath(typed.output, { open: typed.flags.open ?? false, output }, io);
+  const place = await findOutput(typed, projectInput, io);
+  await noteOutputPath(place.value, output, io);
+  return place;
+}
+
+type LineValues = {
+  prompt: string | undefined;
+  flags: StartFlags;
+  projectInput: ProjectInput;
+  model: Awaited<ReturnType<typeof findModel>>;
+  place: Place;
+};
+
+/** The typed line, by which the command is recognized when it is typed again. */
+async function readLine(
+  typed: TypedStart,
+  { prompt, flags, projectInput, model, place }: LineValues,
+  { io, output }: Context,
+): Promise<TypedLine> {
+  // As in the recorded request, a key in the prompt does not count, so that a new key makes no other command.
+  const words = { prompt: prompt && output.redact(prompt), service: await serviceOf(typed, flags, io) };
+  const hash = await hashLine(typed, words, io);
+  // A repeated request has its own model.
+  const isModelSaid = typed.generation !== undefined || Object.hasOwn(typed.set, "model");
+  const variableModel = model.source === "environment" && !isModelSaid ? io.env.VIDGEN_MODEL : undefined;
+  const hashes =
+    variableModel === undefined
+      ? { hash }
+      : { hash: await hashLine(typed, { ...words, variableModel }, io), olderHash: hash };
+  const namedReferences = await findNamedReferences(prompt, typed.images, projectInput, io);
+  const projectPlace = await findProjectPlace(projectInput, namedReferences, io);
+  const isPlaceTyped = place.source === "typed" || place.source === "environment";
+  return {
+    line: { ...hashes, isPlaceTyped, ...projectPlace },
+    earlier: typed.earlier,
+    outputAt: async ({ isLocal }) =>
+      numberedPath(typed, place.value ?? (isLocal && flags.wait ? "." : undefined), io),
+  };
+}
+
+/** The origin of the service that a line names, or "local"; `undefined` for `again` without a flag, which uses that of the earlier generation. */
+async function serviceOf(
+  { generation }: TypedStart,
+  { local, baseUrl }: StartFlags,
+  io: Io,
+): Promise<string | undefined> {
+  if (local) return "local";
+  const url = generation === undefined || baseUrl !== undefined ? await findBaseUrl(baseUrl, io) : undefined;
+  return url && new URL(url).origin;
+}
+
+type FrameOptions = {
+  parent: StartedEntry | undefined;
+  flags: StartFlags;
+  /** Returns the attempt of the same command, which says what "last" means. */
+  findOwn(word: string): ReturnType<typeof findOwnAttempt> | undefined;
+};
+
+/** The last frame that `--from` asks for. A repeated generation begins with the same frame again, unless other images are given. */
+async function findFrame(
+  { flags: { from: typedFrom }, images, set, times }: TypedStart,
+  { parent, flags, findOwn }: FrameOptions,
+  context: Context,
+): Promise<{ path: string; id: string | undefined } | undefined> {
+  const imageSetting = Object.keys(set).find(isSourceImage);
+  const imageFlag = images.imageUrl?.length ? "--image" : imageSetting && `--set ${imageSetting}=...`;
+  if (typedFrom !== undefined && imageFlag) throw usage(`--from and ${imageFlag} cannot be combined.`);
+  const from = typedFrom ?? (imageFlag ? undefined : parent?.from);
+  if (from === undefined) return undefined;
+  const { takeFrame } = await import("./frame.ts");
+  const ownAttempt = typedFrom === undefined ? undefined : await findOwn(typedFrom);
+  return takeFrame(from, { ...times, ownAttempt, parentUrl: parent?.base_url, service: flags }, context);
+}
+
+type KnownValues = {
+  prompt: string | undefined;
+  flags: StartFlags;
+  projectInput: ProjectInput;
+  model: string;
+  place: string | undefined;
+  frame: string | undefined;
+  parent: StartedEntry | undefined;
+};
+
+/**
+ * The fields of the request and the output path: from the command line, the repeated generation and the settings, or asked for at a terminal. A
+ * local video is always saved, because its URL may stop working when the command ends.
+ */
+async function resolveInput(
+  typed: TypedStart,
+  { prompt, flags, projectInput, model, place, frame, parent }: KnownValues,
+  context: Context,
+): Promise<{
+  input: RequestInput;
+  models: readonly string[];
+  outputPath: string | undefined;
+  isConfirmed: boolean;
+}> {
+  const { io, output } = context;
+  const { set = [], wait, dryRun } = flags;
+  const defaultPath = flags.local && wait ? "." : undefined;
+  const typedImages = await withStdinImage(typed.images, context);
+  for (const note of findDroppedImages({ images: typedImages, extra: typed.set }, "--image")) output.note(note);
+  const images = frame === undefined ? typedImages : { ...typedImages, imageUrl: [frame] };
+  const texts = { ...projectInput.texts, ...typed.texts };
+  if (parent || prompt !== undefined) {
+    const typedModels = parent || typed.models.length > 0 ? typed.models : [model];
+    const models = await confirmModels(typedModels, flags, context);
+    const changed = { texts: { ...texts, prompt, model: models[0] }, images, set };
+    const input = parent
+      ? repeatRequest({ ...parent, isLocal: parent.base_url === localBaseUrl }, changed)
+      : { ...changed, texts: { ...texts, prompt: prompt ?? "", model: models[0] ?? model } };
+    const allModels = models.length > 0 ? models : [input.texts.model];
+    return { input, models: allModels, outputPath: place ?? defaultPath, isConfirmed: false };
+  }
+  if (typed.models.length > 1 || !canAsk(context, io))
+    throw usage(missingPrompt, 'Use vidgen generate "a prompt", - for stdin, or @path for a file.');
+  const { askForInput } = await import("./interactive.ts");
+  // The image of a frame comes from --from, so the command that is shown after the questions has no --image.
+  const withoutFrame = frame === undefined ? {} : { image: undefined };
+  const answers = await askForInput(
+    { texts, images, set, initialModel: model },
+    {
+      ...flags,
+      starts: typed.count,
+      outputPath: place,
+      defaultPath,
+      waits: wait && !dryRun,
+      flags: (values) => flagWords(typed.command, { ...flags, ...values, ...withoutFrame }),
+    },
+    context,
+  );
+  return { ...answers, models: [answers.input.texts.model], isConfirmed: true };
+}
+
+/** The models; for a probable typing error, asks at a terminal. Engines may have models that vidgen does not know. */
+async function confirmModels(
+  models: readonly string[],
+  { dryRun, engine }: StartFlags,
+  context: Context,
+): Promise<string[]> {
+  const confirmed: string[] = [];
+  for (const model of models) {
+    const guess = guessModel(model);
+    const canGuess = guess !== undefined && !dryRun && engine === undefined && canAsk(context, context.io);
+    const question = `Unknown model "${shorten(model)}". Did you mean ${guess}?`;
+    confirmed.push(canGuess && (await askWhether(question, true, context.io)) ? guess : model);
+  }
+  checkDistinct(confirmed);
+  return confirmed;
+}
+
+/** Gives each of several requests the next seed: with the same seed they would be equal. */
+function withNextSeed(request: StartRequest, index: number): StartRequest {
+  const { seed } = request as { seed?: unknown };
+  return typeof seed === "number" ? { ...request, seed: seed + index } : request;
+}
+
+/** The output path: for several videos, a folder gets names with a number. Throws `usage` if several videos would get one name. */
+async function numberedPath(typed: TypedStart, outputPath: string | undefined, io: Io): Promise<string | undefined> {
+  if (outputPath === undefined || !isSeveral(typed)) return outputPath;
+  const { models, count } = typed;
+  const [flag, name] =
+    models.length > 1 ? ["Several models need", "{slug}-{model}-{n}.mp4"] : ["-n needs", "{slug}-{n}.mp4"];
+  if (await isFolder(outputPath, io.disk)) return join(outputPath, name);
+  const hasModel = count === 1 && outputPath.includes("{model}");
+  if (outputPath !== "-" && (givesDistinctNames(outputPath) || hasModel)) return outputPath;
+  throw usage(`${flag} a folder or distinct names, not ${outputPath}: -o clips/ or -o ${quote(name, shellOf(io))}`);
+}
+
+/** Throws `usage` if two models get the same name in a path, where long names are cut and some characters are replaced. */
+function checkDistinctNames(requests: readonly StartRequest[], outputPath = ""): void {
+  if (requests.length === 1 || givesDistinctNames(outputPath)) return;
+  const names = new Map<string, string>();
+  for (const { model } of requests) {
+    const name = fillNames(outputPath, { model }, "").toLowerCase();
+    const other = names.get(name);
+    if (name !== "" && other !== undefined)
+      throw usage(`${other} and ${model} would get the same name: add {n} to -o ${outputPath}.`);
+    names.set(name, model);
+  }
+}
