@@ -5,7 +5,6 @@ import { chargedOf } from "../client/ledger/price.ts";
 import { isSameService } from "../client/ledger/same-service.ts";
 import { findById } from "../client/ledger/search.ts";
 import { formatAge, formatCost } from "../connect/format.ts";
-import { explainLocalCredits } from "../connect/local.ts";
 import type { Session } from "../connect/session.ts";
 import { asVidgenError } from "../errors.ts";
 import type { AcceptedStart, StartRequest } from "../protocol/schema.ts";

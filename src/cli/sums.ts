@@ -1,6 +1,6 @@
 import { basename } from "node:path";
 import type { Entry } from "../client/ledger/history.ts";
-import { distinctStarts } from "../client/ledger/price.ts";
+import { distinctStarts, statedPrice } from "../client/ledger/price.ts";
 import { localBaseUrl } from "../connect/local.ts";
 
 /** The cost of a start: "?" if its service has not stated it, "-" if nothing can have been charged. */
@@ -8,10 +8,10 @@ export type ListedPrice = { credits?: number; usd?: number } | "free" | "?" | "-
 
 /** The cost of a failed generation is "?", because its credits may have been returned. A provider of the local service is paid in USD. */
 export function findListedPrice(entry: Entry): ListedPrice {
-  const { status, id, cost, credits, is_preview } = entry;
-  if (cost !== undefined) return { usd: cost };
+  const { status, id } = entry;
+  const { credits, usd } = statedPrice(entry, { isLocal: isLocal(entry) });
+  if (usd !== undefined) return { usd };
   if (status === "unsent" || (status === "refused" && id === undefined) || isNotSubmitted(entry)) return "-";
-  if (isLocal(entry) && is_preview === false) return "?";
   if (isLocal(entry) && credits === 0) return "free";
   if (credits === undefined || status === "failed") return "?";
   return { credits };

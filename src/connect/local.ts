@@ -433,9 +433,3 @@ async function runHere(options: LocalOptions, io: Io): Promise<LocalConnection |
   };
 }
 
-/** Explains how to add credits at the local service, which are free. */
-export function explainLocalCredits(error: VidgenError): VidgenError {
-  if (error.code !== "credits") return error;
-  const hint = "`vidgen accounts credits local 1000 --local` adds credits to your own account; they cost nothing.";
-  return new VidgenError(error.code, error.message, { ...error, hint });
-}

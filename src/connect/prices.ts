@@ -1,7 +1,7 @@
 import { fetchPrices } from "../client/generation/cost.ts";
 import { createApi } from "../client/http/api.ts";
 import type { Entry } from "../client/ledger/history.ts";
-import { kindOfRequest } from "../client/ledger/price.ts";
+import { kindOfRequest, statedPrice } from "../client/ledger/price.ts";
 import { readRecent } from "../client/ledger/search.ts";
 import type { Io } from "../io.ts";
 import { priceFieldsOf } from "../protocol/price.ts";
@@ -18,7 +18,7 @@ export function listEarlierPrices(entries: readonly Entry[], model: string): Sta
   for (const entry of entries) {
     const { base_url, request, at, credits, cost } = entry;
     const key = `${base_url} ${kindOfRequest(request)}`;
-    if (request.model === model && isStated(entry) && !stated.has(key))
+    if (request.model === model && showsPrice(entry) && !stated.has(key))
       stated.set(key, { base_url, request, at, credits, cost });
   }
   return [...stated.values()];
@@ -45,11 +45,12 @@ export async function findModelPrices(io: Io): Promise<Map<string, ModelPrice>> 
   for (const [model, { credits }] of listed)
     if (service && credits !== undefined) prices.set(model, { base_url: service.baseUrl, credits });
   for (const entry of [...entriesOfService, ...entries])
-    if (isStated(entry) && !prices.has(entry.request.model)) prices.set(entry.request.model, entry);
+    if (showsPrice(entry) && !prices.has(entry.request.model)) prices.set(entry.request.model, entry);
   return prices;
 }
 
-/** Whether the price is stated. Credits of the local service do not count, since they are free. */
-function isStated({ base_url, credits, cost }: ModelPrice): boolean {
-  return cost !== undefined || (credits !== undefined && base_url !== localBaseUrl);
+/** Whether an entry shows the price of its model. A preview does not. */
+function showsPrice(entry: Entry): boolean {
+  const { credits, usd } = statedPrice(entry, { isLocal: entry.base_url === localBaseUrl });
+  return !entry.is_preview && (credits ?? usd) !== undefined;
 }

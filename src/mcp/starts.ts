@@ -6,7 +6,6 @@ import { entriesOfKey } from "../client/generation/service.ts";
 import { type PaidStartOptions, startGeneration } from "../client/generation/start.ts";
 import type { StartedEntry } from "../client/ledger/policy.ts";
 import { type Charge, weightOf } from "../client/ledger/price.ts";
-import { explainLocalCredits } from "../connect/local.ts";
 import type { Services } from "../connect/services.ts";
 import type { Session } from "../connect/session.ts";
 import { beforePaying, VidgenError } from "../errors.ts";
@@ -111,7 +110,7 @@ export function createStarts({ services, budget, ending }: CreateStartsOptions, 
     const outcome = await startGeneration(session.service, request, startOptions);
     if (outcome.kind !== "accepted" && outcome.kind !== "resumed") {
       if (outcome.kind === "unknown") spending?.unknown(outcome.key, request);
-      throw session.isLocal ? explainLocalCredits(outcome.error) : outcome.error;
+      throw outcome.error;
     }
     const { attempt } = outcome;
     const { id, at: started_at = "" } = attempt;

@@ -5,7 +5,7 @@ import { type AttemptState, blocksRestart, statuses } from "../../client/ledger/
 import { findUnfollowed, listAttempts } from "../../client/ledger/attempts.ts";
 import { type Entry, keyOf } from "../../client/ledger/history.ts";
 import type { Journal } from "../../client/ledger/journal.ts";
-import { creditsOf, distinctStarts } from "../../client/ledger/price.ts";
+import { distinctStarts, shownCredits } from "../../client/ledger/price.ts";
 import { findByBeginning, findByKey, readRecent } from "../../client/ledger/search.ts";
 import { sharesKey } from "../../client/ledger/shared-key.ts";
 import { dismiss } from "../../client/save/claim.ts";
@@ -518,7 +518,7 @@ function entryDocument(entry: Entry, unfollowed: ReadonlySet<string>): object {
   return {
     // Only vidgen itself needs these fields of the journal.
     ...omit(shown, ["place", "path", "typed", "parts", "told", "paused", "state"]),
-    credits: creditsOf(entry, { isLocal: isLocal(entry) }),
+    credits: shownCredits(entry, { isLocal: isLocal(entry) }),
     ...(isNotSubmitted(entry) && { cost: 0 }),
     ...(entry.status === "processing" && { followed: !unfollowed.has(entry.attempt) }),
     sha256: content?.sha256,

@@ -5,7 +5,7 @@ import { isDataUrl } from "../../protocol/url.ts";
 import { nextState } from "../ledger/attempt.ts";
 import type { Content } from "../ledger/content.ts";
 import { type Entry, isPaidBy, isUndelivered, type JournalLine } from "../ledger/history.ts";
-import { chargedOf, creditsOf, withCharge } from "../ledger/price.ts";
+import { chargedOf, shownCredits, withCharge } from "../ledger/price.ts";
 import { claimOutput, releaseOf, removeLeftovers, type WaitOptions } from "../save/claim.ts";
 import { writeInfo } from "../save/info.ts";
 import { save } from "../save/save.ts";
@@ -244,7 +244,7 @@ export async function recordFound(service: Service, id: string, entry: Entry | u
 /** The journal's data for the info file of a generation; if it cannot be read, `before`. */
 export async function findInfo(service: Service, id: string, before?: Entry) {
   const entry = (await findEntry(service, id)) ?? before;
-  return { entry, credits: entry && creditsOf(entry, service) };
+  return { entry, credits: entry && shownCredits(entry, service) };
 }
 
 /** Explains a `not_found` error. Only a generation that this key started is recorded as lost, until it is found again. */

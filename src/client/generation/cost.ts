@@ -3,7 +3,7 @@ import { isPriceable, type ListedPrice, readListedPrices, readUsdPrice, roundUsd
 import type { StartRequest } from "../../protocol/schema.ts";
 import { askOnce } from "../http/ask.ts";
 import { type Entry, isPaidBy } from "../ledger/history.ts";
-import { type Charge, chargedOf, kindOfRequest } from "../ledger/price.ts";
+import { type Charge, chargedOf, isPaidInCredits, kindOfRequest } from "../ledger/price.ts";
 import { isSameService } from "../ledger/same-service.ts";
 import { findEntry, listRecent, type Service } from "./service.ts";
 
@@ -171,12 +171,12 @@ export function sumCosts(
   return { kind, amount: roundUsd(amount), source, unpriced: [...unpriced], unknown };
 }
 
-/** Whether a start costs credits. At the local service only previews do, unless they are free: other engines charge US dollars, or nothing. */
+/** Whether a start would cost credits: unless its price is in US dollars, or it is free. */
 export function countsCredits(
   { isLocal, isFree, isPreview }: Pick<Service, "isLocal" | "isFree" | "isPreview">,
   model: string,
 ): boolean {
-  return !isLocal || (isPreview(model) === true && !isFree(model));
+  return isPaidInCredits({ is_preview: isPreview(model) }, { isLocal }) && !isFree(model);
 }
 
 /** Whether a generation was charged, by the journal; `cost` is the cost in US dollars that the service states now. Never rejects. */

@@ -183,14 +183,21 @@ export async function findBalance(service: Service): Promise<number | undefined>
   return balance && isComparable(balance, service.io.date()) ? balance.credits : undefined;
 }
 
-/** Says in the error for a rejected key where that key is from, and in that for an unknown address what the base URL may be. */
-export function explainRefusal({ keyHint, baseUrl }: Service, error: VidgenError): VidgenError {
+const localCreditsHint =
+  "`vidgen accounts credits local 1000 --local` adds credits to your own account; they cost nothing.";
+
+/**
+ * Says in the error for a rejected key where that key is from, in that for missing credits at the local service how to add some, and in that for an unknown
+ * address what the base URL may be.
+ */
+export function explainRefusal({ keyHint, baseUrl, isLocal }: Service, error: VidgenError): VidgenError {
   const pathHint = error.httpStatus === 404 ? findApiPathHint(baseUrl) : undefined;
   if (pathHint !== undefined) return error.with({ hint: pathHint });
-  // The hint of a failed generation is the service's own: it may be about the key of an engine.
-  const isOfGeneration = error.ended !== undefined;
-  if (error.hint !== invalidKeyHint || isOfGeneration || keyHint === undefined) return error;
-  return new VidgenError(error.code, error.message, { ...error, hint: keyHint, cause: error.cause });
+  // The hint of a failed generation is the service's own: it may be about the key or the credits of an engine.
+  if (error.ended !== undefined) return error;
+  const creditsHint = isLocal && error.code === "credits" ? localCreditsHint : undefined;
+  const hint = error.hint === invalidKeyHint ? keyHint : creditsHint;
+  return hint === undefined ? error : new VidgenError(error.code, error.message, { ...error, hint, cause: error.cause });
 }
 
 /** How many unfollowed generations, and how many warnings, a service remembers. */

@@ -40,37 +40,38 @@ export function kindOfRequest(request: StartRequest): string {
   return JSON.stringify([request.model, ...priceFieldsOf(request), ...(isPriceable(request) ? [] : ["other"])]);
 }
 
-/**
- * The cost of a start in credits. A real video at the local service costs no credits, since its provider is paid in US dollars. `isLocal`
- * is set if it was started there.
- */
-export function creditsOf(
-  { credits, is_preview }: Pick<Entry, "credits" | "is_preview">,
-  { isLocal }: { isLocal: boolean },
-): number | undefined {
-  return isLocal && is_preview === false && credits !== undefined ? 0 : credits;
+/** The service of a start: `isLocal` for the local service. */
+type Where = { isLocal: boolean };
+
+/** Whether the credits of a start are its price. At the local service only those of a preview are: other engines charge US dollars, or nothing. */
+export function isPaidInCredits({ is_preview }: Pick<Entry, "is_preview">, { isLocal }: Where): boolean {
+  return !isLocal || is_preview === true;
+}
+
+/** What a start has cost, as far as that is stated: in credits at its start, in US dollars at its end, or both. */
+export function statedPrice(start: Pick<Entry, "credits" | "cost" | "is_preview">, where: Where) {
+  return { credits: isPaidInCredits(start, where) ? start.credits : undefined, usd: start.cost };
 }
 
 export type Charge = "yes" | "no";
 
-/** Whether a generation was charged, if stated: in credits at its start, or in US dollars at its end. */
-export function chargedOf(
-  { credits, cost, is_preview }: Pick<Entry, "credits" | "cost" | "is_preview">,
-  { isLocal }: { isLocal: boolean },
-): Charge | undefined {
-  // The local service's credits do not show what a provider charges.
-  const statedPrices = [isLocal && is_preview !== true ? undefined : credits, cost].filter(
-    (price) => price !== undefined,
-  );
-  if (statedPrices.length === 0) return undefined;
-  return statedPrices.some((price) => price > 0) ? "yes" : "no";
+/** Whether a generation was charged, if its price is stated. */
+export function chargedOf(start: Parameters<typeof statedPrice>[0], where: Where): Charge | undefined {
+  const { credits, usd } = statedPrice(start, where);
+  if (credits === undefined && usd === undefined) return undefined;
+  return (credits ?? 0) > 0 || (usd ?? 0) > 0 ? "yes" : "no";
+}
+
+/** The credits of a start as they are shown: a real video at the local service costs none. */
+export function shownCredits(start: Parameters<typeof statedPrice>[0], where: Where): number | undefined {
+  return start.credits === undefined ? undefined : (statedPrice(start, where).credits ?? 0);
 }
 
 /**
  * Adds to an error about a generation its attempt, and whether the attempt was charged. An accepted start was charged unless it costs nothing; at an
  * engine of the local service, only a stated price shows that.
  */
-export function withCharge(error: VidgenError, entry: Entry | undefined, where: { isLocal: boolean }): VidgenError {
+export function withCharge(error: VidgenError, entry: Entry | undefined, where: Where): VidgenError {
   if (entry === undefined) return error;
   // If a generation ended because the provider's account has no credits, this start may still have been charged.
   const isChargeUnknown = error.ended !== undefined && error.code === "credits";

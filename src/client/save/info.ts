@@ -17,7 +17,7 @@ export type InfoSources = {
   entry: Entry | undefined;
   /** The service's status reply. */
   generation: WireGeneration | undefined;
-  /** The generation's stated cost in credits (see `creditsOf`). */
+  /** The generation's stated cost in credits (see `shownCredits`). */
   credits?: number | undefined;
 };
 
