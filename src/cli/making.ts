@@ -6,7 +6,7 @@ import { isSameService } from "../client/ledger/same-service.ts";
 import { findById } from "../client/ledger/search.ts";
 import { formatAge, formatCost } from "../connect/format.ts";
 import type { Session } from "../connect/session.ts";
-import { asVidgenError } from "../errors.ts";
+import { asVidgenError, type VidgenError } from "../errors.ts";
 import type { AcceptedStart, StartRequest } from "../protocol/schema.ts";
 import { countCredits, formatNumber } from "../protocol/text.ts";
 import type { Context } from "./context.ts";
@@ -58,12 +58,11 @@ export async function startAndReport(prepared: PreparedStart, context: StartCont
   }
   const { kind, error } = started;
   const { id } = error;
-  const explained = session.isLocal ? explainLocalCredits(error) : error;
   const mayHaveVideo = kind === "unknown" && id !== undefined;
-  throw reporter.notStarted(
-    kind,
-    mayHaveVideo ? withResume(explained, id, { ...flags, outputPath: startOptions.save?.outputPath }, io) : explained,
-  );
+  const resume = { ...flags, outputPath: startOptions.save?.outputPath };
+  const resumable = mayHaveVideo ? withResume(error, id, resume, io) : error;
+  reporter.notStarted(kind, resumable);
+  throw resumable;
 }
 
 /**
@@ -74,7 +73,7 @@ export async function unsentError(
   thrown: unknown,
   { startOptions, session }: Pick<PreparedStart, "startOptions" | "session">,
   { io, reporter, flags }: StartContext,
-): Promise<unknown> {
+): Promise<VidgenError> {
   const error = asVidgenError(thrown);
   const { id, code } = error;
   if (id === undefined) return error;
@@ -85,7 +84,9 @@ export async function unsentError(
   const resume = { ...flags, ...service, outputPath: startOptions.save?.outputPath };
   // The hints of these errors already say what to do.
   if (code === "unknown" || code === "not_found" || code === "usage") return withResume(error, id, resume, io);
-  return reporter.stopped(id, withResumeHint(error, id, resume, io));
+  const stopped = withResumeHint(error, id, resume, io);
+  reporter.stopped(id, stopped);
+  return stopped;
 }
 
 function reportStarted(

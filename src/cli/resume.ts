@@ -1,4 +1,4 @@
-import { type NextCommand, VidgenError } from "../errors.ts";
+import { asVidgenError, type NextCommand, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { commandLine, type ShellIo, shellOf } from "../shell.ts";
 import { programWords } from "./next.ts";
@@ -15,21 +15,20 @@ export type ResumeHintOptions = {
   outputPath: string | undefined;
 };
 
-/** The hint with the command that resumes these generations, or with "--all" all unfinished ones. */
-export function resumeHint(ids: string[] | "--all", options: ResumeHintOptions, io: ShellIo): string {
-  return `Resume with: ${waitCommand(ids, options, io)}`;
-}
-
-/** The command that waits for these generations at the service of the options, and saves them. */
-export function waitCommand(ids: string[] | "--all", options: ResumeHintOptions, io: ShellIo): string {
-  return `${programName(io.env)} ${commandLine(waitWords(ids, options), shellOf(io))}`;
-}
-
 type ProgramIo = ShellIo & Pick<Io, "program">;
 
-/** The same command for a program. */
-export function waitNext(ids: string[] | "--all", options: ResumeHintOptions, io: ProgramIo): NextCommand[] {
-  return [{ argv: [...programWords(io), ...waitWords(ids, options)], pays: false }];
+/** The command that waits for these generations at the service of the options, and saves them; with "--all" for all unfinished ones. */
+export function waitNext(ids: string[] | "--all", options: ResumeHintOptions, io: ProgramIo): NextCommand {
+  return { argv: [...programWords(io), ...waitWords(ids, options)], pays: false };
+}
+
+/** A command of `next` as a person types it. */
+export function lineOf({ argv }: NextCommand, io: ProgramIo): string {
+  return `${programName(io.env)} ${commandLine(argv.slice(programWords(io).length), shellOf(io))}`;
+}
+
+export function resumeHint(next: NextCommand, io: ProgramIo): string {
+  return `Resume with: ${lineOf(next, io)}`;
 }
 
 function waitWords(ids: string[] | "--all", options: ResumeHintOptions): string[] {
@@ -48,12 +47,11 @@ function waitWords(ids: string[] | "--all", options: ResumeHintOptions): string[
   return ["wait", ...(hasDashedId ? [...flags, "--", ...words] : [...words, ...flags])];
 }
 
-/** Adds the id, and the command to resume, to an error that came after a generation was paid for. */
-export function withResumeHint(error: unknown, id: string, options: ResumeHintOptions, io: ProgramIo): unknown {
-  if (!(error instanceof VidgenError)) return error;
-  return withResume(error, id, options, io).with({
-    hint: isFinalError(error) ? undefined : resumeHint([id], options, io),
-  });
+/** Adds the id, and the command that resumes as a hint too, to an error that came after a generation was paid for. */
+export function withResumeHint(thrown: unknown, id: string, options: ResumeHintOptions, io: ProgramIo): VidgenError {
+  const error = asVidgenError(thrown);
+  const hint = isFinalError(error) ? undefined : resumeHint(waitNext([id], options, io), io);
+  return withResume(error, id, options, io).with({ hint });
 }
 
 /**
@@ -62,7 +60,7 @@ export function withResumeHint(error: unknown, id: string, options: ResumeHintOp
  */
 export function withResume(error: VidgenError, id: string, options: ResumeHintOptions, io: ProgramIo): VidgenError {
   const isLost = error.code === "not_found" && error.attempt !== undefined;
-  const next = isFinalError(error) && !isLost ? undefined : waitNext([id], options, io);
+  const next = isFinalError(error) && !isLost ? undefined : [waitNext([id], options, io)];
   return error.with({ id, next });
 }
 

@@ -11,9 +11,9 @@ import type { Session } from "../connect/session.ts";
 import { asVidgenError, beforePaying, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import type { StartRequest } from "../protocol/schema.ts";
-import { commandLine, shellOf } from "../shell.ts";
 import type { Context } from "./context.ts";
 import { type FollowedStart, printId, type StartContext, startAndReport, unsentError } from "./making.ts";
+import { resumeHint } from "./resume.ts";
 import { endAll, failedOutcome, followOne, type Outcome } from "./several.ts";
 import type { StartCommand } from "./start-command.ts";
 import type { Output } from "./terminal/output.ts";
@@ -175,7 +175,7 @@ function findNextSteps(
 /** How to get the files that are missing once all takes are done: the same command would start and pay for all of them again. */
 function findResumeSteps(failed: readonly { error: VidgenError }[], io: Io) {
   const next = failed.flatMap(({ error }) => error.next ?? []);
-  return { hint: next.map(({ argv }) => `Resume with: ${commandLine(argv, shellOf(io))}`).join("\n"), next };
+  return { hint: next.map((each) => resumeHint(each, io)).join("\n"), next };
 }
 
 /** Asks once for all starts. */

@@ -6,7 +6,7 @@ import { beforePaying } from "../../errors.ts";
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { type PreparedStart, printId, type StartContext, startAndReport } from "../making.ts";
-import { waitCommand, withResumeHint } from "../resume.ts";
+import { lineOf, waitNext, withResumeHint } from "../resume.ts";
 import { readCommand, type StartCommand } from "../start-command.ts";
 import { mainFlags, readTyped, type TypedStart, withStartFlags } from "../start-flags.ts";
 import type { Takes } from "../takes.ts";
@@ -120,11 +120,13 @@ async function makeOne(prepared: PreparedStart, context: StartContext): Promise<
   try {
     if (!flags.wait) return await printId(started, session, context);
     const finished = await ringAfter(flags.bell ?? false, () => watch(attempt, { session, reporter }), io);
-    const saveCommand = waitCommand([id], { ...flags, outputPath: "." }, io);
+    const saveCommand = lineOf(waitNext([id], { ...flags, outputPath: "." }, io), io);
     const tookMs = isResumed ? undefined : io.now() - startedAt;
     const print = { outputPath, extra: document, open: flags.open ?? false, tookMs, credits, saveCommand, output };
     await deliver(finished, print, { session, reporter, io });
-  } catch (error) {
-    throw reporter.stopped(id, withResumeHint(error, id, { ...flags, outputPath }, io));
+  } catch (thrown) {
+    const error = withResumeHint(thrown, id, { ...flags, outputPath }, io);
+    reporter.stopped(id, error);
+    throw error;
   }
 }

@@ -26,7 +26,7 @@ import {
 } from "../command.ts";
 import type { Context } from "../context.ts";
 import type { Generations, LocatedGeneration } from "../generations.ts";
-import { isFinalError, resumeHint, waitCommand, waitNext, withResume, withResumeHint } from "../resume.ts";
+import { isFinalError, lineOf, resumeHint, waitNext, withResume, withResumeHint } from "../resume.ts";
 import { endAll, failedOutcome, followOne, type Outcome } from "../several.ts";
 import type { Output } from "../terminal/output.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
@@ -139,12 +139,14 @@ function chooseOutput(
 async function waitForOne(located: LocatedGeneration, waitContext: WaitContext): Promise<void> {
   const { options, io, output, reporter } = waitContext;
   const { id, open } = located;
-  const stop = (error: unknown) => {
-    throw reporter.stopped(id, withKnownCharge(error, located));
+  const stop = (thrown: unknown) => {
+    const error = withKnownCharge(thrown, located);
+    reporter.stopped(id, error);
+    throw error;
   };
   const session = await open().catch(stop);
   const outputPath = chooseOutput(located, session, options);
-  const saveCommand = waitCommand([id], { ...options, outputPath: "." }, io);
+  const saveCommand = lineOf(waitNext([id], { ...options, outputPath: "." }, io), io);
   const resume = { ...options, outputPath };
   try {
     const attempt = await openAttempt(session.service, id, openOptions(waitContext, { outputPath, firstNumber: 1 }));
@@ -162,9 +164,9 @@ async function waitForOne(located: LocatedGeneration, waitContext: WaitContext):
   }
 }
 
-/** The error with whether its generation was charged, as far as the journal knows. */
-function withKnownCharge(thrown: unknown, { entry }: LocatedGeneration): VidgenError {
-  return withCharge(asVidgenError(thrown), entry, { isLocal: entry?.base_url === localBaseUrl });
+/** The error with the id, and whether its generation was charged, as far as the journal knows. */
+function withKnownCharge(thrown: unknown, { id, entry }: LocatedGeneration): VidgenError {
+  return withCharge(asVidgenError(thrown).with({ id }), entry, { isLocal: entry?.base_url === localBaseUrl });
 }
 
 type AttemptOutput = { outputPath: string | undefined; firstNumber: number };
@@ -196,15 +198,15 @@ async function waitForAll(found: LocatedGeneration[], waitContext: WaitContext):
       return await followOne(attempt, { ...attemptOutput, output }, { session, reporter, io, resume: options });
     } catch (error) {
       const known = withResume(withKnownCharge(error, located), id, { ...options, outputPath }, io);
-      return failedOutcome(reporter.stopped(id, known), { id }, output);
+      reporter.stopped(id, known);
+      return failedOutcome(known, { id }, output);
     }
   };
   const outcomes = await Promise.all(found.map(follow));
   await endAll(outcomes, output, (failed) => {
     const resumableIds = failed.flatMap(({ id, error }) => (isFinalError(error) || id === undefined ? [] : id));
     if (resumableIds.length === 0) return {};
-    const ids = options.all ? "--all" : resumableIds;
-    const resume = { ...options, outputPath };
-    return { hint: resumeHint(ids, resume, io), next: waitNext(ids, resume, io) };
+    const next = waitNext(options.all ? "--all" : resumableIds, { ...options, outputPath }, io);
+    return { hint: resumeHint(next, io), next: [next] };
   });
 }

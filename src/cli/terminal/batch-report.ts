@@ -11,10 +11,10 @@ import { countRows, formatExpected, nameLines } from "../../connect/format.ts";
 import { asVidgenError, type CommandErrorCode, compareSeverity, type ErrorCharge, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { countCredits, formatNumber, formatUsd } from "../../protocol/text.ts";
-import { commandLine, quote, type ShellIo, shellOf } from "../../shell.ts";
+import type { ShellIo } from "../../shell.ts";
 import { flagWords } from "../command.ts";
 import { programWords } from "../next.ts";
-import { programName } from "./output.ts";
+import { lineOf } from "../resume.ts";
 
 /** The plan of a batch, printed before it starts. */
 export function describePlan(
@@ -168,7 +168,10 @@ export function createBatchError(
   // The line without --redo continues it; with --again, the same line could pay once more.
   const { file, command, retryFailed, retryUnknown, redo, again, dryRun, ...flags } = options.flags;
   const typed = ["batch", file, ...flagWords(command, flags)];
-  const words = `${programName(io.env)} ${commandLine(typed, shellOf(io))}`;
+  const program = programWords(io);
+  const sameBatch = { argv: [...program, ...typed], pays: true };
+  const details = { argv: [...program, "batch", "status", results], pays: false };
+  const words = lineOf(sameBatch, io);
   const isOpen = running + unsent + to_start > plan.blocked + end.blocked;
   const isBlocked = wouldStopAgain(end, io);
   const solution = isBlocked ? end.stopError?.hint : undefined;
@@ -183,11 +186,9 @@ export function createBatchError(
     ...(failed > 0
       ? [`Start failed rows again${isFree ? "" : " (each is charged again)"} with: ${words} --retry-failed`]
       : []),
-    `Row details: ${programName(io.env)} batch status ${quote(results, shellOf(io))}`,
+    `Row details: ${lineOf(details, io)}`,
   ];
-  const program = programWords(io);
-  const sameBatch = { argv: [...program, ...typed], pays: true };
-  const next = [isOpen ? sameBatch : { argv: [...program, "batch", "status", results], pays: false }];
+  const next = [isOpen ? sameBatch : details];
   const charged = chargeOf(counts, isFree) ?? end.stopError?.charged;
   return new VidgenError(code, message, { hint: hints.slice(0, 3).join("\n"), charged, next, cause: end.stopError });
 }

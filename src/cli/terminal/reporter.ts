@@ -5,7 +5,7 @@ import {
   errorFieldsOf,
   type GenerationEvent,
 } from "../../client/generation/events.ts";
-import { asVidgenError, type VidgenError } from "../../errors.ts";
+import type { VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { Output } from "./output.ts";
 import type { ProgressEvent } from "./progress.ts";
@@ -20,11 +20,11 @@ export type Reporter = {
   show(event: ProgressEvent): void;
   /** The last status that the service reported for a generation. */
   statusOf(id: string): string | undefined;
-  /** Reports a start that was not accepted, and returns the error. */
-  notStarted(status: EndStatus, error: VidgenError): VidgenError;
+  /** Reports a start that was not accepted. */
+  notStarted(status: EndStatus, error: VidgenError): void;
   ended(id: string, result: Result): void;
-  /** Reports that the command stopped following a generation because of an error, and returns the error. */
-  stopped(id: string, error: unknown): VidgenError;
+  /** Reports that the command stopped following a generation because of an error. */
+  stopped(id: string, error: VidgenError): void;
 };
 
 /** `show` is the renderer for a person. */
@@ -47,18 +47,15 @@ export function createReporter(
     statusOf: (id) => statuses.get(id),
     notStarted(status, error) {
       report({ event: "ended", id: error.id ?? null, status, ...nothing, error: errorFieldsOf(error) });
-      return error;
     },
     ended(id, { file, durableUrl, isNew }) {
       if (isNew && file !== undefined) report({ event: "saved", id, file });
       const video_url = durableUrl ?? null;
       report({ event: "ended", id, status: "completed", file: file ?? null, video_url, error: null });
     },
-    stopped(id, thrown) {
-      const error = asVidgenError(thrown).with({ id });
+    stopped(id, error) {
       const status = endStatusOf(error, statuses.get(id));
       report({ event: "ended", id, status, ...nothing, error: errorFieldsOf(error) });
-      return error;
     },
   };
 }
