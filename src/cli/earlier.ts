@@ -39,11 +39,7 @@ export async function findFrameSource(
  * Finds the generation that "last" meant when the same command ran before: its attempt recorded that id, `sourceId`. Throws `not_found` if the journal
  * no longer contains it.
  */
-async function resolveLast(
-  ownAttempt: Entry,
-  sourceId: string | undefined,
-  journal: Journal,
-): Promise<StartedEntry> {
+async function resolveLast(ownAttempt: Entry, sourceId: string | undefined, journal: Journal): Promise<StartedEntry> {
   if (sourceId === undefined) throw new Error("an attempt of a command with `last` has not recorded an id for it");
   return findStarted(sourceId, journal).catch((error) => {
     const nextStep =

@@ -11,8 +11,8 @@ import type { AcceptedStart, StartRequest } from "../protocol/schema.ts";
 import { countCredits, formatNumber } from "../protocol/text.ts";
 import type { Context } from "./context.ts";
 import { withResume, withResumeHint } from "./resume.ts";
-import { showStart } from "./terminal/progress.ts";
 import type { StartFlags } from "./start-flags.ts";
+import { showStart } from "./terminal/progress.ts";
 import type { Reporter } from "./terminal/reporter.ts";
 import { earlierDocument } from "./terminal/result.ts";
 

@@ -1,6 +1,5 @@
 import { join } from "node:path";
 import type { Origin } from "../client/generation/choose.ts";
-import type { Journal } from "../client/ledger/journal.ts";
 import type { StartedEntry } from "../client/ledger/policy.ts";
 import { repeatRequest } from "../client/ledger/repeat.ts";
 import { localImages, readAllImages } from "../client/request/images.ts";
@@ -66,20 +65,10 @@ export type StartCommand = Pick<TypedStart, "earlier" | "times" | "budget"> & {
  */
 export async function readCommand(typed: TypedStart, context: Context): Promise<StartCommand> {
   const { io, output } = context;
-  const { earlier, times, budget } = typed;
+  const read = await readValues(typed, context);
+  const { prompt, projectInput } = read;
   const isRepeat = typed.generation !== undefined;
-  const asked = isRepeat ? withEngineFlag(typed.flags) : await withService(await withEngine(typed.flags, io), context);
-  const { preset, style, wait } = asked;
-  const needsOutput = typed.output === undefined && wait;
-  const projectInput = await readProjectInput({ ...typed, preset, style, needsOutput, isRepeat }, context);
-  const model = await findModel(typed.texts, projectInput, io);
-  const place = await readPlace(typed, projectInput, context);
-  checkStdin(typed.argument, typed.images, { isPromptOptional: isRepeat }, io);
-  const prompt =
-    isRepeat && typed.argument === undefined
-      ? undefined
-      : await readPrompt(typed.argument, context, projectInput.references);
-  const line = await readLine(typed, { prompt, flags: asked, projectInput, model, place }, context);
+  const line = await readLine(read, context);
   await checkPrompt(prompt, typed, { references: projectInput.references, line: line.line }, context);
   const journal = findJournal({ ...io, onNote: output.note });
   const findOwn = (word: string) => (word === lastWord ? findOwnAttempt(line, journal, context) : undefined);
@@ -87,22 +76,23 @@ export async function readCommand(typed: TypedStart, context: Context): Promise<
     typed.generation === undefined
       ? undefined
       : await findParent(typed.generation, await findOwn(typed.generation), journal, io);
-  const flags = parent ? withServiceOf(parent, asked) : asked;
-  const frame = await findFrame(typed, { parent, flags, findOwn }, context);
-  const known = { prompt, flags, projectInput, model: model.value, place: place.value, frame: frame?.path, parent };
-  const { input: resolved, models, outputPath: chosenPath, isConfirmed } = await resolveInput(typed, known, context);
+  const flags = parent ? withServiceOf(parent, read.flags) : read.flags;
+  const frame = await findFrame({ ...read, flags, parent, findOwn }, context);
+  const resolved = await resolveInput({ ...read, flags, parent, frame }, context);
   const isLocal = flags.local ?? false;
-  const input = withProject(resolved, projectInput, { isRepeated: isRepeat && prompt === undefined, isLocal });
+  const input = withProject(resolved.input, projectInput, { isRepeated: isRepeat && prompt === undefined, isLocal });
   for (const note of input.notes) output.note(note);
-  const outputPath = await numberedPath(typed, chosenPath, io);
+  const outputPath = await numberedPath(typed, resolved.outputPath, io);
   checkInfoPath(outputPath, flags);
   const images = await readAllImages(input.images, { onNote: output.note });
-  const requests = models.flatMap((model) => {
+  const requests = resolved.models.flatMap((model) => {
     const request = buildRequest({ ...input, texts: { ...input.texts, model }, images }, { isLocal });
     return Array.from({ length: typed.count }, (_, index) => withNextSeed(request, index));
   });
   checkDistinctNames(requests, outputPath);
+  const { earlier, times, budget } = typed;
   const { project } = projectInput;
+  const { isConfirmed } = resolved;
   return {
     earlier,
     times,
@@ -112,11 +102,39 @@ export async function readCommand(typed: TypedStart, context: Context): Promise<
     origin: { parent: parent?.id, from: frame?.id, line: { ...line.line, isAnswered: isConfirmed } },
     requests,
     outputPath,
-    newFolder: requests.length > 1 && chosenPath !== undefined && /[/\\]$/.test(chosenPath) ? chosenPath : undefined,
+    newFolder: requests.length > 1 && /[/\\]$/.test(resolved.outputPath ?? "") ? resolved.outputPath : undefined,
     protectedPaths: [localImages(input.images), flags.from ?? [], project?.file ?? []].flat(),
     project,
     isConfirmed,
   };
+}
+
+/** What is typed, with what vidgen.json and the settings add. */
+type ReadValues = {
+  typed: TypedStart;
+  /** With the service, unless it is that of a repeated generation. */
+  flags: StartFlags;
+  projectInput: ProjectInput;
+  model: Awaited<ReturnType<typeof findModel>>;
+  place: Awaited<ReturnType<typeof findOutput>>;
+  prompt: string | undefined;
+};
+
+async function readValues(typed: TypedStart, context: Context): Promise<ReadValues> {
+  const { io, output } = context;
+  const isRepeat = typed.generation !== undefined;
+  // Asked first, because the service is a part of the line.
+  const flags = isRepeat ? withEngineFlag(typed.flags) : await withService(await withEngine(typed.flags, io), context);
+  const { preset, style, wait, open = false } = flags;
+  const needsOutput = typed.output === undefined && wait;
+  const projectInput = await readProjectInput({ ...typed, preset, style, needsOutput, isRepeat }, context);
+  checkOutputPath(typed.output, { open, output }, io);
+  const place = await findOutput(typed, projectInput, io);
+  await noteOutputPath(place.value, output, io);
+  checkStdin(typed.argument, typed.images, { isPromptOptional: isRepeat }, io);
+  const isPromptKept = isRepeat && typed.argument === undefined;
+  const prompt = isPromptKept ? undefined : await readPrompt(typed.argument, context, projectInput.references);
+  return { typed, flags, projectInput, model: await findModel(typed.texts, projectInput, io), place, prompt };
 }
 
 /** The flags with the service of the generation that is repeated, unless they name another service. */
@@ -125,28 +143,9 @@ function withServiceOf({ base_url, engine }: StartedEntry, flags: StartFlags): S
   return checkEngineTimeout({ ...flags, local: true, ...(engine === undefined ? {} : { engine: [...engine] }) });
 }
 
-type Place = Awaited<ReturnType<typeof findOutput>>;
-
-/** The output path from the flag, vidgen.json or the setting, checked and noted. */
-async function readPlace(typed: TypedStart, projectInput: ProjectInput, { io, output }: Context): Promise<Place> {
-  checkOutputPath(typed.output, { open: typed.flags.open ?? false, output }, io);
-  const place = await findOutput(typed, projectInput, io);
-  await noteOutputPath(place.value, output, io);
-  return place;
-}
-
-type LineValues = {
-  prompt: string | undefined;
-  flags: StartFlags;
-  projectInput: ProjectInput;
-  model: Awaited<ReturnType<typeof findModel>>;
-  place: Place;
-};
-
 /** The typed line, by which the command is recognized when it is typed again. */
 async function readLine(
-  typed: TypedStart,
-  { prompt, flags, projectInput, model, place }: LineValues,
+  { typed, flags, projectInput, model, place, prompt }: ReadValues,
   { io, output }: Context,
 ): Promise<TypedLine> {
   // As in the recorded request, a key in the prompt does not count, so that a new key makes no other command.
@@ -165,8 +164,7 @@ async function readLine(
   return {
     line: { ...hashes, isPlaceTyped, ...projectPlace },
     earlier: typed.earlier,
-    outputAt: async ({ isLocal }) =>
-      numberedPath(typed, place.value ?? (isLocal && flags.wait ? "." : undefined), io),
+    outputAt: async ({ isLocal }) => numberedPath(typed, place.value ?? (isLocal && flags.wait ? "." : undefined), io),
   };
 }
 
@@ -181,19 +179,21 @@ async function serviceOf(
   return url && new URL(url).origin;
 }
 
-type FrameOptions = {
+type FrameOptions = Pick<ReadValues, "typed" | "flags"> & {
   parent: StartedEntry | undefined;
-  flags: StartFlags;
   /** Returns the attempt of the same command, which says what "last" means. */
   findOwn(word: string): ReturnType<typeof findOwnAttempt> | undefined;
 };
 
+type Frame = { path: string; id: string | undefined };
+
 /** The last frame that `--from` asks for. A repeated generation begins with the same frame again, unless other images are given. */
 async function findFrame(
-  { flags: { from: typedFrom }, images, set, times }: TypedStart,
-  { parent, flags, findOwn }: FrameOptions,
+  { typed, flags, parent, findOwn }: FrameOptions,
   context: Context,
-): Promise<{ path: string; id: string | undefined } | undefined> {
+): Promise<Frame | undefined> {
+  const { images, set, times } = typed;
+  const { from: typedFrom } = flags;
   const imageSetting = Object.keys(set).find(isSourceImage);
   const imageFlag = images.imageUrl?.length ? "--image" : imageSetting && `--set ${imageSetting}=...`;
   if (typedFrom !== undefined && imageFlag) throw usage(`--from and ${imageFlag} cannot be combined.`);
@@ -204,23 +204,23 @@ async function findFrame(
   return takeFrame(from, { ...times, ownAttempt, parentUrl: parent?.base_url, service: flags }, context);
 }
 
-type KnownValues = {
-  prompt: string | undefined;
-  flags: StartFlags;
-  projectInput: ProjectInput;
-  model: string;
-  place: string | undefined;
-  frame: string | undefined;
-  parent: StartedEntry | undefined;
-};
-
 /**
  * The fields of the request and the output path: from the command line, the repeated generation and the settings, or asked for at a terminal. A
  * local video is always saved, because its URL may stop working when the command ends.
  */
 async function resolveInput(
-  typed: TypedStart,
-  { prompt, flags, projectInput, model, place, frame, parent }: KnownValues,
+  {
+    typed,
+    flags,
+    projectInput,
+    prompt,
+    parent,
+    frame,
+    ...found
+  }: ReadValues & {
+    parent: StartedEntry | undefined;
+    frame: Frame | undefined;
+  },
   context: Context,
 ): Promise<{
   input: RequestInput;
@@ -230,10 +230,11 @@ async function resolveInput(
 }> {
   const { io, output } = context;
   const { set = [], wait, dryRun } = flags;
+  const [model, place] = [found.model.value, found.place.value];
   const defaultPath = flags.local && wait ? "." : undefined;
   const typedImages = await withStdinImage(typed.images, context);
   for (const note of findDroppedImages({ images: typedImages, extra: typed.set }, "--image")) output.note(note);
-  const images = frame === undefined ? typedImages : { ...typedImages, imageUrl: [frame] };
+  const images = frame === undefined ? typedImages : { ...typedImages, imageUrl: [frame.path] };
   const texts = { ...projectInput.texts, ...typed.texts };
   if (parent || prompt !== undefined) {
     const typedModels = parent || typed.models.length > 0 ? typed.models : [model];

@@ -101,8 +101,7 @@ export function readTyped(
   command: CommandUnknownOpts,
 ): TypedStart {
   const { wait, open, again, reuse } = flags;
-  if (flags.dryRun && flags.events)
-    throw usage("--events and --dry-run cannot be combined: nothing is started.");
+  if (flags.dryRun && flags.events) throw usage("--events and --dry-run cannot be combined: nothing is started.");
   const typed = {
     ...words,
     ...readFieldFlags(command),
@@ -123,7 +122,8 @@ export function readTyped(
     throw usage("--no-wait cannot be combined with --open: open the video later with `vidgen wait <id> --open`.");
   if (!wait && command.getOptionValueSource("timeout") === "cli")
     throw usage("--no-wait cannot be combined with --timeout: wait later with `vidgen wait <id> --timeout ...`.");
-  return { ...typed, models, earlier: again ? "again" : reuse ? "reuse" : "resume" };
+  const earlier = reuse ? "reuse" : "resume";
+  return { ...typed, models, earlier: again ? "again" : earlier };
 }
 
 /** The largest number of generations that one command starts. */

@@ -141,9 +141,7 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
   const isAgain = earlier === "again" && hasIntent;
   const isFinished = await run.isDone();
   await endAll(endedOutcomes, output, (failed) =>
-    isFinished
-      ? findResumeSteps(failed, io)
-      : findNextSteps(failed, { budget, budgetError, isAgain, output }),
+    isFinished ? findResumeSteps(failed, io) : findNextSteps(failed, { budget, budgetError, isAgain, output }),
   );
 }
 

@@ -432,4 +432,3 @@ async function runHere(options: LocalOptions, io: Io): Promise<LocalConnection |
     close: () => service.close(0),
   };
 }
-

@@ -169,13 +169,13 @@ async function planBatch(file: string, flags: BatchFlags, context: BatchContext)
       `--model takes one model in a batch, not "${texts.model}".`,
       "--each model=a,b repeats each row with each.",
     );
-  const { value: model, source } = await findModel(typedTexts, projectInput, io);
+  const { value: model, source: modelSource } = await findModel(typedTexts, projectInput, io);
   const ignoreColumns = options.ignoreColumns?.flatMap((names) => names.split(","));
   const isLocal = options.local ?? false;
   const { style, references } = projectInput;
   // VIDGEN_MODEL is a part of the command where it gives the model; a saved model is compared, as a value of vidgen.json is.
-  const environmentModel = source === "environment" ? io.env.VIDGEN_MODEL : undefined;
-  const isModelSaved = source === "setting" || source === undefined;
+  const environmentModel = modelSource === "environment" ? io.env.VIDGEN_MODEL : undefined;
+  const isModelSaved = modelSource === "setting" || modelSource === undefined;
   const untyped = isModelSaved ? [...projectInput.untyped, "model"] : projectInput.untyped;
   const typed = { texts: typedTexts, images, set, prompt, preset, style: typedStyle };
   const requestOptions = { ...options, isLocal, style, texts: { ...texts, model }, images, set };

@@ -197,7 +197,9 @@ export function explainRefusal({ keyHint, baseUrl, isLocal }: Service, error: Vi
   if (error.ended !== undefined) return error;
   const creditsHint = isLocal && error.code === "credits" ? localCreditsHint : undefined;
   const hint = error.hint === invalidKeyHint ? keyHint : creditsHint;
-  return hint === undefined ? error : new VidgenError(error.code, error.message, { ...error, hint, cause: error.cause });
+  return hint === undefined
+    ? error
+    : new VidgenError(error.code, error.message, { ...error, hint, cause: error.cause });
 }
 
 /** How many unfollowed generations, and how many warnings, a service remembers. */

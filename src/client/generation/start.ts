@@ -139,7 +139,11 @@ export async function startGeneration(
     const { attempt, at, key } = intent;
     const place = { target, outputPath: target?.outputPath ?? options.save?.outputPath };
     const finishing = finishOptionsOf(options);
-    return { ...outcome, key, attempt: createAttempt(service, { id, attempt, at, ...place, options: finishing, release }) };
+    return {
+      ...outcome,
+      key,
+      attempt: createAttempt(service, { id, attempt, at, ...place, options: finishing, release }),
+    };
   } catch (error) {
     await release();
     throw error;
