@@ -79,7 +79,7 @@ test("says why one failed, and which service it was at where there are two", asy
   expect((await world.vidgen("list")).stdout).toMatch(/\tThe generation failed: too dark\t\S+\tan owl/);
   const local = { at: "2026-01-01T00:00:00.000Z", kind: "intent", attempt: "a", base_url: "http://vidgen.localhost" };
   const lines = [
-    { ...local, account: "0123456789ab", request: { prompt: "a fox", model: "wan-2.5" } },
+    { ...local, account: "0123456789ab", request: { prompt: "a fox", model: "wan-2.5" }, is_preview: true },
     { ...local, kind: "accepted", id: "b", credits: 0, remaining_credits: 1_000 },
   ];
   appendFileSync(join(world.home, "journal.jsonl"), lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
@@ -99,11 +99,11 @@ test("at a terminal, letters that are two columns wide are counted as two", asyn
 });
 
 /** A journal of these starts, the oldest first, at a service whose balance the last one tells. */
-async function withJournal(...starts: { at?: string; base_url?: string; lines: object[] }[]) {
+async function withJournal(...starts: { at?: string; base_url?: string; is_preview?: boolean; lines: object[] }[]) {
   const world = await createWorld();
   const request = { prompt: "a fox", model: "wan-2.5" };
-  const lines = starts.flatMap(({ at = "2026-01-01T00:00:00.000Z", base_url = baseUrl, lines }, i) => [
-    { at, kind: "intent", attempt: `attempt-${i}`, base_url, account: "0123456789ab", request },
+  const lines = starts.flatMap(({ at = "2026-01-01T00:00:00.000Z", base_url = baseUrl, is_preview, lines }, i) => [
+    { at, kind: "intent", attempt: `attempt-${i}`, base_url, account: "0123456789ab", request, is_preview },
     ...lines.map((line) => ({ at, attempt: `attempt-${i}`, id: `gen-${i}`, ...line })),
   ]);
   mkdirSync(world.home);
@@ -126,7 +126,7 @@ test("the cost is what the service has stated, and nothing else: never the balan
       ],
     },
     { lines: [unsent] },
-    { base_url: local, lines: [{ kind: "accepted", credits: 0, remaining_credits: 30 }] },
+    { base_url: local, is_preview: true, lines: [{ kind: "accepted", credits: 0, remaining_credits: 30 }] },
   );
   const cells = (await world.vidgen("list")).stdout
     .trimEnd()
