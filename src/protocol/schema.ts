@@ -104,6 +104,14 @@ export function normalizeGeneration(generation: WireGeneration, baseUrl: string)
   return { ...generation, video_url, status: state ?? generation.status };
 }
 
+/** The `error` of a cancelled generation. */
+export const cancelledError = "cancelled";
+
+/** Whether an `error` is that of a cancelled generation, also as "cancelled at <engine>", where the engine's own status said so first. */
+export function isCancelledError(error: string | null | undefined): boolean {
+  return typeof error === "string" && new RegExp(`^${cancelledError}\\b`).test(error);
+}
+
 /** The state of a failed generation in a reply that begins with other text, which may be somebody else's: it counts after three equal polls. */
 export const doubtfulFailure = "failed, in a reply after other text";
 

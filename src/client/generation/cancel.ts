@@ -1,10 +1,10 @@
 import { VidgenError } from "../../errors.ts";
-import { errorText, readGeneration, type WireGeneration } from "../../protocol/schema.ts";
+import { errorText, isCancelledError, readGeneration, type WireGeneration } from "../../protocol/schema.ts";
 import type { Api } from "../http/api.ts";
 import { askPatiently, describeAnswer } from "../http/ask.ts";
 import type { Reply } from "../http/reply.ts";
 import type { RetryIo } from "../http/retry.ts";
-import { cancelledReason, failedError } from "./follow.ts";
+import { failedError } from "./follow.ts";
 
 /** A generation that was cancelled. */
 export type Cancelled = {
@@ -67,6 +67,7 @@ function readCancelled({ status, json }: Reply, id: string): Cancelled | undefin
   return { generation, creditsReturned: typeof credits === "number" ? credits : undefined };
 }
 
-function isCancelled({ status, error }: WireGeneration): boolean {
-  return status === "failed" && errorText(error) === cancelledReason;
+/** With an error code, an engine may have made the video all the same. */
+function isCancelled({ status, error, error_code }: WireGeneration): boolean {
+  return status === "failed" && !error_code && isCancelledError(errorText(error));
 }

@@ -5,6 +5,7 @@ import {
   errorText,
   type FailureCode,
   failureReason,
+  isCancelledError,
   meaningOf,
   states,
   type WireGeneration,
@@ -229,9 +230,6 @@ function missingVideoUrlError(id: string): VidgenError {
   });
 }
 
-/** The `error` of a cancelled generation. */
-export const cancelledReason = "cancelled";
-
 /**
  * Returns the error for a failed generation: `failed`; or by the error code of `vidgen serve`: `credits` if the engine's provider needs credits,
  * `unknown` if the request to an engine may have been charged, and `network` or `auth` if no engine accepted it.
@@ -247,7 +245,7 @@ export function failedError(id: string, generation: WireGeneration): VidgenError
     return new VidgenError(code, message(reason.replace(/\.$/, "")), details);
   }
   const defaultHint = "Look at the reason first: each attempt may be charged.";
-  const hint = reason === cancelledReason ? undefined : (errorText(statedHint) ?? defaultHint);
+  const hint = isCancelledError(reason) ? undefined : (errorText(statedHint) ?? defaultHint);
   return new VidgenError("failed", `The generation failed: ${reason}`, { id, ended: "failed", hint });
 }
 

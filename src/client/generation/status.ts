@@ -1,5 +1,5 @@
 import { asVidgenError } from "../../errors.ts";
-import { readCost, type WireGeneration } from "../../protocol/schema.ts";
+import { cancelledError, readCost, type WireGeneration } from "../../protocol/schema.ts";
 import { type AttemptEvent, nextState } from "../ledger/attempt.ts";
 import { hasContent } from "../ledger/content.ts";
 import { isPaidBy, type JournalLine } from "../ledger/history.ts";
@@ -7,7 +7,7 @@ import { removeLeftovers } from "../save/claim.ts";
 import { hasInfo, writeInfo } from "../save/info.ts";
 import { explainNotFound, failureLine, findInfo, recordFound } from "./attempt.ts";
 import { askToCancel, type Cancelled } from "./cancel.ts";
-import { cancelledReason, failedError } from "./follow.ts";
+import { failedError } from "./follow.ts";
 import { pollUntilAnswered } from "./poll.ts";
 import { entriesOf, explainRefusal, findEntry, record, type Service } from "./service.ts";
 
@@ -55,7 +55,7 @@ export async function cancelGeneration(
   const wasCancelled = entry?.status === "failed";
   const pollStatus = () => readStatus(service, id, { signal });
   const cancelled = await askToCancel(service.api, id, { signal, poll: pollStatus }, service.io);
-  if (!wasCancelled) await record(service, { kind: "failed", id, reason: cancelledReason });
+  if (!wasCancelled) await record(service, { kind: "failed", id, reason: cancelledError });
   if (entry) await removeLeftovers(entry, service);
   service.unfollowed.delete(id);
   return { ...cancelled, wasCancelled };

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
+import { cancelledError, isCancelledError } from "../../protocol/schema.ts";
 import { newDelivery } from "../callbacks/delivery.ts";
 import type { Engine } from "../engines/engine.ts";
 import { describe } from "../engines/upstream/upstream.ts";
@@ -27,9 +28,6 @@ export type CancelOptions = {
   mediaUrl(): string;
   onEnd?(ended: EndedGeneration): void;
 };
-
-/** The `error` of a generation that was cancelled. */
-export const cancelledError = "cancelled";
 
 /** How long an engine may take to stop a job. */
 const engineLimitMs = 90_000;
@@ -79,7 +77,7 @@ export async function cancelGeneration(
   for (let attempts = 0; attempts < maxAttempts; attempts++) {
     const generation = await find();
     const { id, status, error } = generation;
-    if (status === "failed" && (isStopped || isCancelled(error))) return generation;
+    if (status === "failed" && (isStopped || isCancelledError(error))) return generation;
     if (status !== "processing") {
       const how = status === "failed" ? `failed: ${error}` : "completed";
       throw refuse(409, "already_ended", `not cancelled: it has ${how}`);
@@ -99,10 +97,6 @@ export async function cancelGeneration(
     options.onEnd?.({ generation: ended, reason: end.error_code ?? "cancelled", isRefunded: end.isRefunded });
   }
   throw refuseCancel("it has just been started");
-}
-
-function isCancelled(error: string | null): boolean {
-  return error === cancelledError || error?.startsWith(`${cancelledError} `) === true;
 }
 
 /**

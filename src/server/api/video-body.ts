@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { defaultModel } from "../../protocol/models.ts";
-import { failureCodes } from "../../protocol/schema.ts";
+import { cancelledError, failureCodes, isCancelledError } from "../../protocol/schema.ts";
 import type { Engine } from "../engines/engine.ts";
 import { findShapeFault, roundedSize, sizeOf, sizeText } from "../engines/frame-size.ts";
 import { type FieldNames, parse } from "../http/input.ts";
@@ -8,7 +8,6 @@ import { type ApiContext, bodyType, type JsonBody, parseJson, refuse, withoutNul
 import { pictureFormat } from "../media/picture.ts";
 import type { Progress } from "../store/change.ts";
 import type { StoredGeneration } from "../store/generations.ts";
-import { cancelledError } from "./cancel.ts";
 import { id, named, schemas } from "./openapi/operation.ts";
 import { type StartBody, warningsSchema } from "./start.ts";
 import { readObject, startSchema } from "./start-body.ts";
@@ -314,8 +313,7 @@ function describeSize(request: StoredGeneration["request"]): string | null {
 }
 
 function codeOf({ error, error_code, engine_code }: StoredGeneration): string {
-  if (error === cancelledError) return error;
-  return error_code ?? engine_code ?? "failed";
+  return error_code ?? (isCancelledError(error) ? cancelledError : (engine_code ?? "failed"));
 }
 
 function unixSeconds(time: string): number {

@@ -49,6 +49,16 @@ test("ends a generation, tells which credits came back on stderr, and writes it 
   expect(entry).toMatchObject({ id, status: "failed" });
 });
 
+test.each([
+  ["says that its engine has said so first", { error: "cancelled at http://gpu-1:8000", credits_returned: 10 }, 0],
+  ["says that the engine may have made it", { error: "cancelled while it waited", error_code: "unclear" }, 6],
+])("a service that %s", async (_, body, code) => {
+  const { world, id } = await withGeneration();
+  world.faults.push(({ url }) => (url.includes(id) ? json(200, { id, status: "failed", ...body }) : undefined));
+  const cancelled = await world.vidgen("cancel", id);
+  expect([cancelled.code, cancelled.stderr.startsWith(`Cancelled ${id}; 10 credits`)]).toEqual([code, code === 0]);
+});
+
 test("--yes is accepted, as by delete: cancel never asks", async () => {
   const world = await createWorld();
   const { stdout } = await world.vidgen("generate", "a fox", "--no-wait");

@@ -1,7 +1,7 @@
 import { readdirSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { VidgenError } from "../../../src/errors.ts";
-import type { Engine } from "../../../src/server/engines/engine.ts";
+import { type Engine, failed } from "../../../src/server/engines/engine.ts";
 import { tinyMp4 } from "../../mp4.ts";
 import {
   createTestService,
@@ -129,6 +129,36 @@ test("a job at an engine is stopped there, and no longer followed", async () => 
   await service.clock.sleep(1_000);
   expect(jobs).toEqual(["job-1"]);
   expect(stopped).toEqual(["the generation was cancelled"]);
+  expect(await creditsOf(service)).toBe(1_000);
+});
+
+test("a job that is followed to its cancelled end, before the cancel itself is answered, is cancelled all the same", async () => {
+  const stop = new AbortController();
+  const service = await createTestService({
+    engines: (clock) => [
+      fakeEngine({
+        name: "http://gpu.test",
+        isSimulation: false,
+        async cancel() {
+          stop.abort();
+          await clock.sleep(1_000);
+          return true;
+        },
+        async render(_, { checkpoint, signal }) {
+          await checkpoint({ state: "submitted", job: "job-1" });
+          await clock.sleep(3_600_000, AbortSignal.any([signal, stop.signal])).catch(() => signal.throwIfAborted());
+          throw failed(new Error("cancelled at http://gpu.test"), { failure: "stopped" });
+        },
+      }),
+    ],
+  });
+  const id = await service.startId();
+  await service.clock.sleep(10_000);
+  for (const _ of [1, 2]) {
+    const reply = await service.cancel(id);
+    const cancelled = { status: "failed", error: "cancelled at http://gpu.test", credits_returned: 10 };
+    expect([reply.status, await reply.json()]).toEqual([200, expect.objectContaining(cancelled)]);
+  }
   expect(await creditsOf(service)).toBe(1_000);
 });
 

@@ -1,5 +1,6 @@
 import { unlessAborted } from "../../../abort.ts";
 import { createMutex } from "../../../mutex.ts";
+import { cancelledError, isCancelledError } from "../../../protocol/schema.ts";
 import { isDataUrl } from "../../../protocol/url.ts";
 import { type Engine, failed, type RenderOptions } from "../engine.ts";
 import { createPatience, type JobObservation, minuteMs } from "./patience.ts";
@@ -106,7 +107,10 @@ export async function follow(
     const failedWith = error ?? `the model run did not succeed (${status})`;
     if (statuses.failed.includes(status)) return { ...polled, failedWith };
     // A cancelled job is not the request's fault. Rejecting refunds the credits, also when the process that cancelled the job has ended.
-    if (isCancelled(polled)) throw failed(new Error(failedWith), { failure: "stopped" });
+    if (isCancelled(polled)) {
+      const why = error === undefined || isCancelledError(error) ? "" : `: ${error}`;
+      throw failed(new Error(`${cancelledError} at ${name}${why}`), { failure: "stopped" });
+    }
     if (percent !== undefined) progress(percent);
     if (isGivenUp) {
       await stop(id, upstream, { cancel, signal });

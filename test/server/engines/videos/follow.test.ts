@@ -97,20 +97,26 @@ test.each([
   expect((await (await start({ onPoll })).make()).outcome).toBe(outcome);
 });
 
-test.each(["failed", "deleted", "cancelled", "expired"])("a job that is %s fails", async (status) => {
+test.each(["failed", "expired"])("a job that is %s fails", async (status) => {
   const onPoll = () => json(200, { id: "1", status });
   expect((await (await start({ onPoll })).make()).outcome).toBe(`the model run did not succeed (${status})`);
 });
 
-test.each(["error", "canceled", "FAILURE", "Cancelled"])(
-  "a job that is %s fails, whatever its letters",
-  async (status) => {
-    const onPoll = () => json(200, { id: "1", status });
-    expect((await (await start({ onPoll })).make()).outcome).toBe(
-      `the model run did not succeed (${status.toLowerCase()})`,
-    );
-  },
-);
+test.each([
+  ["deleted", null, ""],
+  ["canceled", "by the operator", ": by the operator"],
+  ["Cancelled", "cancelled", ""],
+])("a job that is %s (%j) was cancelled at its server", async (status, error, why) => {
+  const onPoll = () => json(200, { id: "1", status, error });
+  expect((await (await start({ onPoll })).make()).outcome).toMatch(new RegExp(`^cancelled at http://[^ ]+${why}$`));
+});
+
+test.each(["error", "FAILURE"])("a job that is %s fails, whatever its letters", async (status) => {
+  const onPoll = () => json(200, { id: "1", status });
+  expect((await (await start({ onPoll })).make()).outcome).toBe(
+    `the model run did not succeed (${status.toLowerCase()})`,
+  );
+});
 
 test.each(["done", "Complete", "finished", "succeeded", "success", "COMPLETED"])(
   "a job that is %s is made",
