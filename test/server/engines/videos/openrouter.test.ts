@@ -43,12 +43,16 @@ test("without credits at OpenRouter, a generation fails at once with that reason
   expect([checkpoints, seconds, fake.creates.length]).toEqual([["submitting", null], 0, 1]);
 });
 
-test.each(["failed", "cancelled", "expired"])("a job that is %s is the end, with its own words", async (status) => {
+test.each([
+  ["failed", "Content policy violation"],
+  ["cancelled", "cancelled at http://gpu.test:8091: Content policy violation"],
+  ["expired", "Content policy violation"],
+])("a job that is %s is the end, with its own words", async (status, outcome) => {
   const { make } = await start({
     fault: ({ route }) =>
       route === "poll" ? Response.json({ id: "1", status, error: "Content policy violation" }) : undefined,
   });
-  expect((await make()).outcome).toBe("Content policy violation");
+  expect((await make()).outcome).toBe(outcome);
 });
 
 test("a paid job is not given up while it waits for hours, or without a network, and is polled rarely", async () => {
