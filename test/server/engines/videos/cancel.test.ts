@@ -64,7 +64,9 @@ test.each(["cancelled", "deleted"])(
     const options = { checkpoint: async () => {}, confirm() {}, progress: () => {}, signal: never };
     const task = { id: "1", images: [], file: "/none/0.mp4", thumbnail: "/none/0.png" };
     const resume = { state: "submitted", job: "1" } as const;
-    await expect(engine.render({ ...task, request: {} as never }, { ...options, resume })).rejects.toThrow("cancelled at http://gpu.test:8091");
+    await expect(engine.render({ ...task, request: {} as never }, { ...options, resume })).rejects.toThrow(
+      "cancelled at http://gpu.test:8091",
+    );
   },
 );
 
