@@ -26,14 +26,16 @@ import type { RequestEvent } from "./observe/log.ts";
 import { createOutbound } from "./outbound/outbound.ts";
 import { linkOf } from "./page/link.ts";
 import { createSessions } from "./page/session.ts";
-import { createService, type OwnerOptions, type Service } from "./service.ts";
+import { createService, type Service } from "./service.ts";
+import type { ServiceParts } from "./service-parts.ts";
 import { openStore } from "./store/sqlite/sqlite-store.ts";
 import type { Store } from "./store/store.ts";
 import { watchStore } from "./store/watch.ts";
 
-/** The options of the owner are optional here; the defaults are the preview, its default prices, and refunds. */
-type CommonOptions = Partial<Omit<OwnerOptions, "hasPaidPreviews">> &
-  Pick<OwnerOptions, "pace" | "onDelivery" | "onNote"> &
+/** The first four are optional here; the defaults are the preview, its default prices, and refunds. */
+type CommonOptions = Partial<Pick<ServiceParts, "engines" | "creditsPer" | "hasDirectives" | "hasRefunds">> &
+  Pick<ServiceParts, "hasPassthrough" | "hasRedirects" | "keep" | "pace" | "program" | "isCommand"> &
+  Pick<ServiceParts, "reload" | "reopen" | "onDelivery" | "onEnd" | "onNote"> &
   Pick<ListenOptions, "isTrusted" | "onRequest" | "withReplies"> & {
     /** The balance of the local account, whose previews then cost credits. In a shared database, only set when this process creates the account. */
     credits?: number | undefined;
@@ -77,7 +79,7 @@ export type SharedOptions = CommonOptions & {
 /** The local service, listening. */
 export type RunningService = Pick<Service, "api" | "media" | "settled"> & {
   /** Replaces the engines and prices. */
-  updateEngines(given: Pick<OwnerOptions, "engines" | "creditsPer">): Promise<void>;
+  updateEngines(given: Pick<ServiceParts, "engines" | "creditsPer">): Promise<void>;
   kind: "running";
   address: ServiceAddress;
   /** The models whose previews cost the local account nothing. */
@@ -213,23 +215,25 @@ type Opening = {
   pageSecret(): Promise<string>;
 };
 
-/** Opens the parts of the service and listens. Adds the steps that close them to `steps`. */
+/** Opens the parts of the service and listens. Adds the step that closes them to `steps`. */
 async function openParts(options: CommonOptions, { steps, pageSecret, ...state }: Opening, io: Io) {
-  const { name, ports, metricsAt, publicUrls = {} } = options;
+  const { host, ports, metricsAt, publicUrls = {} } = options;
+  const reportProblem = reporter(options);
   const sessions = options.hasPage ? async () => createSessions(await pageSecret()) : undefined;
-  const urls = { base_url: "", media_url: "" };
   const prices = {
     engines: options.engines ?? [createPreviewEngine()],
     creditsPer: options.creditsPer ?? new Map(),
     hasPaidPreviews: options.credits !== undefined,
   };
+  // A port may be any free one, so the URLs are known once the service listens.
+  const urls = { base_url: "", media_url: "" };
   const service = createService({
     hasDirectives: false,
     hasRefunds: true,
     ...options,
     ...state,
     ...prices,
-    store: watchStore(state.store, { clock: io, reportProblem: reporter(options) }),
+    store: watchStore(state.store, { clock: io, reportProblem }),
     outbound: createOutbound({
       // Behind a proxy, a service on loopback has accounts of other people too.
       allowLoopback: (account) => options.isLoopback && account === localAccount,
@@ -241,38 +245,29 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
     publicUrl: publicUrls.api,
     baseUrl: () => urls.base_url,
     mediaUrl: () => urls.media_url,
-    createMetrics: options.hasMetrics ? (await import("./observe/metrics.ts")).createMetrics : undefined,
-    reportProblem: reporter(options),
+    createMetrics: options.hasMetrics ? (await import("./metrics.ts")).createMetrics : undefined,
+    reportProblem,
   });
-  steps.push(service.close);
-  const noteProxy = createProxyNote(options, () => urls.media_url);
   const servers: Listening[] = [];
-  steps.push(async (graceMs) => void (await Promise.all(servers.map((server) => server.close(graceMs)))));
-  steps.push(async () => service.endStreams());
-  const listenAt = async (handler: Handler, port: number, { host, publicUrl, route, open }: ListenAt) => {
-    const { isTrusted, withReplies, corsOrigins: origins = [] } = options;
-    const onRequest = (event: RequestEvent) => {
-      service.onRequest(route === undefined ? event : { ...event, route });
-      if (event.isForwarded) noteProxy();
-      if (!event.isRoutine) options.onRequest?.(event);
-    };
-    const names = [...(name === undefined ? [] : [name]), ...(publicUrl === undefined ? [] : authoritiesOf(publicUrl))];
-    const publicOrigin = publicUrl && new URL(publicUrl).origin;
-    const cors = open && { origins, paths: open };
-    const at = { host, port, names, publicOrigin, cors, isTrusted, onRequest, withReplies };
-    const listening = await listen(handler, at, io);
-    servers.push(listening);
-    return { url: publicUrl ?? namedUrl(listening, name), localUrl: localUrlOf(listening) };
-  };
-  const { host } = options;
-  const media = await listenAt(service.media, ports.media, {
-    ...{ host, publicUrl: publicUrls.media, route: "video" },
-    open: /^/,
+  steps.push(async (graceMs) => {
+    service.endStreams();
+    await Promise.all(servers.map((server) => server.close(graceMs)));
+    await service.close();
   });
+  const serving = { options, service, servers, noteProxy: createProxyNote(options, urls), io };
+  const media = await listenAt(
+    service.media,
+    { host, port: ports.media, publicUrl: publicUrls.media, route: "video", open: /^/ },
+    serving,
+  );
   urls.media_url = media.url;
-  const api = await listenAt(service.api, ports.api, { host, publicUrl: publicUrls.api, open: /^\/(api|v1)\// });
+  const api = await listenAt(
+    service.api,
+    { host, port: ports.api, publicUrl: publicUrls.api, open: /^\/(api|v1)\// },
+    serving,
+  );
   urls.base_url = api.url;
-  const metrics = service.metrics && metricsAt && (await listenAt(service.metrics, metricsAt.port, metricsAt));
+  const metrics = service.metrics && metricsAt && (await listenAt(service.metrics, metricsAt, serving));
   return {
     service,
     urls,
@@ -284,16 +279,38 @@ async function openParts(options: CommonOptions, { steps, pageSecret, ...state }
 }
 
 /** `route` is for the log; `open` are the paths that `corsOrigins` may use. */
-type ListenAt = { host: string; publicUrl?: string | undefined; route?: string; open?: RegExp };
+type ListenAt = { host: string; port: number; publicUrl?: string | undefined; route?: string; open?: RegExp };
+
+type Serving = { options: CommonOptions; service: Service; servers: Listening[]; noteProxy(): void; io: Io };
+
+async function listenAt(handler: Handler, at: ListenAt, { options, service, servers, noteProxy, io }: Serving) {
+  const { host, port, publicUrl, route, open } = at;
+  const { name, isTrusted, withReplies, corsOrigins: origins = [] } = options;
+  const onRequest = (event: RequestEvent) => {
+    service.onRequest(route === undefined ? event : { ...event, route });
+    if (event.isForwarded) noteProxy();
+    if (!event.isRoutine) options.onRequest?.(event);
+  };
+  const names = [...(name === undefined ? [] : [name]), ...(publicUrl === undefined ? [] : authoritiesOf(publicUrl))];
+  const publicOrigin = publicUrl && new URL(publicUrl).origin;
+  const cors = open && { origins, paths: open };
+  const listening = await listen(
+    handler,
+    { host, port, names, publicOrigin, cors, isTrusted, onRequest, withReplies },
+    io,
+  );
+  servers.push(listening);
+  return { url: publicUrl ?? namedUrl(listening, name), localUrl: localUrlOf(listening) };
+}
 
 /** Returns a function that notes, once, that a proxy is in front of a service without a public URL. */
-function createProxyNote({ publicUrls = {}, onNote }: CommonOptions, mediaUrl: () => string): () => void {
+function createProxyNote({ publicUrls = {}, onNote }: CommonOptions, urls: { media_url: string }): () => void {
   let isNoted = publicUrls.api !== undefined;
   return () => {
     if (isNoted) return;
     isNoted = true;
     onNote(
-      `A proxy forwards requests to this service, whose replies name videos at ${mediaUrl()}, where its clients may not reach them. Start it with --public-url and --public-media-url.`,
+      `A proxy forwards requests to this service, whose replies name videos at ${urls.media_url}, where its clients may not reach them. Start it with --public-url and --public-media-url.`,
     );
   };
 }

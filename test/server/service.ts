@@ -3,7 +3,6 @@ import { onTestFinished } from "vitest";
 import type { Clock } from "../../src/io.ts";
 import { models } from "../../src/protocol/models.ts";
 import { hashKey } from "../../src/server/api/accounts.ts";
-import type { ReloadOptions } from "../../src/server/api/admin.ts";
 import { createApp, createRoutes } from "../../src/server/api/app.ts";
 import { createHealth } from "../../src/server/api/health.ts";
 import { createRehearsedMedia, rehearseStarts } from "../../src/server/api/rehearsal.ts";
@@ -15,8 +14,8 @@ import type { Engine, RenderTask } from "../../src/server/engines/engine.ts";
 import type { Handler } from "../../src/server/http/message.ts";
 import { openFolder } from "../../src/server/media/folder.ts";
 import { createOutbound, type Get, type Post } from "../../src/server/outbound/outbound.ts";
-import type { Pace } from "../../src/server/queue/end.ts";
-import { createQueue, type Queue, type QueueOptions } from "../../src/server/queue/queue.ts";
+import { createQueue, type Queue } from "../../src/server/queue/queue.ts";
+import type { ServiceParts } from "../../src/server/service-parts.ts";
 import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/server/store/store.ts";
 import { createVirtualClock } from "../clock.ts";
@@ -43,8 +42,8 @@ export type ServiceOptions = {
   concurrency?: number;
   /** They take the place of the fake engine. */
   engines?: Engine[] | ((clock: Clock) => Engine[]);
-  reopen?: QueueOptions["reopen"];
-  reload?: ReloadOptions["reload"];
+  reopen?: ServiceParts["reopen"];
+  reload?: ServiceParts["reload"];
   creditsPer?: Record<string, number>;
   /** Whether previews cost the owner credits too; they do unless told otherwise. */
   hasPaidPreviews?: boolean;
@@ -55,7 +54,7 @@ export type ServiceOptions = {
   folder?: string;
   /** Whoever has the images. */
   get?: Get;
-  pace?: Pace;
+  pace?: ServiceParts["pace"];
   hasRefunds?: boolean;
   isCommand?: boolean;
   /** The address behind a proxy. */

@@ -231,7 +231,7 @@ async function createLog(options: ServeOptions, { io, output }: Context): Promis
   const { deliveryLine, isReported } = await import("../../server/callbacks/delivery.ts");
   const { requestLine } = await import("../../server/observe/log.ts");
   if (options.log === "json") {
-    const { createJsonLog } = await import("../../server/observe/json-log.ts");
+    const { createJsonLog } = await import("../../server/json-log.ts");
     const write = (document: object) =>
       void (output.quiet || io.stderr.write(`${jsonText(document, output.redact)}\n`));
     return createJsonLog(write, { date: io.date, ...(output.verbose && { showBody: redactBody }) });

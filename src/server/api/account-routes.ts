@@ -6,8 +6,8 @@ import { secretOf } from "../callbacks/signature.ts";
 import { parse } from "../http/input.ts";
 import { type ApiContext, readIdempotencyKey, readJson, refuse } from "../http/message.ts";
 import type { MediaStore } from "../media/media-store.ts";
-import type { EndedGeneration } from "../queue/end.ts";
 import { removeImages } from "../queue/image-fetch.ts";
+import type { ServiceParts } from "../service-parts.ts";
 import { keyPrefixLength, type NewAccount } from "../store/accounts.ts";
 import type { GenerationEnd } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
@@ -83,7 +83,7 @@ const revoking = z.object({
     .optional(),
 });
 
-export type AccountOptions = {
+export type AccountOptions = Pick<ServiceParts, "webhookSecret" | "baseUrl" | "mediaUrl" | "isCommand" | "onEnd"> & {
   store: Pick<
     Store,
     | "account"
@@ -101,20 +101,12 @@ export type AccountOptions = {
     | "generation"
     | "cancel"
   >;
-  /** Called with a line for each change of an account, its credits, keys and limits, with who made it. */
-  onNote?: ((text: string) => void) | undefined;
-  /** Signs the callbacks of the local account; the secrets of other accounts are derived from it. */
-  webhookSecret: string;
-  /** The addresses of the API and of the videos for clients. */
-  baseUrl(): string;
-  mediaUrl(): string;
-  /** Whether the service runs inside a command, and ends with it. */
-  isCommand?: boolean | undefined;
-  /** Makes a link to the page for the account whose key has this hash; without it, there is no page. */
-  linkFor?: ((keyHash: string, ms?: number) => Promise<string>) | undefined;
   videos: Pick<MediaStore, "remove">;
   clock: Pick<Clock, "date">;
-  onEnd?: ((ended: EndedGeneration) => void) | undefined;
+  /** Called with a line for each change of an account, its credits, keys and limits, with who made it. */
+  onNote?: ServiceParts["onNote"];
+  /** Makes a link to the page for the account whose key has this hash; without it, there is no page. */
+  linkFor?: ((keyHash: string, ms?: number) => Promise<string>) | undefined;
 };
 
 /** The routes by which the owner of the service manages its accounts. */

@@ -1,18 +1,17 @@
 import { Hono, type MiddlewareHandler } from "hono";
 import { localAccount } from "../announcement.ts";
 import { type ApiContext, type ApiEnv, errorResponse, type Handler, refuse } from "../http/message.ts";
-import type { Metrics } from "../observe/metrics.ts";
 import type { ReportProblem } from "../observe/problem.ts";
-import type { Keep } from "../queue/retention.ts";
+import type { ServiceParts } from "../service-parts.ts";
 import type { Store } from "../store/store.ts";
 import { type AccountOptions, createAccountRoutes } from "./account-routes.ts";
 import { findAccount, hashKey, refuseKey, requireOwner } from "./accounts.ts";
-import { createReloadRoute, type ReloadOptions } from "./admin.ts";
+import { createReloadRoute } from "./admin.ts";
 import { createBackupRoute } from "./backup-route.ts";
-import { type CancelOptions, createCancelRoute } from "./cancel.ts";
+import { createCancelRoute } from "./cancel.ts";
 import { createEnginesRoute, type EnginesOptions } from "./engines.ts";
 import { createModels } from "./models.ts";
-import { createOpenapiRoute, type OpenapiOptions } from "./openapi/openapi.ts";
+import { createOpenapiRoute } from "./openapi/openapi.ts";
 import type { OwnerPaths, OwnerRoute, Paths, Routes } from "./openapi/operation.ts";
 import type { PriceOptions } from "./price.ts";
 import { generateFormat, type StartRoutes, startOperation } from "./start.ts";
@@ -20,13 +19,11 @@ import { createStatusRoute, type StatusOptions } from "./status.ts";
 import { createVideos, notOffered, refuseNotOffered, type VideoOptions } from "./videos.ts";
 
 export type AppOptions = StatusOptions &
-  CancelOptions &
+  PriceOptions &
   VideoOptions &
   EnginesOptions &
-  OpenapiOptions &
-  PriceOptions &
   AccountOptions &
-  ReloadOptions & {
+  Pick<ServiceParts, "reload" | "publicUrl" | "reportProblem" | "keep"> & {
     store: Store;
     /** Creates the routes that start a generation. */
     startBy: StartRoutes;
@@ -36,9 +33,6 @@ export type AppOptions = StatusOptions &
     health?: Paths;
     /** Other routes at the address of the API. */
     page?: Hono<ApiEnv> | undefined;
-    reportProblem: ReportProblem;
-    /** How long records are kept, and idempotency keys with them. */
-    keep?: Keep | undefined;
   };
 
 /** Returns the API as a function that never rejects. */
@@ -98,7 +92,8 @@ export function createAccountsApp(options: AccountOptions): Handler {
   return async (request, bindings = {}) => app.fetch(request, bindings);
 }
 
-type ReadMetrics = () => ReturnType<Metrics["read"]>;
+/** Resolves with all metrics in the text format of Prometheus, and its media type. */
+type ReadMetrics = () => Promise<{ text: string; contentType: string }>;
 
 /** Creates a server of /metrics at its own address, without a key. */
 export function createMetricsApp(readMetrics: ReadMetrics, reportProblem: ReportProblem): Handler {

@@ -1,33 +1,24 @@
 import * as z from "zod";
 import { VidgenError } from "../../errors.ts";
-import type { Clock } from "../../io.ts";
 import { cancelledError, isCancelledError } from "../../protocol/schema.ts";
 import { newDelivery } from "../callbacks/delivery.ts";
 import type { Engine } from "../engines/engine.ts";
 import { describe } from "../engines/upstream/upstream.ts";
 import { refuse } from "../http/message.ts";
-import { statusBody } from "../http/status-body.ts";
-import type { MediaStore } from "../media/media-store.ts";
-import { type EndedGeneration, isRefunded } from "../queue/end.ts";
+import { isRefunded } from "../queue/end.ts";
 import { removeImages } from "../queue/image-fetch.ts";
 import type { Queue } from "../queue/queue.ts";
+import type { ServiceParts } from "../service-parts.ts";
+import { statusBody } from "../status-body.ts";
 import type { GenerationEnd, StoredGeneration } from "../store/generations.ts";
-import type { Store } from "../store/store.ts";
 import { named, parameters, type Route, refusal, reply } from "./openapi/operation.ts";
 import { findOwnGeneration, notFound, ownersAccount, ownId } from "./own-generation.ts";
 import { generationSchema, processingExample } from "./status.ts";
 
-export type CancelOptions = {
-  store: Pick<Store, "generation" | "cancel" | "ledger">;
-  queue: Pick<Queue, "engineOf" | "missingEngines">;
-  videos: Pick<MediaStore, "remove">;
-  engines: readonly Engine[];
-  clock: Pick<Clock, "date" | "limit">;
-  /** Whether the credits of a generation that was not made are returned. */
-  hasRefunds: boolean;
-  mediaUrl(): string;
-  onEnd?(ended: EndedGeneration): void;
-};
+export type CancelOptions = Pick<
+  ServiceParts,
+  "store" | "videos" | "engines" | "clock" | "hasRefunds" | "mediaUrl" | "onEnd"
+> & { queue: Pick<Queue, "engineOf" | "missingEngines"> };
 
 /** How long an engine may take to stop a job. */
 const engineLimitMs = 90_000;

@@ -1,13 +1,10 @@
-import type { Clock } from "../../io.ts";
 import { checkEngines, type EngineCheck } from "../engines/check.ts";
-import type { Engine } from "../engines/engine.ts";
 import type { Queue } from "../queue/queue.ts";
+import type { ServiceParts } from "../service-parts.ts";
 import type { OwnerRoute } from "./openapi/operation.ts";
 
-export type EnginesOptions = {
-  engines: readonly Engine[];
+export type EnginesOptions = Pick<ServiceParts, "engines" | "clock"> & {
   queue: Pick<Queue, "outageOf" | "retiredEngines">;
-  clock: Pick<Clock, "limit">;
 };
 
 /**

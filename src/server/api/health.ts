@@ -1,19 +1,20 @@
 import * as z from "zod";
 import type { Clock } from "../../io.ts";
-import type { Engine } from "../engines/engine.ts";
 import { type ApiContext, retryAfter } from "../http/message.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import { createCheck } from "../observe/health-check.ts";
-import type { Readiness } from "../observe/metrics.ts";
+import type { ServiceParts } from "../service-parts.ts";
 import type { Store } from "../store/store.ts";
 import { named, type Paths, type Route, reply, retryAfterHeader } from "./openapi/operation.ts";
 
-export type HealthOptions = {
+export type HealthOptions = Pick<ServiceParts, "engines"> & {
   store: Pick<Store, "check" | "clockDifferenceMs">;
   videos: Pick<MediaStore, "check">;
-  engines: readonly Engine[];
   clock: Pick<Clock, "now" | "limit">;
 };
+
+/** What is written now; unlike a read, that notices a full disk. */
+export type Readiness = { isReady: boolean; isDatabaseWritable: boolean; isMediaWritable: boolean };
 
 const aliveSchema = named("Alive", { status: z.literal("ok") });
 

@@ -1,17 +1,11 @@
 import type { UsdList } from "../../protocol/price.ts";
 import { localAccount } from "../announcement.ts";
-import type { Engine } from "../engines/engine.ts";
+import type { ServiceParts } from "../service-parts.ts";
 
 /** The credits that a generation costs at the local service unless its owner set a price for the model. */
 const defaultPrice = 10;
 
-export type PriceOptions = {
-  engines: readonly Pick<Engine, "models" | "isSimulation" | "listPrices">[];
-  /** The credits that a start costs, by model, if not the default. */
-  creditsPer: ReadonlyMap<string, number>;
-  /** Whether previews cost the owner of the service credits too, as they cost every other account. */
-  hasPaidPreviews: boolean;
-};
+export type PriceOptions = Pick<ServiceParts, "engines" | "creditsPer" | "hasPaidPreviews">;
 
 /** The credits that a start of this model costs this account. A preview costs the owner of the service nothing, unless previews must be paid. */
 export function priceOf(model: string, account: string, options: PriceOptions): number {

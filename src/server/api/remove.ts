@@ -1,9 +1,8 @@
 import * as z from "zod";
-import type { Clock } from "../../io.ts";
 import { refuse } from "../http/message.ts";
-import { type MediaStore, removeMedia } from "../media/media-store.ts";
+import { removeMedia } from "../media/media-store.ts";
+import type { ServiceParts } from "../service-parts.ts";
 import type { StoredGeneration } from "../store/generations.ts";
-import type { Store } from "../store/store.ts";
 
 /** What a client must send to remove a generation of which it is unclear whether it was charged. */
 export const acknowledgement = z.object({
@@ -34,12 +33,7 @@ const acknowledgeText = "once you have checked the account at its provider, send
  */
 export async function removeGeneration(
   generation: StoredGeneration,
-  {
-    isAcknowledged,
-    store,
-    videos,
-    clock,
-  }: Acknowledged & { store: Pick<Store, "remove">; videos: Pick<MediaStore, "remove">; clock: Pick<Clock, "date"> },
+  { isAcknowledged, store, videos, clock }: Acknowledged & Pick<ServiceParts, "store" | "videos" | "clock">,
 ): Promise<void> {
   const fault = findRemovalFault(generation, { isAcknowledged });
   if (fault !== undefined) throw refuse(409, "unclear", `not removed: ${fault}; ${acknowledgeText}`);

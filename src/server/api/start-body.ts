@@ -23,6 +23,7 @@ import {
 import { isTooDeep } from "../engines/passed.ts";
 import { type FieldNames, parse } from "../http/input.ts";
 import { findJsonFault, refuse } from "../http/message.ts";
+import type { ServiceParts } from "../service-parts.ts";
 import type { ExtraValue, Images, RenderRequest, StoredGeneration } from "../store/generations.ts";
 import { named, schemas } from "./openapi/operation.ts";
 
@@ -147,17 +148,6 @@ export const startSchema = named("Start", { ...bodySchema.shape, ...sizeSchema.s
 
 export type StartRequest = Pick<StoredGeneration, "request" | "callback_url">;
 
-export type StartReaderOptions = {
-  engines: readonly Pick<
-    Engine,
-    "name" | "models" | "isSimulation" | "maxImages" | "takesLastImage" | "maxReferences" | "findFault" | "passes"
-  >[];
-  /** Whether directives in prompts apply to real models too. */
-  hasDirectives: boolean;
-  /** Whether accounts other than the owner's may send fields that vidgen does not know to real models. */
-  hasPassthrough?: boolean | undefined;
-};
-
 const knownNames: readonly string[] = Object.keys({ ...bodySchema.shape, ...sizeSchema.shape, ...extrasSchema.shape });
 
 const maxUnknownNames = 50;
@@ -182,7 +172,7 @@ function readUnknown(json: unknown): Record<string, ExtraValue> {
 export function createStartReader({
   engines,
   hasDirectives,
-}: StartReaderOptions): (json: unknown, names?: FieldNames) => StartRequest {
+}: Pick<ServiceParts, "engines" | "hasDirectives">): (json: unknown, names?: FieldNames) => StartRequest {
   return (json, ownNames = {}) => {
     checkNumbers(json);
     const { size, ...fields } = parse(sizeSchema, json);
@@ -231,7 +221,7 @@ function checkNumbers(json: unknown): void {
   throw refuse(400, `invalid_${name}`, `${name} contains a number above 2^53: send it as a text`);
 }
 
-function refuseModel(engines: StartReaderOptions["engines"]) {
+function refuseModel(engines: readonly Engine[]) {
   const served = [...new Set(engines.flatMap(({ models }) => models))].join(", ");
   const message = `model must be one of ${served}; whoever runs the service adds others with \`vidgen serve --engine\``;
   return refuse(400, "invalid_model", message);

@@ -6,7 +6,7 @@ import type { Clock } from "../../io.ts";
 import { fieldSpellings, flattenName, imageFields } from "../../protocol/fields.ts";
 import { holdsHash } from "../../protocol/secrets.ts";
 import { localAccount } from "../announcement.ts";
-import { createCapacity } from "../capacity.ts";
+import { type Capacity, createCapacity } from "../capacity.ts";
 import { addressesIn, documentedExtras, findPassedFault, namesOf, splitExtras } from "../engines/passed.ts";
 import { createBodyMemory } from "../http/body-memory.ts";
 import type { FieldNames } from "../http/input.ts";
@@ -24,6 +24,7 @@ import {
 import { readTraceparent } from "../observe/trace.ts";
 import type { FindImageFault } from "../outbound/outbound.ts";
 import { findImageFault } from "../queue/images.ts";
+import type { ServiceParts } from "../service-parts.ts";
 import type { Idempotency, Label, StartOutcome, StoredGeneration, StoredRequest } from "../store/generations.ts";
 import type { Limited } from "../store/limits.ts";
 import type { Store } from "../store/store.ts";
@@ -41,13 +42,7 @@ import {
   time,
 } from "./openapi/operation.ts";
 import { type PriceOptions, priceOf } from "./price.ts";
-import {
-  createStartReader,
-  hasOtherImages,
-  type StartReaderOptions,
-  type StartRequest,
-  startSchema,
-} from "./start-body.ts";
+import { createStartReader, hasOtherImages, type StartRequest, startSchema } from "./start-body.ts";
 import { processingExample } from "./status.ts";
 
 /** Enough for images of 20 MB in `data:` URLs, and a prompt. */
@@ -62,16 +57,14 @@ const maxSmallBytes = 100_000_000;
 /** How many bodies with images are handled at a time, because each takes some 150 MB until it is stored. The others wait as bytes. */
 const maxLargeBodies = 4;
 
-export type StartOptions = StartReaderOptions &
-  PriceOptions & {
+export type StartOptions = PriceOptions &
+  Pick<ServiceParts, "hasDirectives" | "hasPassthrough" | "onStart"> & {
     store: Pick<Store, "start" | "findStart" | "ledger">;
     clock: Pick<Clock, "date">;
     /** Finds what is wrong with the address of an image. */
     findImageFault?: FindImageFault | undefined;
     /** The engines that no process uses: generations submitted to them wait, and do not count as running. */
     missing?: (() => readonly string[]) | undefined;
-    /** Called once for each generation that was started here. */
-    onStart?: ((generation: StoredGeneration, cost: number) => void) | undefined;
     /** Sends the reply to a start: the body as JSON unless something else is given. */
     respond?: Respond;
   };
@@ -147,7 +140,7 @@ const startedSchema = named("Started", {
 });
 
 const fox = { prompt: "a red fox runs through snow at dusk", model: "veo-3.1" };
-const { video_url: _, thumbnail_url: __, ...started } = processingExample;
+const { video_url, thumbnail_url, ...started } = processingExample;
 
 export const startOperation: Operation = {
   operationId: "start",
@@ -177,80 +170,110 @@ function readGenerate(c: ApiContext, bytes: Uint8Array): StartBody {
 /** Creates the route that starts a generation by one of the APIs. */
 export type StartRoutes = (format: StartFormat) => (c: ApiContext) => Promise<Response>;
 
+/** What all routes that start a generation share. */
+type Starting = {
+  options: StartOptions;
+  readStart: ReturnType<typeof createStartReader>;
+  /** Limits how many bodies with images are handled at a time. */
+  largeBodies: Capacity;
+  /** The memory for bodies with images, and for those without. */
+  openLarge: ReturnType<typeof createBodyMemory>;
+  openSmall: ReturnType<typeof createBodyMemory>;
+};
+
 /**
- * Returns a function that creates the routes that start a generation: there is no other way to start one. A repeated Idempotency-Key with the same
- * body gets the same reply, and nothing is charged.
+ * Returns a function that creates the routes that start a generation: there is no other way to start one. A repeated
+ * Idempotency-Key with the same body gets the same reply, and nothing is charged.
  */
 export function createStartRoutes(options: StartOptions): StartRoutes {
   const { respond = (c, _, body) => c.json(body) } = options;
-  const largeBodies = createCapacity(maxLargeBodies);
-  const readStart = createStartReader(options);
-  const openLarge = createBodyMemory(maxLargeBytes);
-  const openSmall = createBodyMemory(maxSmallBytes);
-  type ParsedStart = Pick<JsonBody, "json"> & { names: FieldNames | undefined; idempotency: Idempotency | undefined };
-  const start = async (c: ApiContext, { json, names, idempotency }: ParsedStart): Promise<Started> => {
-    const { account } = c.var;
-    const { request, callback_url } = readStart(json, names);
-    const findAddressFault = (url: string) => options.findImageFault?.(url, account);
-    const warnings = await checkUnknown(request, { ...options, account, json, names, findAddressFault });
-    await checkLimits(request, options.engines);
-    checkImages(request, findAddressFault);
-    c.set("model", request.model);
-    const traceparent = readTraceparent(c.req.header("traceparent"));
-    const label = readLabel(c);
-    const metadata = { ...(traceparent !== undefined && { traceparent }), ...(label && { label }) };
-    const requested = { request: { ...request, ...metadata }, callback_url };
-    const generation = newGeneration(account, requested, options.clock.date());
-    const cost = priceOf(request.model, account, options);
-    const outcome = await options.store.start(generation, cost, idempotency, options.missing?.());
-    if (outcome.kind === "no credits") throw notEnoughCredits(cost);
-    if (outcome.kind === "no account") throw refuseUnknownKey();
-    if (outcome.kind === "disabled") throw refuseDisabled(account);
-    if (outcome.kind === "limited") throw tooMany(outcome);
-    if (outcome.kind === "key reused")
-      throw refuse(409, "idempotency_key_reused", "this Idempotency-Key was already used with another body");
-    if (outcome.replayed) return { ...(await replay(outcome)), warnings };
-    options.onStart?.(generation, cost);
-    return { ...outcome, credits_charged: cost, warnings };
-  };
-  /** Returns an earlier start with what it was charged, from the ledger, because the price of the model may have changed since. */
-  const replay = async (outcome: StartOutcome & { kind: "started" }) => {
-    const entries = await options.store.ledger({ generation: outcome.generation.id, limit: 10 });
-    return { ...outcome, credits_charged: entries.reduce((sum, { amount }) => sum + Math.max(0, -amount), 0) };
-  };
-  const accept = async (c: ApiContext, bytes: Uint8Array, format: StartFormat): Promise<Started> => {
-    const { text, json, nulls = [] } = await format.read(c, bytes);
-    const key = readIdempotencyKey(c);
-    const idempotency = key === undefined ? undefined : { key, body: text };
-    const started = await start(c, { json, names: format.names, idempotency }).catch(async (error) => {
-      // The reply to a used key stays the same, even if the start would be refused now: engines or limits may have changed.
-      if (!(error instanceof HTTPException) || !idempotency) throw error;
-      const earlier = await options.store.findStart(c.var.account, idempotency);
-      if (earlier?.kind !== "started") throw error;
-      return { ...(await replay(earlier)), warnings: [] };
-    });
-    const { id, request } = started.generation;
-    c.set("id", id);
-    c.set("model", request.model);
-    const nullMedia = nulls.filter((name) => mediaNames.includes(name));
-    return { ...started, warnings: [...nullMedia.map(nullWarning), ...started.warnings] };
-  };
-  /** A client that sends slowly uses only the memory for what it has sent. */
-  const receive = async (c: ApiContext, format: StartFormat) => {
-    const isLarge = mayBeLarge(c);
-    const arriving = (isLarge ? openLarge : openSmall)(c.var.account);
-    try {
-      const bytes = await readBody(c, { maxBytes: maxBodyBytes, types: format.types, arriving });
-      return await (isLarge ? largeBodies(1, () => accept(c, bytes, format)) : accept(c, bytes, format));
-    } finally {
-      arriving.release();
-    }
+  const starting: Starting = {
+    options,
+    readStart: createStartReader(options),
+    largeBodies: createCapacity(maxLargeBodies),
+    openLarge: createBodyMemory(maxLargeBytes),
+    openSmall: createBodyMemory(maxSmallBytes),
   };
   return (format) => async (c) => {
-    const started = await receive(c, format);
+    const started = await receive(c, format, starting);
     const { warnings } = started;
     return respond(c, started, { ...format.reply(started), ...(warnings.length > 0 && { warnings }) });
   };
+}
+
+/** Receives a start and executes it. A client that sends slowly uses only the memory for what it has sent. */
+async function receive(c: ApiContext, format: StartFormat, starting: Starting): Promise<Started> {
+  const { openLarge, openSmall, largeBodies } = starting;
+  const isLarge = mayBeLarge(c);
+  const arriving = (isLarge ? openLarge : openSmall)(c.var.account);
+  try {
+    const bytes = await readBody(c, { maxBytes: maxBodyBytes, types: format.types, arriving });
+    const accepting = () => accept(c, bytes, { ...starting, format });
+    return await (isLarge ? largeBodies(1, accepting) : accepting());
+  } finally {
+    arriving.release();
+  }
+}
+
+async function accept(
+  c: ApiContext,
+  bytes: Uint8Array,
+  { format, ...starting }: Starting & { format: StartFormat },
+): Promise<Started> {
+  const { store } = starting.options;
+  const { text, json, nulls = [] } = await format.read(c, bytes);
+  const key = readIdempotencyKey(c);
+  const idempotency = key === undefined ? undefined : { key, body: text };
+  const started = await start(c, { json, names: format.names, idempotency }, starting).catch(async (error) => {
+    // The reply to a used key stays the same, even if the start would be refused now: engines or limits may have changed.
+    if (!(error instanceof HTTPException) || !idempotency) throw error;
+    const earlier = await store.findStart(c.var.account, idempotency);
+    if (earlier?.kind !== "started") throw error;
+    return { ...(await replay(earlier, store)), warnings: [] };
+  });
+  const { id, request } = started.generation;
+  c.set("id", id);
+  c.set("model", request.model);
+  const nullMedia = nulls.filter((name) => mediaNames.includes(name));
+  return { ...started, warnings: [...nullMedia.map(nullWarning), ...started.warnings] };
+}
+
+type ParsedStart = Pick<JsonBody, "json"> & { names: FieldNames | undefined; idempotency: Idempotency | undefined };
+
+async function start(
+  c: ApiContext,
+  { json, names, idempotency }: ParsedStart,
+  { options, readStart }: Starting,
+): Promise<Started> {
+  const { account } = c.var;
+  const { request, callback_url } = readStart(json, names);
+  const findAddressFault = (url: string) => options.findImageFault?.(url, account);
+  const warnings = await checkUnknown(request, { ...options, account, json, names, findAddressFault });
+  await checkLimits(request, options.engines);
+  checkImages(request, findAddressFault);
+  c.set("model", request.model);
+  const traceparent = readTraceparent(c.req.header("traceparent"));
+  const label = readLabel(c);
+  const metadata = { ...(traceparent !== undefined && { traceparent }), ...(label && { label }) };
+  const requested = { request: { ...request, ...metadata }, callback_url };
+  const generation = newGeneration(account, requested, options.clock.date());
+  const cost = priceOf(request.model, account, options);
+  const outcome = await options.store.start(generation, cost, idempotency, options.missing?.());
+  if (outcome.kind === "no credits") throw notEnoughCredits(cost);
+  if (outcome.kind === "no account") throw refuseUnknownKey();
+  if (outcome.kind === "disabled") throw refuseDisabled(account);
+  if (outcome.kind === "limited") throw tooMany(outcome);
+  if (outcome.kind === "key reused")
+    throw refuse(409, "idempotency_key_reused", "this Idempotency-Key was already used with another body");
+  if (outcome.replayed) return { ...(await replay(outcome, options.store)), warnings };
+  options.onStart?.(generation, cost);
+  return { ...outcome, credits_charged: cost, warnings };
+}
+
+/** Returns an earlier start with what it was charged, from the ledger, because the price of the model may have changed since. */
+async function replay(outcome: StartOutcome & { kind: "started" }, store: Pick<Store, "ledger">) {
+  const entries = await store.ledger({ generation: outcome.generation.id, limit: 10 });
+  return { ...outcome, credits_charged: entries.reduce((sum, { amount }) => sum + Math.max(0, -amount), 0) };
 }
 
 type UnknownOptions = Pick<StartOptions, "engines" | "hasPassthrough"> & {

@@ -1,9 +1,9 @@
 import { HTTPException } from "hono/http-exception";
 import * as z from "zod";
 import { failureCodes, states } from "../../protocol/schema.ts";
-import { statusBody } from "../http/status-body.ts";
 import type { Queue } from "../queue/queue.ts";
-import type { Store } from "../store/store.ts";
+import type { ServiceParts } from "../service-parts.ts";
+import { statusBody } from "../status-body.ts";
 import { id, named, parameters, type Route, refusal, reply, time, url } from "./openapi/operation.ts";
 import { findOwnGeneration, notFound, ownersAccount, ownId } from "./own-generation.ts";
 
@@ -60,10 +60,8 @@ export const completedExample = {
   thumbnail_url: `http://127.0.0.1:8788/${exampleId}.png`,
 };
 
-export type StatusOptions = {
-  store: Pick<Store, "generation" | "balance">;
+export type StatusOptions = Pick<ServiceParts, "store" | "mediaUrl"> & {
   queue: Pick<Queue, "resume" | "progressOf" | "whyNotSubmitted">;
-  mediaUrl(): string;
 };
 
 /** GET /api/generation-status, the interface's status. */

@@ -2,10 +2,8 @@ import * as z from "zod";
 import { isUuid } from "../../protocol/id.ts";
 import { parse } from "../http/input.ts";
 import { type Handler, refuse } from "../http/message.ts";
-import type { MediaStore } from "../media/media-store.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { StoredGeneration } from "../store/generations.ts";
-import type { Store } from "../store/store.ts";
 import { type CancelOptions, cancelGeneration } from "./cancel.ts";
 import {
   id,
@@ -98,9 +96,7 @@ const rangeHeader = {
 const bytes = (type: string) => ({ [type]: { schema: { type: "string", format: "binary" } } });
 
 export type VideoOptions = CancelOptions & {
-  store: Pick<Store, "generations" | "remove">;
   queue: Pick<Queue, "resume" | "progressOf">;
-  videos: Pick<MediaStore, "remove">;
   /** The handler of the media address. */
   media: Handler;
 };

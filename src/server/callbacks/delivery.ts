@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { statusBody } from "../http/status-body.ts";
 import { redactUrl, stripControls } from "../observe/log.ts";
 import type { Traced } from "../observe/trace.ts";
+import { statusBody } from "../status-body.ts";
 import type { Delivery } from "../store/deliveries.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 

@@ -10,7 +10,7 @@ import {
 } from "../store/generations.ts";
 
 /** The request of a generation as JSON, and as commands and code that repeat it; `hasData` if it has `data:` images. */
-export type Again = {
+export type Repeats = {
   json: string;
   vidgen: string;
   powershell: string;
@@ -26,7 +26,7 @@ export type ServiceAddress = { baseUrl: string; isLocal: boolean; program: strin
  * Returns how to repeat a generation, for POSIX shells and for PowerShell 7.3 or later. A `data:` image can have megabytes, so it is not written out:
  * commands of vidgen get a file name instead, and the others the beginning of the URL.
  */
-export function makeAgain({ request, callback_url }: StoredGeneration, address: ServiceAddress): Again {
+export function makeAgain({ request, callback_url }: StoredGeneration, address: ServiceAddress): Repeats {
   const { baseUrl, isLocal, program } = address;
   const { prompt, images, extras } = request;
   const all = listImages(request);
@@ -101,7 +101,7 @@ type LibraryParts = Pick<StoredGeneration["request"], "images" | "extras"> & { b
 
 /** The library has other names for some fields. It also takes images as files, and unknown fields as `extra`. */
 function libraryCode(body: Record<string, unknown>, { baseUrl, images, extras }: LibraryParts): string {
-  const { imageUrl: _, imageUrls: __, lastImageUrl, referenceUrls, callback_url: callbackUrl, ...values } = body;
+  const { imageUrl, imageUrls, lastImageUrl, referenceUrls, callback_url: callbackUrl, ...values } = body;
   const fields = Object.entries(values).filter(([name]) => !Object.hasOwn(extras, name));
   const extra = { lastImageUrl, referenceUrls, ...extras };
   const request = {

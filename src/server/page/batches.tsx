@@ -3,11 +3,11 @@ import { quote } from "../../shell.ts";
 import type { GenerationState } from "../store/generations.ts";
 import type { LabelTotals } from "../store/reports.ts";
 import type { Store } from "../store/store.ts";
-import { CopyButton } from "./copy.tsx";
+import { CopyButton, EmptyList } from "./elements.tsx";
 import { countText, creditsText, durationText, stateWords, usdText } from "./formatting.ts";
 import { type CardProps, Cards, readCards, Selection } from "./gallery.tsx";
-import { Layout, Message, RelativeTime, VisitorContext } from "./layout.tsx";
-import { HomeLink } from "./messages.tsx";
+import { Layout, RelativeTime, VisitorContext } from "./layout.tsx";
+import { NothingHere } from "./messages.tsx";
 import type { PageParts } from "./parts.ts";
 import { readValue } from "./query.ts";
 import { LoginHint, TypedLine } from "./terminal.tsx";
@@ -28,7 +28,7 @@ export function addBatches({ app, options, send, signedIn }: PageParts): void {
 
   app.get("/batches/:label", signedIn, async (c) => {
     const totals = await findBatch(c, store);
-    if (!totals) return send(c, <NoBatch />, 404);
+    if (!totals) return send(c, <NothingHere title="There is no such batch" />, 404);
     const batch = { account: totals.account, label: totals.label };
     const cells = await store.states({ ...batch, limit: maxCells });
     const ids = cells.filter(({ state }) => state !== "failed").map(({ id }) => id);
@@ -79,12 +79,10 @@ function BatchesPage({ batches, now }: { batches: readonly LabelTotals[]; now: D
           </li>
         ))}
       </ol>
-      {/* The style sheet shows it only while the list is empty, also after a live update. */}
-      <section class="empty">
-        <h2>No batches yet</h2>
+      <EmptyList title="No batches yet">
         <p>Start one in a terminal.</p>
         <TypedLine command="batch shots.csv" />
-      </section>
+      </EmptyList>
     </Layout>
   );
 }
@@ -228,12 +226,4 @@ function estimateLeftMs(totals: LabelTotals, now: Date): number | undefined {
   const left = Math.max(size ?? 0, countOf(totals)) - ended;
   if (ended === 0 || left === 0 || counts.queued + counts.running === 0) return undefined;
   return ((now.getTime() - Date.parse(started_at)) / ended) * left;
-}
-
-function NoBatch() {
-  return (
-    <Message title="There is no such batch">
-      <HomeLink />
-    </Message>
-  );
 }

@@ -1,14 +1,12 @@
-import type { SignedHeaders } from "../callbacks/signature.ts";
+import type { SignedHeaders, Signer } from "../callbacks/signature.ts";
 import { refuse } from "../http/message.ts";
 import { redactUrl } from "../observe/log.ts";
 import type { Attempt, DeliveryRecord, DeliveryState, DeliveryTotals } from "../store/deliveries.ts";
-import { ClockTime } from "./clock.tsx";
-import { CopyButton } from "./copy.tsx";
-import { Fact } from "./facts.tsx";
-import { shortText, spanText } from "./formatting.ts";
+import { ClockTime, CopyButton, EmptyList, Fact } from "./elements.tsx";
+import { countText, shortText, spanText } from "./formatting.ts";
 import { OlderLink } from "./gallery.tsx";
 import { Layout, RelativeTime } from "./layout.tsx";
-import type { PageParts, Sign } from "./parts.ts";
+import type { PageParts } from "./parts.ts";
 import { olderAddress, readList, readValue } from "./query.ts";
 import { accountOf, findVisible, type PageContext } from "./visitor.ts";
 
@@ -55,7 +53,7 @@ type CallbacksProps = {
   deliveries: readonly DeliveryRecord[];
   totals: DeliveryTotals;
   older: string | undefined;
-  sign: Sign;
+  sign: Signer;
   now: Date;
 };
 
@@ -83,18 +81,14 @@ function CallbacksPage({ filter, deliveries, totals, older, sign, now }: Callbac
             <DeliveryRow delivery={delivery} sign={sign} now={now} />
           ))}
         </ol>
-        <section class="empty">
-          <h2>{isFiltered ? "No callback matches" : "No callbacks yet"}</h2>
-          {isFiltered ? (
-            <p>
-              <a href="/callbacks">Show all</a>
-            </p>
-          ) : (
-            <p>
-              A generation that is started with <code>callback_url</code> sends one when it ends.
-            </p>
-          )}
-        </section>
+        <EmptyList
+          title={isFiltered ? "No callback matches" : "No callbacks yet"}
+          all={isFiltered ? "/callbacks" : undefined}
+        >
+          <p>
+            A generation that is started with <code>callback_url</code> sends one when it ends.
+          </p>
+        </EmptyList>
         <p class="pane unselected" aria-hidden="true">
           Select a callback to see its attempts and its body.
         </p>
@@ -133,9 +127,7 @@ function CallbackFilterBar({ filter, totals }: Pick<CallbacksProps, "filter" | "
       </form>
       {failed === 0 ? null : (
         <button type="button" class="with-script" data-post={withQuery("/callbacks/send", { host: filter.host })}>
-          {failed === 1
-            ? "Send the failed callback again"
-            : `Send all ${failed.toLocaleString("en")} failed callbacks again`}
+          {failed === 1 ? "Send the failed callback again" : `Send all ${countText(failed)} failed callbacks again`}
         </button>
       )}
     </div>
@@ -148,7 +140,7 @@ function StateLink({ filter, state, name, count }: StateLinkProps) {
   return (
     <a href={withQuery("/callbacks", { ...filter, state })} aria-current={state === filter.state ? "true" : undefined}>
       {name}
-      <span class="count">{count.toLocaleString("en")}</span>
+      <span class="count">{countText(count)}</span>
     </a>
   );
 }
@@ -158,7 +150,7 @@ function withQuery(path: string, values: Readonly<Record<string, string | undefi
   return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
 }
 
-type DeliveryProps = { delivery: DeliveryRecord; sign: Sign; now: Date };
+type DeliveryProps = { delivery: DeliveryRecord; sign: Signer; now: Date };
 
 function DeliveryRow(props: DeliveryProps) {
   const { delivery, now } = props;

@@ -35,7 +35,7 @@ export const allOffers: Offers = {
 /** How long the form waits for a provider to state what its models take. */
 const maxWaitMs = 1_000;
 
-type ChoiceOptions = Omit<PriceOptions, "engines"> & { engines: readonly Engine[]; clock: Pick<Clock, "sleep"> };
+type ChoiceOptions = PriceOptions & { clock: Pick<Clock, "sleep"> };
 
 /** The models that an account can choose, in the order of the engines. If a model has a real engine, preview engines do not count for it. */
 export function listChoices(account: string, options: ChoiceOptions): Promise<ModelChoice[]> {

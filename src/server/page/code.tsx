@@ -1,7 +1,7 @@
 import { useContext } from "hono/jsx";
 import { isPlainHttp } from "../../protocol/url.ts";
-import type { Again } from "./again.ts";
-import { CopyButton } from "./copy.tsx";
+import type { Repeats } from "./again.ts";
+import { CopyButton } from "./elements.tsx";
 import { VisitorContext } from "./layout.tsx";
 
 const tabs = [
@@ -13,7 +13,7 @@ const tabs = [
 ] as const;
 
 /** The commands and the code that repeat a request, each in a tab. The tabs are radio buttons, which work without a script. */
-export function AgainCode({ again }: { again: Again }) {
+export function AgainCode({ again }: { again: Repeats }) {
   return (
     <div class="code">
       <fieldset class="tabs" data-own>

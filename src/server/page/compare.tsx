@@ -2,11 +2,12 @@ import { readBody, refuse, streamResponse } from "../http/message.ts";
 import { listImages } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 import { GenerationControls } from "./controls.tsx";
+import { TableHead } from "./elements.tsx";
 import { durationText, priceText, shortText, usdText } from "./formatting.ts";
 import { maxCompared, maxZipped, minCompared } from "./gallery.tsx";
 import { shortcutAttributes } from "./keys.ts";
 import { Layout, Message } from "./layout.tsx";
-import { HomeLink } from "./messages.tsx";
+import { HomeLink, NothingHere } from "./messages.tsx";
 import type { PageParts } from "./parts.ts";
 import { accountOf, findVisible, type PageContext } from "./visitor.ts";
 import { type GenerationWithVideo, zipOf } from "./zip.ts";
@@ -43,7 +44,7 @@ export function addComparison({ app, options, send, signedIn, fromPage }: PagePa
     const body = await readBody(c, { maxBytes: maxZipBytes, types: ["application/x-www-form-urlencoded"] });
     const ids = new URLSearchParams(Buffer.from(body).toString()).getAll("id");
     const generations = await findWithVideo(c, store, ids.slice(0, maxZipped));
-    if (generations.length === 0) return send(c, <NoVideo />, 404);
+    if (generations.length === 0) return send(c, <NothingHere title="None of these has a video" />, 404);
     const zip = zipOf(generations, videos);
     const headers = {
       "Content-Type": "application/zip",
@@ -165,14 +166,7 @@ function ComparisonTable({ compared }: { compared: readonly Compared[] }) {
   return (
     <section class="scrolls-sideways" tabindex={0} aria-label="Facts">
       <table class="ledger differences">
-        <thead>
-          <tr>
-            <th scope="col">Fact</th>
-            {facts.map((_, index) => (
-              <th scope="col">Video {index + 1}</th>
-            ))}
-          </tr>
-        </thead>
+        <TableHead columns={["Fact", ...facts.map((_, index) => `Video ${index + 1}`)]} />
         <tbody>
           {names.map((name) => (
             <tr class={differs(name) ? "differs" : undefined}>
@@ -217,14 +211,6 @@ function WrongVideoCount({ isTooMany }: { isTooMany: boolean }) {
       <p>
         Select {minCompared} to {maxCompared} completed videos in the list, then press "Compare".
       </p>
-      <HomeLink />
-    </Message>
-  );
-}
-
-function NoVideo() {
-  return (
-    <Message title="None of these has a video">
       <HomeLink />
     </Message>
   );

@@ -1,7 +1,8 @@
 import type { LedgerEntry } from "../store/accounts.ts";
 import type { Spending, SpendingKey, Spent } from "../store/reports.ts";
 import { batchAddress, OtherAccount } from "./batches.tsx";
-import { shortText, usdText } from "./formatting.ts";
+import { TableHead, TableSection } from "./elements.tsx";
+import { countText, shortText, usdText } from "./formatting.ts";
 import { OlderLink } from "./gallery.tsx";
 import { Layout, RelativeTime } from "./layout.tsx";
 import type { PageParts } from "./parts.ts";
@@ -38,6 +39,9 @@ type CreditsProps = {
 
 const promptCharacters = 120;
 
+/** The columns of both tables that have numbers. */
+const numbers = ["Videos", "Credits", "USD", "Unknown cost"];
+
 const spendingWords: Record<SpendingKey, { heading: string; key: string }> = {
   day: { heading: "By day (UTC)", key: "Day" },
   model: { heading: "By model", key: "Model" },
@@ -49,6 +53,7 @@ const spendingWords: Record<SpendingKey, { heading: string; key: string }> = {
 function CreditsPage({ balances, spending, entries, skip, older, now }: CreditsProps) {
   const hasAccounts = balances.length > 1;
   const hasUsd = entries.some(({ cost }) => cost !== null);
+  const columns = ["When", "For", ...(hasAccounts ? ["Account"] : []), "Credits", ...(hasUsd ? ["USD"] : [])];
   return (
     <Layout title="Credits" current="/credits">
       <h1>Credits</h1>
@@ -56,7 +61,7 @@ function CreditsPage({ balances, spending, entries, skip, older, now }: CreditsP
         {balances.map(({ account, credits }) => (
           <div>
             <dt>{account}</dt>
-            <dd>{credits.toLocaleString("en")}</dd>
+            <dd>{countText(credits)}</dd>
           </div>
         ))}
       </dl>
@@ -71,21 +76,7 @@ function CreditsPage({ balances, spending, entries, skip, older, now }: CreditsP
           <h2>History</h2>
           <table class="ledger">
             <caption class="hidden">The ledger, newest first</caption>
-            <thead>
-              <tr>
-                <th scope="col">When</th>
-                <th scope="col">For</th>
-                {hasAccounts ? <th scope="col">Account</th> : null}
-                <th scope="col" class="number">
-                  Credits
-                </th>
-                {hasUsd ? (
-                  <th scope="col" class="number">
-                    USD
-                  </th>
-                ) : null}
-              </tr>
-            </thead>
+            <TableHead columns={columns} numbers={numbers} />
             <tbody data-list="credits">
               {entries.slice(skip).map((entry) => (
                 <Entry entry={entry} hasAccounts={hasAccounts} hasUsd={hasUsd} now={now} />
@@ -105,55 +96,30 @@ function SpendingTable({ by, rows }: { by: SpendingKey; rows: readonly Spent[] }
   const hasUsd = rows.some(({ usd }) => usd !== null);
   const hasUnclear = rows.some(({ unclear }) => unclear > 0);
   if (rows.length === 0) return null;
+  const columns = [key, "Videos", "Credits", ...(hasUsd ? ["USD"] : []), ...(hasUnclear ? ["Unknown cost"] : [])];
   return (
-    <section>
-      <h2>{heading}</h2>
-      <table class="ledger">
-        <thead>
-          <tr>
-            <th scope="col">{key}</th>
-            <th scope="col" class="number">
-              Videos
-            </th>
-            <th scope="col" class="number">
-              Credits
-            </th>
-            {hasUsd ? (
-              <th scope="col" class="number">
-                USD
-              </th>
-            ) : null}
-            {hasUnclear ? (
-              <th scope="col" class="number">
-                Unknown cost
-              </th>
-            ) : null}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map(({ key, account, generations, credits, usd, unclear }) => (
-            <tr>
-              <th scope="row" dir="auto">
-                {account === undefined ? (
-                  key
-                ) : (
-                  <>
-                    <a href={batchAddress(key, account)}>{shortText(key, 60)}</a> <OtherAccount name={account} />
-                  </>
-                )}
-                <svg width="100%" height="4" aria-hidden="true">
-                  <rect width={`${(Math.max(0, credits) / maxCredits) * 100}%`} height="100%" rx="2" />
-                </svg>
-              </th>
-              <td class="number">{generations.toLocaleString("en")}</td>
-              <td class="number">{credits.toLocaleString("en")}</td>
-              {hasUsd ? <td class="number">{usd === null ? "" : usdText(usd)}</td> : null}
-              {hasUnclear ? <td class="number">{unclear.toLocaleString("en")}</td> : null}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </section>
+    <TableSection {...{ heading, columns, numbers }}>
+      {rows.map(({ key, account, generations, credits, usd, unclear }) => (
+        <tr>
+          <th scope="row" dir="auto">
+            {account === undefined ? (
+              key
+            ) : (
+              <>
+                <a href={batchAddress(key, account)}>{shortText(key, 60)}</a> <OtherAccount name={account} />
+              </>
+            )}
+            <svg width="100%" height="4" aria-hidden="true">
+              <rect width={`${(Math.max(0, credits) / maxCredits) * 100}%`} height="100%" rx="2" />
+            </svg>
+          </th>
+          <td class="number">{countText(generations)}</td>
+          <td class="number">{countText(credits)}</td>
+          {hasUsd ? <td class="number">{usd === null ? "" : usdText(usd)}</td> : null}
+          {hasUnclear ? <td class="number">{countText(unclear)}</td> : null}
+        </tr>
+      ))}
+    </TableSection>
   );
 }
 
@@ -185,5 +151,5 @@ function Entry({ entry, hasAccounts, hasUsd, now }: EntryProps) {
 }
 
 function amountText(amount: number): string {
-  return `${amount < 0 ? "−" : "+"}${Math.abs(amount).toLocaleString("en")}`;
+  return `${amount < 0 ? "−" : "+"}${countText(Math.abs(amount))}`;
 }

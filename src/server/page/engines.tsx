@@ -1,13 +1,14 @@
 import type { EngineCheck } from "../engines/check.ts";
 import type { Engine } from "../engines/engine.ts";
-import type { Counts } from "../observe/metrics.ts";
+import type { Counts } from "../outcomes.ts";
 import type { Outage } from "../queue/breaker.ts";
 import type { Retired } from "../queue/retired.ts";
 import type { Waiting } from "../store/claims.ts";
+import { Fact, TableSection } from "./elements.tsx";
 import { createEngineChecks } from "./engine-checks.ts";
-import { Fact } from "./facts.tsx";
+import { countText } from "./formatting.ts";
 import { Layout, RelativeTime } from "./layout.tsx";
-import { OwnerOnly } from "./messages.tsx";
+import { NothingHere } from "./messages.tsx";
 import type { PageParts } from "./parts.ts";
 import { accountOf } from "./visitor.ts";
 
@@ -17,13 +18,14 @@ export function addEngines({ app, options, send, signedIn }: PageParts): void {
   const checkEngines = createEngineChecks(options.engines, clock);
 
   app.get("/engine-status", signedIn, async (c) => {
-    if (accountOf(c) !== undefined) return send(c, <OwnerOnly />, 403);
+    if (accountOf(c) !== undefined)
+      return send(c, <NothingHere title="Only the service's owner can see the engines" />, 403);
     const checks = await checkEngines();
     const engines = options.engines.flatMap((engine) => {
       const check = checks.get(engine);
       return check ? { engine, check, outage: queue.outageOf(engine) } : [];
     });
-    const counts = await options.metrics?.counts();
+    const counts = await options.counts?.();
     const retired = await queue.retiredEngines();
     return send(
       c,
@@ -98,7 +100,7 @@ function EngineItem({ state, creates, now }: EngineItemProps) {
         <Fact name="Parallel">{concurrency === 0 ? "none, by this process" : concurrency}</Fact>
         {own.length === 0 ? null : (
           <Fact name="Requests">
-            {own.map(({ outcome, count }) => `${count.toLocaleString("en")} ${outcomeWords[outcome]}`).join(", ")}
+            {own.map(({ outcome, count }) => `${countText(count)} ${outcomeWords[outcome]}`).join(", ")}
           </Fact>
         )}
       </dl>
@@ -120,7 +122,7 @@ function RetiredItem({ retired: { engine, count, reason } }: { retired: Retired 
         </p>
       )}
       <dl class="facts-table">
-        <Fact name={reason === null ? "Running" : "Waiting"}>{count.toLocaleString("en")}</Fact>
+        <Fact name={reason === null ? "Running" : "Waiting"}>{countText(count)}</Fact>
       </dl>
     </li>
   );
@@ -148,38 +150,29 @@ function sumByModel(waiting: readonly Waiting[]): Map<string, WaitingTotals> {
 
 function QueueTable({ waiting, now }: Pick<EnginesProps, "waiting" | "now">) {
   const lines = [...sumByModel(waiting)];
+  const columns = ["Model", "Waiting", "Oldest"];
+  const empty = lines.length === 0 && "No generation is waiting.";
   return (
-    <section>
-      <h2>Queue</h2>
-      {lines.length === 0 ? (
-        <p class="hint">No generation is waiting.</p>
-      ) : (
-        <table class="ledger">
-          <thead>
-            <tr>
-              <th scope="col">Model</th>
-              <th scope="col" class="number">
-                Waiting
-              </th>
-              <th scope="col">Oldest</th>
-            </tr>
-          </thead>
-          <tbody>
-            {lines.map(([model, { count, oldest_at }]) => (
-              <tr>
-                <th scope="row">
-                  <a href={`/?${new URLSearchParams({ state: "queued", model })}`}>{model}</a>
-                </th>
-                <td class="number">{count.toLocaleString("en")}</td>
-                <td>
-                  <RelativeTime at={oldest_at} now={now} />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      )}
-    </section>
+    <TableSection heading="Queue" columns={columns} numbers={["Waiting"]} empty={empty}>
+      {lines.map(([model, { count, oldest_at }]) => (
+        <tr>
+          <ModelCell model={model} state="queued" />
+          <td class="number">{countText(count)}</td>
+          <td>
+            <RelativeTime at={oldest_at} now={now} />
+          </td>
+        </tr>
+      ))}
+    </TableSection>
+  );
+}
+
+/** A model, with a link to its generations in a state. */
+function ModelCell({ model, state }: { model: string; state: "queued" | "failed" }) {
+  return (
+    <th scope="row">
+      <a href={`/?${new URLSearchParams({ state, model })}`}>{model}</a>
+    </th>
   );
 }
 
@@ -196,35 +189,17 @@ const reasonWords: Record<Counts["failures"][number]["reason"], string> = {
 
 function FailureTable({ failures }: { failures: Counts["failures"] }) {
   const found = failures.filter(({ count }) => count > 0).sort((a, b) => b.count - a.count);
+  const heading = "Failures since this process started";
+  const columns = ["Model", "Reason", "Count"];
   return (
-    <section>
-      <h2>Failures since this process started</h2>
-      {found.length === 0 ? (
-        <p class="hint">None.</p>
-      ) : (
-        <table class="ledger">
-          <thead>
-            <tr>
-              <th scope="col">Model</th>
-              <th scope="col">Reason</th>
-              <th scope="col" class="number">
-                Count
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {found.map(({ model, reason, count }) => (
-              <tr>
-                <th scope="row">
-                  <a href={`/?${new URLSearchParams({ state: "failed", model })}`}>{model}</a>
-                </th>
-                <td>{reasonWords[reason]}</td>
-                <td class="number">{count.toLocaleString("en")}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      )}
-    </section>
+    <TableSection {...{ heading, columns }} numbers={["Count"]} empty={found.length === 0 && "None."}>
+      {found.map(({ model, reason, count }) => (
+        <tr>
+          <ModelCell model={model} state="failed" />
+          <td>{reasonWords[reason]}</td>
+          <td class="number">{countText(count)}</td>
+        </tr>
+      ))}
+    </TableSection>
   );
 }

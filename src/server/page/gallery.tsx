@@ -2,6 +2,7 @@ import type { Progress } from "../store/change.ts";
 import type { GenerationState } from "../store/generations.ts";
 import type { GenerationFilter, GenerationSummary, GenerationTotals } from "../store/reports.ts";
 import { GenerationControls } from "./controls.tsx";
+import { EmptyList } from "./elements.tsx";
 import { createForecast } from "./forecast.ts";
 import {
   countText,
@@ -242,25 +243,16 @@ function StateChoice({ value, name, count, chosen = "" }: StateChoiceProps) {
   );
 }
 
-/** The text for an empty list. The style sheet shows it while the list before it has no entries. */
 function Empty({ filter }: Pick<GalleryProps, "filter">) {
-  const isFiltered = Object.values(filter).some((value) => value !== undefined);
+  if (Object.values(filter).some((value) => value !== undefined))
+    return <EmptyList title="No generation matches" all="/" />;
   return (
-    <section class="empty">
-      <h2>{isFiltered ? "No generation matches" : "No generations yet"}</h2>
-      {isFiltered ? (
-        <p>
-          <a href="/">Show all</a>
-        </p>
-      ) : (
-        <>
-          <p>
-            <a href="/new">Start one here</a>, or in a terminal.
-          </p>
-          <TypedLine command={'generate "a red fox runs through snow"'} />
-        </>
-      )}
-    </section>
+    <EmptyList title="No generations yet">
+      <p>
+        <a href="/new">Start one here</a>, or in a terminal.
+      </p>
+      <TypedLine command={'generate "a red fox runs through snow"'} />
+    </EmptyList>
   );
 }
 

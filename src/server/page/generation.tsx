@@ -1,28 +1,27 @@
 import { isDataUrl } from "../../protocol/url.ts";
 import { fileName } from "../../video/naming.ts";
 import { findCancelFault } from "../api/cancel.ts";
-import { failureHint } from "../http/failure-hint.ts";
+import type { Signer } from "../callbacks/signature.ts";
+import { failureHint } from "../engines/failure-hint.ts";
 import { pictureFormat, readData } from "../media/picture.ts";
 import type { LedgerEntry } from "../store/accounts.ts";
 import { beginningOf, listImages, replaceImages, type StoredGeneration, stateOf } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
-import { type Again, makeAgain } from "./again.ts";
+import { makeAgain, type Repeats } from "./again.ts";
 import { batchAddress } from "./batches.tsx";
 import { DeliveryPane } from "./callbacks.tsx";
 import { AgainCode } from "./code.tsx";
 import { CancelOrDelete } from "./confirm.tsx";
 import { SelectBox, Star, selectId } from "./controls.tsx";
-import { CopyButton } from "./copy.tsx";
-import { Fact } from "./facts.tsx";
+import { CopyButton, Fact, Menu } from "./elements.tsx";
 import { createForecast } from "./forecast.ts";
 import { creditsText, type ExpectedEnd, progressText, shortText, sizeText, stateWords, usdText } from "./formatting.ts";
 import { ProgressBar, readFilter, Selection, TimeLeft } from "./gallery.tsx";
 import { mediaHeaders } from "./headers.ts";
 import { shortcutAttributes, shortcutOf } from "./keys.ts";
 import { Layout } from "./layout.tsx";
-import { Menu } from "./menu.tsx";
 import { NoGeneration } from "./messages.tsx";
-import type { PageParts, Sign } from "./parts.ts";
+import type { PageParts } from "./parts.ts";
 import { Phases } from "./phases.tsx";
 import { LoginHint } from "./terminal.tsx";
 import { Timeline, type TimelineProps } from "./timeline.tsx";
@@ -92,13 +91,13 @@ type GenerationProps = TimelineProps & {
   cancelFault: string | undefined;
   /** The expected end of a running generation, if known. */
   expectedEnd: ExpectedEnd | undefined;
-  again: Again;
+  again: Repeats;
   /** The charges and refunds of the generation. */
   payments: readonly LedgerEntry[];
   /** The addresses of the neighbours in the list that the generation was opened from. The previous one is newer. */
   previous: string | undefined;
   next: string | undefined;
-  sign: Sign;
+  sign: Signer;
 };
 
 /** The length of a prompt in the title of the tab. */

@@ -1,9 +1,9 @@
 import { type Child, createContext, useContext } from "hono/jsx";
 import { localAccount } from "../announcement.ts";
 import type { Kinds } from "../store/reports.ts";
+import { Menu } from "./elements.tsx";
 import { ageText } from "./formatting.ts";
 import { KeysHelp } from "./help.tsx";
-import { Menu } from "./menu.tsx";
 import type { Terminal } from "./visitor.ts";
 
 /** The paths of the script, the style sheet and the icon. */

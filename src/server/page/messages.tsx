@@ -8,28 +8,17 @@ export function Unavailable() {
   );
 }
 
-export function OwnerOnly() {
+/** Says why there is nothing at an address for this visitor. */
+export function NothingHere({ title }: { title: string }) {
   return (
-    <Message title="Only the service's owner can see the engines">
+    <Message title={title}>
       <HomeLink />
     </Message>
   );
 }
 
 export function NoGeneration() {
-  return (
-    <Message title="There is no such generation">
-      <HomeLink />
-    </Message>
-  );
-}
-
-export function NoPage() {
-  return (
-    <Message title="There is no such page">
-      <HomeLink />
-    </Message>
-  );
+  return <NothingHere title="There is no such generation" />;
 }
 
 export function InvalidAddress() {

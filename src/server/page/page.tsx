@@ -24,7 +24,7 @@ import { addGallery } from "./gallery.tsx";
 import { addGeneration } from "./generation.tsx";
 import { headers, mediaHeaders, pageHeader } from "./headers.ts";
 import { AssetPathsContext, LinkPage, SignedInPage, SignInPage, VisitorContext } from "./layout.tsx";
-import { InvalidAddress, NoGeneration, NoPage, Unavailable } from "./messages.tsx";
+import { InvalidAddress, NoGeneration, NothingHere, Unavailable } from "./messages.tsx";
 import type { PageOptions, PageParts, Send } from "./parts.ts";
 import type { SignedToken } from "./session.ts";
 import { accountOf, maySee, type PageContext, requestUrl, terminalOf, uuidLength } from "./visitor.ts";
@@ -113,7 +113,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     if (/^\/(api|v1)\//.test(c.req.path)) return next();
     const account = await readSession(c, options);
     if (account !== undefined) c.set("account", account);
-    return send(c, <NoPage />, 404);
+    return send(c, <NothingHere title="There is no such page" />, 404);
   });
   app.onError((error, c) => {
     if (error instanceof VidgenError && error.code === "usage") return send(c, <InvalidAddress />, 400);
@@ -163,9 +163,9 @@ function requireSession(options: PageOptions, send: Send): MiddlewareHandler<Api
       return send(c, <LinkPage token={token} account={linkAccount} />);
     const account = await readSession(c, options);
     if (account === undefined) {
-      const token = link ?? sessions.read(c.req.header("Cookie"), requestUrl(c, options), now) ?? "unknown";
+      const refused = link ?? sessions.read(c.req.header("Cookie"), requestUrl(c, options), now) ?? "unknown";
       const invalidLink = link === undefined || link === "unknown" ? undefined : "link";
-      const invalid = (await isDisabled(token, options.store)) ? "account" : invalidLink;
+      const invalid = (await isDisabled(refused, options.store)) ? "account" : invalidLink;
       return send(c, <SignInPage invalid={invalid} to={withoutToken(c)} />, 401);
     }
     // A used link leaves the address bar.

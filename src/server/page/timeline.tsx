@@ -2,7 +2,7 @@ import type { Child } from "hono/jsx";
 import type { Progress } from "../store/change.ts";
 import type { DeliveryRecord } from "../store/deliveries.ts";
 import { type StoredGeneration, stateOf } from "../store/generations.ts";
-import { ClockTime } from "./clock.tsx";
+import { ClockTime } from "./elements.tsx";
 import { progressText, spanText, stateWords } from "./formatting.ts";
 import { RelativeTime } from "./layout.tsx";
 

@@ -1,12 +1,9 @@
 import type { Clock } from "../../io.ts";
 import type { NotSubmittedCause } from "../engines/engine.ts";
+import type { CreateOutcome } from "../outcomes.ts";
 
 /** Why and since when an engine gets no creates or only one at a time, and when it last failed. */
 export type Outage = { since: Date; reason: string; cause: NotSubmittedCause | undefined; lastAt: Date };
-
-/** The outcomes of a create. "taken": it was accepted, or refused because of the request, which shows that the engine works. */
-export const createOutcomes = ["taken", "not_taken", "unclear"] as const;
-export type CreateOutcome = (typeof createOutcomes)[number];
 
 export type BreakerOptions = {
   clock: Pick<Clock, "now" | "date">;

@@ -1,40 +1,16 @@
-import type { Clock } from "../../io.ts";
 import { models } from "../../protocol/models.ts";
-import { failureCodes } from "../../protocol/schema.ts";
 import { newDelivery } from "../callbacks/delivery.ts";
 import type { FailureFacts } from "../engines/engine.ts";
 import { readDirectives } from "../engines/preview/directives.ts";
+import type { RenderResult } from "../outcomes.ts";
 import { retryForever } from "../retry-forever.ts";
+import type { ServiceParts } from "../service-parts.ts";
 import type { Delivery } from "../store/deliveries.ts";
 import type { GenerationEnd, StoredGeneration } from "../store/generations.ts";
-import type { Store } from "../store/store.ts";
 import { removeImages } from "./image-fetch.ts";
-import { findGeneration, type MakeOptions, notSubmittedAgain, type RenderResult } from "./make.ts";
+import { findGeneration, type MakeOptions, notSubmittedAgain } from "./make.ts";
 
-/** How long the preview takes for a generation: only as long as rendering takes, or as long as a real model. */
-export type Pace = "fast" | "realistic";
-
-export type EndOptions = MakeOptions & {
-  store: Pick<Store, "finish">;
-  clock: Pick<Clock, "now">;
-  pace: Pace;
-  /** Whether a failure of the service returns the credits. */
-  hasRefunds: boolean;
-  mediaUrl(): string;
-  /** Called once for each generation that has ended here. */
-  onEnd?(generation: EndedGeneration): void;
-};
-
-/** Why a generation failed: its error code or, without one, the kind of its `RenderResult`; or "cancelled". */
-export const failureReasons = [...failureCodes, "refused", "failed", "cancelled"] as const;
-export type FailureReason = (typeof failureReasons)[number];
-
-/** A generation that has ended, why it failed if it did, and whether its credits were returned. */
-export type EndedGeneration = {
-  generation: StoredGeneration;
-  reason: FailureReason | undefined;
-  isRefunded: boolean | undefined;
-};
+export type EndOptions = MakeOptions & Pick<ServiceParts, "pace" | "hasRefunds" | "mediaUrl" | "onEnd">;
 
 /**
  * Stores the end of a generation with its callback, once its pace allows that. Resolves with `false` if the generation did not end here, such as when

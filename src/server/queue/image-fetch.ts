@@ -2,7 +2,6 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { systemCode } from "../../errors.ts";
-import type { Clock } from "../../io.ts";
 import { createMutex, type Mutex } from "../../mutex.ts";
 import { retryAfterMs } from "../../protocol/status.ts";
 import { isDataUrl } from "../../protocol/url.ts";
@@ -13,6 +12,7 @@ import type { MediaStore } from "../media/media-store.ts";
 import { readData } from "../media/picture.ts";
 import { isUnavailable } from "../observe/problem.ts";
 import type { Get } from "../outbound/outbound.ts";
+import type { ServiceParts } from "../service-parts.ts";
 import { fetchedFiles, type ImageFetch } from "../store/generations.ts";
 import { checkImage, imageName, maxBytes } from "./images.ts";
 
@@ -26,13 +26,7 @@ const maxRetryMs = 60_000;
 const maxHosts = 1_000;
 
 /** `account` owns the generation. */
-export type FetchOptions = {
-  get: Get;
-  account: string;
-  videos: MediaStore;
-  clock: Pick<Clock, "date" | "sleep">;
-  signal: AbortSignal;
-};
+export type FetchOptions = Pick<ServiceParts, "videos" | "clock"> & { get: Get; account: string; signal: AbortSignal };
 
 /**
  * Fetches the images of a generation (the interface's `imageUrl`, and others) that are not `data:` addresses, one after the other, and keeps them in the

@@ -1,9 +1,10 @@
 import type { Engine } from "../engines/engine.ts";
+import type { RenderResult } from "../outcomes.ts";
 import { retryForever } from "../retry-forever.ts";
+import type { ServiceParts } from "../service-parts.ts";
 import type { Claim } from "../store/claims.ts";
-import type { Store } from "../store/store.ts";
 import { type EndOptions, endGeneration } from "./end.ts";
-import { fetchAhead, loadTask, makeVideo, type RenderResult, removeFiles } from "./make.ts";
+import { fetchAhead, loadTask, makeVideo, removeFiles } from "./make.ts";
 import { canMake, type EngineSlots, type Slot } from "./slots.ts";
 
 /** What to do with a claimed generation. */
@@ -15,18 +16,16 @@ export type Plan =
   | { kind: "unclear" }
   | Extract<RenderResult, { kind: "failed" }>;
 
-export type JobOptions = Omit<EndOptions, "confirm"> & {
-  store: Pick<Store, "release" | "freeSlot" | "publish">;
-  allSlots: readonly EngineSlots[];
-  /** Aborts when the generation was cancelled; `signal` aborts then, too. */
-  cancelled: AbortSignal;
-  /** Called once an engine has accepted a generation, with the time since its start. */
-  onTaken?: ((model: string, waitedMs: number) => void) | undefined;
-  /** Called with the time until the next try when the images of the generation could not be fetched. */
-  onGivenBack(retryMs: number): void;
-  /** Called when there may be room for another generation, because this one has ended or was accepted by its engine. */
-  onRoom(): void;
-};
+export type JobOptions = Omit<EndOptions, "confirm"> &
+  Pick<ServiceParts, "onTaken"> & {
+    allSlots: readonly EngineSlots[];
+    /** Aborts when the generation was cancelled; `signal` aborts then, too. */
+    cancelled: AbortSignal;
+    /** Called with the time until the next try when the images of the generation could not be fetched. */
+    onGivenBack(retryMs: number): void;
+    /** Called when there may be room for another generation, because this one has ended or was accepted by its engine. */
+    onRoom(): void;
+  };
 
 /** The delay before a generation that could not be finished is tried again. */
 const retryMs = 2_000;
@@ -109,9 +108,9 @@ async function render(
     },
   });
   if (result.kind !== "not submitted") onTaken();
-  const isOnlyOneDenied = slot.onResult(result);
-  const isDeniedByAll = allSlots.every((each) => each.denied.has(id) || !canMake(each, claimed));
-  if (result.kind !== "not submitted" || !isOnlyOneDenied || !isDeniedByAll) return result;
+  const refusesThisOne = slot.onResult(result);
+  const refusedEverywhere = allSlots.every((each) => each.denied.has(id) || !canMake(each, claimed));
+  if (result.kind !== "not submitted" || !refusesThisOne || !refusedEverywhere) return result;
   return deniedEnd(slot.engine, result);
 }
 

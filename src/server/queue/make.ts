@@ -4,13 +4,8 @@ import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { systemCode, VidgenError } from "../../errors.ts";
-import type { Clock } from "../../io.ts";
-import type { FailureCode } from "../../protocol/schema.ts";
 import { holdsHash } from "../../protocol/secrets.ts";
-import type { Capacity } from "../capacity.ts";
 import {
-  type Charged,
-  type Discardable,
   type Engine,
   type FailureFacts,
   failed,
@@ -23,9 +18,10 @@ import { findPassedFault } from "../engines/passed.ts";
 import { readDirectives } from "../engines/preview/directives.ts";
 import { takeSaved } from "../engines/upstream/reply-video.ts";
 import type { MediaStore } from "../media/media-store.ts";
-import { isUnavailable, type ReportProblem } from "../observe/problem.ts";
-import type { Get } from "../outbound/outbound.ts";
+import { isUnavailable } from "../observe/problem.ts";
+import type { RenderResult } from "../outcomes.ts";
 import { retryForever } from "../retry-forever.ts";
+import type { ServiceParts } from "../service-parts.ts";
 import type { Claim } from "../store/claims.ts";
 import {
   type Checkpoint,
@@ -35,34 +31,13 @@ import {
   replaceImages,
   type StoredGeneration,
 } from "../store/generations.ts";
-import type { Store } from "../store/store.ts";
-import { fetchImages, nextTry, removeImages, saveImages } from "./image-fetch.ts";
+import { fetchImages, nextTry, removeImages, type SaveOptions, saveImages } from "./image-fetch.ts";
 
-export type MakeOptions = {
-  store: Pick<Store, "generation" | "images" | "secrets" | "keepImageFetch" | "keepCheckpoint">;
-  /** Fetches the images of a request. */
-  get: Get;
-  videos: MediaStore;
-  /** Limits how many generations have their images in memory at once. */
-  loading: Capacity;
-  clock: Pick<Clock, "date" | "sleep">;
-  signal: AbortSignal;
-  /** Throws when another process may make the generation. */
-  confirm(): void;
-  reportProblem: ReportProblem;
-};
-
-/**
- * The result of a generation. "failed" is a failure of the service. "unclear": an engine may be making the video, and charge for it, so no engine gets
- * the generation again.
- */
-export type RenderResult =
-  | ({ kind: "made"; media: Media } & Charged & Discardable)
-  | Extract<RenderOutcome, { kind: "refused" }>
-  | ({ kind: "failed"; error: string; error_code?: Exclude<FailureCode, "unclear"> | undefined } & FailureFacts &
-      Charged)
-  | { kind: "unclear"; error: string; reason: string }
-  | Extract<RenderOutcome, { kind: "not submitted" }>;
+export type MakeOptions = Pick<ServiceParts, "store" | "reportProblem"> &
+  Omit<SaveOptions, "account" | "folder"> & {
+    /** Throws when another process may make the generation. */
+    confirm(): void;
+  };
 
 /** A generation with its images in files: in memory they could take 28 MB for hours. */
 export type Task = RenderTask & Pick<StoredGeneration, "checkpoint" | "created_at">;
@@ -84,21 +59,21 @@ export async function loadTask(
     };
   }
   // The engine gets the images as files, and needs neither of the two flags.
-  const { images: _, lastImage: __, references: ___, isReal: ____, hasDirectives: _____, ...renderRequest } = request;
+  const { images, lastImage, references, isReal, hasDirectives, ...renderRequest } = request;
   const { fail } = readDirectives(request);
   if (fail !== undefined) return { kind: "refused", error: fail, failure: "refused" };
   const { imageFolder, ...files } = pathsOf(id, options.videos);
   try {
     const read = async () => listImages(await retryForever(() => options.store.images(id), options));
     const saveOptions = { ...options, account, folder: imageFolder };
-    const images =
+    const saved =
       engine === null
         ? replaceImages<ImageFile>(request, await saveImages(read, imageFetch, saveOptions))
         : { images: [] };
     const hasSecrets = Object.values(renderRequest.extras).some(holdsHash);
     const secrets = hasSecrets ? await retryForever(() => options.store.secrets(id), options) : {};
     const extras = { ...renderRequest.extras, ...secrets };
-    return { id, checkpoint, created_at, request: { ...renderRequest, extras }, ...images, ...files };
+    return { id, checkpoint, created_at, request: { ...renderRequest, extras }, ...saved, ...files };
   } catch (error) {
     options.signal.throwIfAborted();
     return imageEnd(error);

@@ -1,20 +1,20 @@
 import { setMaxListeners } from "node:events";
-import type { Clock } from "../../io.ts";
 import { createBoundedMap } from "../bounded-map.ts";
 import { type Capacity, createCapacity } from "../capacity.ts";
 import type { Engine } from "../engines/engine.ts";
 import { createLoop } from "../loop.ts";
 import { isUnavailable } from "../observe/problem.ts";
+import type { ServiceParts } from "../service-parts.ts";
 import type { Change, Progress } from "../store/change.ts";
-import type { Claim, Claims, NamedNeeds, Waiting, Wanted } from "../store/claims.ts";
+import type { Claim, NamedNeeds, Waiting, Wanted } from "../store/claims.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import { needsOf } from "../store/needs.ts";
 import type { Store } from "../store/store.ts";
-import type { CreateOutcome, Outage } from "./breaker.ts";
+import type { Outage } from "./breaker.ts";
 import type { EndOptions } from "./end.ts";
 import { limitFailing } from "./image-fetch.ts";
 import { type Plan, runJob } from "./job.ts";
-import { createRetired, type Retired, type RetiredOptions } from "./retired.ts";
+import { createRetired, type Retired } from "./retired.ts";
 import { groupEngines, listAvoided, nextToFetch, nextToMake } from "./scheduler.ts";
 import {
   askTaken,
@@ -59,22 +59,8 @@ export type Queue = {
 
 type WaitingGeneration = Pick<StoredGeneration, "status" | "request" | "checkpoint" | "imageFetch">;
 
-export type QueueOptions = Omit<EndOptions, "signal" | "confirm" | "loading"> & {
-  store: Claims & Pick<Store, "isShared" | "publish">;
-  clock: Pick<Clock, "limit">;
-  /** The list may change: see `updateEngines`. */
-  engines: readonly Engine[];
-  /** Opens an engine of an earlier process. Without this function, generations that were submitted to such an engine wait. */
-  reopen?: RetiredOptions["reopen"];
-  /** Whether the service runs inside a command. */
-  isCommand?: boolean | undefined;
-  /** Called with a line for the owner. */
-  onNote(text: string): void;
-  /** Called once an engine has accepted a generation, with the time since its start. */
-  onTaken?: ((model: string, waitedMs: number) => void) | undefined;
-  /** Called with the outcome of each create. */
-  onCreate?: ((engine: Engine, created: CreateOutcome) => void) | undefined;
-};
+export type QueueOptions = Omit<EndOptions, "signal" | "confirm" | "loading"> &
+  Pick<ServiceParts, "engines" | "reopen" | "isCommand" | "onNote" | "onTaken" | "onCreate">;
 
 /** The maximum number of generations that have their request and images in memory at once. */
 const maxLoading = 4;

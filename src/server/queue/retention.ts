@@ -1,19 +1,11 @@
-import type { Clock } from "../../io.ts";
 import { createLoop, type Loop } from "../loop.ts";
 import { type MediaStore, removeMedia } from "../media/media-store.ts";
-import { createOutageReporter, isUnavailable, type ReportProblem } from "../observe/problem.ts";
+import { createOutageReporter, isUnavailable } from "../observe/problem.ts";
+import type { ServiceParts } from "../service-parts.ts";
 import type { Completed } from "../store/generations.ts";
-import type { Store } from "../store/store.ts";
 
-/** For how many milliseconds videos, and the records of generations, are kept after their end; without a limit if `undefined`. */
-export type Keep = { videosMs?: number | undefined; recordsMs?: number | undefined };
-
-export type RetentionOptions = {
-  keep: Keep;
-  store: Pick<Store, "completedBefore" | "remove" | "forget">;
+type CleaningOptions = Pick<ServiceParts, "store" | "clock" | "reportProblem"> & {
   videos: Pick<MediaStore, "remove">;
-  clock: Clock;
-  reportProblem: ReportProblem;
 };
 
 /** How many videos or records to remove at a time, so that starts and replies are not delayed. */
@@ -31,12 +23,7 @@ export function createImageCleaner({
   videos,
   clock,
   reportProblem,
-}: {
-  store: Pick<Store, "fetchedImages">;
-  videos: Pick<MediaStore, "imagesBefore" | "remove">;
-  clock: Clock;
-  reportProblem: ReportProblem;
-}): Loop {
+}: CleaningOptions & Pick<ServiceParts, "videos">): Loop {
   const outage = createOutageReporter(
     "Fetched images that are not needed any more could not be removed",
     reportProblem,
@@ -58,7 +45,13 @@ export function createImageCleaner({
 }
 
 /** Removes expired videos and records every hour. Several processes may do so on the same store. */
-export function createRetention({ keep, store, videos, clock, reportProblem }: RetentionOptions): Loop {
+export function createRetention({
+  keep,
+  store,
+  videos,
+  clock,
+  reportProblem,
+}: CleaningOptions & { keep: NonNullable<ServiceParts["keep"]> }): Loop {
   const { recordsMs = Number.POSITIVE_INFINITY } = keep;
   // A record must not be deleted before its video, because then nothing would refer to the file.
   const videosMs = Math.min(keep.videosMs ?? Number.POSITIVE_INFINITY, recordsMs);

@@ -2,6 +2,7 @@ import type { Clock } from "../../io.ts";
 import { isLoopback } from "../../protocol/url.ts";
 import { checkEngine } from "../engines/check.ts";
 import type { Engine } from "../engines/engine.ts";
+import type { ServiceParts } from "../service-parts.ts";
 import type { SubmittedWork } from "../store/claims.ts";
 import type { EngineOrigin } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
@@ -12,18 +13,15 @@ import type { Store } from "../store/store.ts";
  */
 export type Retired = { engine: string; count: number; reason: string | null };
 
-export type RetiredOptions = {
+export type RetiredOptions = Pick<ServiceParts, "reopen" | "onNote"> & {
   store: Pick<Store, "begun" | "isShared">;
+  clock: Pick<Clock, "limit">;
   /** The names of the engines that are used or drain. */
   usedNames(): readonly string[];
   /** Whether this process makes videos. */
   isMaking(): boolean;
-  /** Opens an engine of an earlier process, to which a generation was submitted. Throws an error with a message for people. */
-  reopen?: ((origin: EngineOrigin, options: { isShared: boolean }) => Engine) | undefined;
   /** Called with an engine that drains from now on. */
   onOpen(engine: Engine): void;
-  onNote(text: string): void;
-  clock: Pick<Clock, "limit">;
   signal: AbortSignal;
 };
 

@@ -1,9 +1,9 @@
 import type { Clock } from "../../io.ts";
 import type { Engine, Passes } from "../engines/engine.ts";
 import { takesNames } from "../engines/passed.ts";
+import type { RenderResult } from "../outcomes.ts";
 import type { Claim, NamedNeeds, Needs } from "../store/claims.ts";
 import { type Breaker, type BreakerOptions, createBreaker } from "./breaker.ts";
-import type { RenderResult } from "./make.ts";
 import type { EngineState } from "./scheduler.ts";
 
 /**

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import type { Clock } from "../../io.ts";
 import { nameText } from "../engines/passed.ts";
 import { minutes } from "../engines/upstream/upstream.ts";
-import type { ReportProblem } from "../observe/problem.ts";
+import type { ServiceParts } from "../service-parts.ts";
 import type { Needs, Waiting } from "../store/claims.ts";
 import type { Store } from "../store/store.ts";
 import type { Outage } from "./breaker.ts";
@@ -11,13 +11,10 @@ import { canMake, type EngineSlots, isAsked } from "./slots.ts";
 /** Time for the owner to see that an engine is missing, and to start the service with it. */
 const maxWaitMs = 30 * 60_000;
 
-export type UnservableOptions = {
+export type UnservableOptions = Pick<ServiceParts, "isCommand" | "reportProblem"> & {
   allSlots: readonly EngineSlots[];
   store: Pick<Store, "isShared" | "publish">;
-  /** Whether the service runs inside a command, because the next command may have the engine. */
-  isCommand?: boolean | undefined;
   clock: Pick<Clock, "now" | "date">;
-  reportProblem: ReportProblem;
 };
 
 /** How long a generation of a command waits for an engine that does not answer: less than the 60 s that a command waits for a service. */

@@ -107,7 +107,7 @@ export type StoredCheckpoint = Checkpoint & {
 export type EngineOrigin = Readonly<Record<string, unknown>>;
 
 /**
- * What has failed, as the code knows it that saw the failure; `http/failure-hint.ts` says what to do about it. "refused": the model refused the
+ * What has failed, as the code knows it that saw the failure; `engines/failure-hint.ts` says what to do about it. "refused": the model refused the
  * request. "image": an image cannot be used. "memory": the engine had too little. "node": ComfyUI lacks a node of the workflow. "workflow": ComfyUI
  * fails on the workflow each time. "lost": the engine no longer has the job. "stopped": somebody stopped the job at the engine. "silent": the engine
  * made no progress, or did not answer.
@@ -184,12 +184,7 @@ export type StartOutcome =
   | { kind: "key reused" };
 
 /** The fields that change when a generation ends, and whether its credits are returned. */
-export type GenerationEnd = Pick<
-  StoredGeneration,
-  "status" | "completed_at" | "error" | "error_code" | "failure" | "engine_code" | "media" | "cost"
-> & {
-  isRefunded?: boolean;
-};
+export type GenerationEnd = StoredResult & Pick<StoredGeneration, "status" | "completed_at"> & { isRefunded?: boolean };
 
 /** `engine` is the engine that has stopped making the generation; `null` if the generation was not submitted. */
 export type Cancellation = { end: GenerationEnd; engine: string | null; delivery: Delivery | undefined };

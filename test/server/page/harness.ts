@@ -9,7 +9,7 @@ import { createSecret } from "../../../src/server/callbacks/signature.ts";
 import type { Engine, RenderOptions, RenderTask } from "../../../src/server/engines/engine.ts";
 import { renderPreview } from "../../../src/server/engines/preview/render.ts";
 import { openFolder } from "../../../src/server/media/folder.ts";
-import { createMetrics } from "../../../src/server/observe/metrics.ts";
+import { createMetrics } from "../../../src/server/metrics.ts";
 import { createOutbound } from "../../../src/server/outbound/outbound.ts";
 import { createSessions } from "../../../src/server/page/session.ts";
 import { createService } from "../../../src/server/service.ts";

@@ -2,14 +2,19 @@ import { readdirSync } from "node:fs";
 import { expect, onTestFinished, test } from "vitest";
 import { openFolder } from "../../../src/server/media/folder.ts";
 import { unavailable } from "../../../src/server/observe/problem.ts";
-import { createRetention, type Keep } from "../../../src/server/queue/retention.ts";
+import { createRetention } from "../../../src/server/queue/retention.ts";
+import type { ServiceParts } from "../../../src/server/service-parts.ts";
 import type { createVirtualClock } from "../../clock.ts";
 import { createTestService, type TestService } from "../service.ts";
 
 const day = 86_400_000;
 
 /** Begins to keep things for so long, and resolves with what says that a look has ended. */
-async function keep(service: TestService, times: Keep, remove?: (name: string) => Promise<void>) {
+async function keep(
+  service: TestService,
+  times: NonNullable<ServiceParts["keep"]>,
+  remove?: (name: string) => Promise<void>,
+) {
   const { store, clock, folder, troubles } = service;
   const videos = await openFolder({ folder });
   const retention = createRetention({

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import packageJson from "../../../../package.json" with { type: "json" };
 import { createBoundedMap } from "../../bounded-map.ts";
+import type { ServiceParts } from "../../service-parts.ts";
 import { isUnlimited } from "../request-limit.ts";
 import { type Paths, type Route, type Routes, responses, schemas, schemaUri } from "./operation.ts";
 import { endedWebhook } from "./webhook.ts";
@@ -35,7 +36,7 @@ const busy = { 429: shared("Busy") };
 
 function describePaths(tag: keyof Routes, paths: Paths): object {
   const { description: _, responses, ...rest } = tags[tag];
-  const describeRoute = (method: string, path: string, { handle: _, isRoutine: __, ...operation }: Route) => ({
+  const describeRoute = (method: string, path: string, { handle, isRoutine, ...operation }: Route) => ({
     tags: [tag],
     ...rest,
     ...operation,
@@ -76,16 +77,11 @@ function describe(baseUrl: string, routes: Routes): object {
   };
 }
 
-export type OpenapiOptions = {
-  /** The address at which clients reach the API, if it differs from the service's own address, such as behind a proxy. */
-  publicUrl?: string | undefined;
-};
-
 /** A service has a few addresses, and the description is built once for each, because that takes much longer than any other reply without a key. */
 const maxAddresses = 10;
 
 /** GET /openapi.json describes these routes, and takes no key. */
-export function createOpenapiRoute({ publicUrl }: OpenapiOptions, routes: () => Routes): Route {
+export function createOpenapiRoute({ publicUrl }: Pick<ServiceParts, "publicUrl">, routes: () => Routes): Route {
   const texts = createBoundedMap<string>(maxAddresses);
   return {
     operationId: "describe",

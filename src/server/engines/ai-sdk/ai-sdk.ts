@@ -3,9 +3,8 @@ import type { Io } from "../../../io.ts";
 import { keepLoaded } from "../../keep-loaded.ts";
 import type { Outbound } from "../../outbound/outbound.ts";
 import type { Engine } from "../engine.ts";
-import { finish } from "../upstream/finish.ts";
-import { readReply } from "../upstream/reply.ts";
-import { createReport, paidPatienceMs, type Upstream } from "../upstream/upstream.ts";
+import { resumeOrSubmit } from "../upstream/finish.ts";
+import { createUpstreamParts, paidPatienceMs, type Upstream } from "../upstream/upstream.ts";
 import { loadPackage, type Sdk, type SdkModel, type SdkPackage } from "./package.ts";
 import { createPoll } from "./poll.ts";
 import { findOptionFault, start } from "./start.ts";
@@ -31,21 +30,15 @@ export function createAiSdkEngine(
 ): Engine {
   // The package may be installed after a failed try.
   const findPackage = keepLoaded(() => load(name));
-  const report = createReport(onNote);
+  const parts = createUpstreamParts({ name, timeoutMs, onNote }, io);
   const sdkFor = (model: string): Sdk => {
     const openModel: Sdk["openModel"] = async (fetch) => (await findPackage()).openModel(model, fetch);
     return {
-      name,
+      ...parts,
       upstreamModel: model,
-      timeoutMs,
       patienceMs: paidPatienceMs(timeoutMs),
-      io,
       lastChangeAt: io.now(),
       poll: createPoll({ name, openModel, fetch: io.fetch, io }),
-      contentOf: () => undefined,
-      open: (address, signal) => io.open(address, { signal, accept: "video/mp4" }),
-      read: (reply, options) => readReply(reply, { ...options, date: io.date() }),
-      report,
       onNote,
       openModel,
       fetch: io.fetch,
@@ -63,15 +56,11 @@ export function createAiSdkEngine(
     maxReferences: 12,
     concurrency,
     timeoutMs,
-    async render(task, { resume, ...options }) {
-      if (resume?.state === "submitted") {
-        // The package requests a job's status through the job's model, which may belong to another engine by now.
-        const { job, model = upstreamModel } = resume;
-        return finish({ job }, task, { upstream: model === upstreamModel ? sdk : sdkFor(model), ...options });
-      }
-      if (resume?.state === "finished") return finish({ videoUrl: resume.url }, task, { upstream: sdk, ...options });
-      const outcome = await start(task, sdk, options);
-      return outcome.kind === "submitted" ? finish(outcome.submitted, task, { upstream: sdk, ...options }) : outcome;
+    render(task, options) {
+      const { model = upstreamModel } = options.resume ?? {};
+      // The package requests a job's status through the job's model, which may belong to another engine by now.
+      const upstream = model === upstreamModel ? sdk : sdkFor(model);
+      return resumeOrSubmit(task, () => start(task, sdk, options), { upstream, ...options });
     },
     findFault: async (request) => findOptionFault(name, request),
     async check() {

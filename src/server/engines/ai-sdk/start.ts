@@ -3,27 +3,21 @@ import * as z from "zod";
 import { unlessAborted } from "../../../abort.ts";
 import { traceHeaders } from "../../observe/trace.ts";
 import { type Images, listImages, type RenderRequest, replaceImages } from "../../store/generations.ts";
-import { type FailureFacts, failed, type ImageFile, type RenderTask, requiredExtras } from "../engine.ts";
+import { type ImageFile, type RenderTask, requiredExtras } from "../engine.ts";
 import { findShapeFault, sizeOf } from "../frame-size.ts";
 import { splitExtras, withoutCounts } from "../passed.ts";
 import {
   classifyReply,
-  type NoCredits,
   prepare,
   type SubmitOptions,
   type SubmitOutcome,
+  type SubmitVerdict,
   submitOnce,
 } from "../upstream/submit.ts";
 import { wholeSeconds } from "../videos/kinds.ts";
 import { type CallResult, createCall, describeError } from "./call.ts";
 import type { Sdk, SdkModel } from "./package.ts";
 import type { JsonObject, VideoCall, VideoFile } from "./video-model.ts";
-
-/** The outcome of a start. If `isSent` is false, the package itself refused the task, and no request was sent. */
-type StartOutcome =
-  | { kind: "submitted"; submitted: { job: string } }
-  | Exclude<SubmitOutcome, { kind: "submitted" | "refused" }>
-  | ({ kind: "refused"; error: string; code?: string | undefined; isSent: boolean } & FailureFacts);
 
 /** Some providers put the video into their reply, in base64. */
 const maxStartBytes = 64_000_000;
@@ -34,17 +28,17 @@ const startedSchema = z.object({
 });
 
 /** Starts a task through a package, at most once. Rejects when nothing was sent because the package itself refuses the task, such as without its key. */
-export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions): Promise<StartOutcome> {
+export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions): Promise<SubmitOutcome> {
   const { name, openModel, fetch, onNote } = sdk;
   const images = await prepare(() => {
     const fault = findOptionFault(name, task.request);
     if (fault !== undefined) throw new Error(`${fault}; nothing was submitted`);
     return readFiles(task);
   });
-  const outcome = await submitOnce<StartOutcome | NoCredits>(
+  return submitOnce<SubmitVerdict>(
     (signals) => {
       const call = createCall({ fetch }, signals, { maxBytes: maxStartBytes });
-      const startWith = async (moved: readonly MovableOption[]): Promise<StartOutcome | NoCredits> => {
+      const startWith = async (moved: readonly MovableOption[]): Promise<SubmitVerdict> => {
         const guard = guardStart(call.fetch, { images, signal: signals.signal });
         try {
           const model = await openModel(guard.fetch);
@@ -61,7 +55,7 @@ export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions):
           const ignored = guard.ignored();
           if (ignored === undefined) return classify(error, { name, prompt: task.request.prompt }, call.result());
           if (typeof ignored !== "string") return startWith(ignored);
-          return { kind: "refused", error: `${name} ignores ${ignored} with this model`, isSent: false };
+          return { kind: "not sent", error: `${name} ignores ${ignored} with this model` };
         }
       };
       return startWith([]);
@@ -69,9 +63,6 @@ export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions):
     sdk,
     options,
   );
-  if (outcome.kind === "refused" && !outcome.isSent)
-    throw failed(new Error(`${outcome.error}; nothing was submitted`), { isNotSubmitted: true });
-  return outcome;
 }
 
 /** Returns why no package takes the value of an option; `undefined` if one may take it. */
@@ -87,21 +78,21 @@ function classify(
   error: unknown,
   { name, prompt }: { name: string; prompt: string },
   result: CallResult | undefined,
-): StartOutcome | NoCredits {
+): SubmitVerdict {
   if (!result) return classifyUnobserved(error, name);
   if (!("status" in result)) throw result.error ?? error;
   const classified = classifyReply(result, prompt);
   return classified.kind === "refused"
-    ? { ...classified, error: `${name} refused the request: ${classified.reason}`, isSent: true }
+    ? { ...classified, error: `${name} refused the request: ${classified.reason}` }
     : classified;
 }
 
 /** Returns the outcome of an error without a request through vidgen. An `AI_APICallError` means that the package sent a request in its own way. */
-function classifyUnobserved(error: unknown, name: string): StartOutcome {
+function classifyUnobserved(error: unknown, name: string): SubmitVerdict {
   const words = describeError(error).replace(/\.$/, "");
   return error instanceof Error && error.name === "AI_APICallError"
     ? { kind: "unclear", reason: `it was not sent through vidgen: ${words}` }
-    : { kind: "refused", error: `${name}: ${words}`, isSent: false };
+    : { kind: "not sent", error: `${name}: ${words}` };
 }
 
 /** The options of a call that only some packages read. The others pass on a provider option. */

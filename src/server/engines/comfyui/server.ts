@@ -5,9 +5,9 @@ import { usage, VidgenError } from "../../../errors.ts";
 import type { ReadSocketOptions } from "../../../io.ts";
 import { type Traced, traceHeaders } from "../../observe/trace.ts";
 import type { ImageFile } from "../engine.ts";
-import { describeReply, readReply, refusesKey, type ServerReply, type UpstreamJob } from "../upstream/reply.ts";
+import { describeReply, refusesKey, type ServerReply, type UpstreamJob } from "../upstream/reply.ts";
 import { replyError, type SubmitSignals } from "../upstream/submit.ts";
-import { createConsistency, createReport, type PollFailure, type Upstream } from "../upstream/upstream.ts";
+import { createConsistency, createUpstreamParts, type PollFailure, type Upstream } from "../upstream/upstream.ts";
 import type { ServerIo, ServerOptions } from "../videos/server.ts";
 import { writeExactJson } from "./exact-json.ts";
 import { isMp4, readJob, type WorkflowResult } from "./job.ts";
@@ -56,11 +56,12 @@ const maxJobBytes = 16_000_000;
 const maxQueueBytes = 64_000_000;
 
 export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
-  const { url, key, timeoutMs, runningPatienceMs, titledNodes, onNote } = options;
+  const { url, key, runningPatienceMs, titledNodes, onNote } = options;
+  const parts = createUpstreamParts({ ...options, name: url }, io);
+  const { read } = parts;
   const { origin } = new URL(url);
   const { readSocket } = io;
   const headers: Record<string, string> = key === undefined ? {} : { Authorization: `Bearer ${key}` };
-  const read: ComfyUi["read"] = (reply, options) => readReply(reply, { ...options, secret: key, date: io.date() });
   const jobPath = (job: string) => `${url}/api/jobs/${encodeURIComponent(job)}`;
   const get = (address: string, signal: AbortSignal) => {
     // Behind a load balancer, a reused connection always reaches the same server.
@@ -72,14 +73,10 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
     return read(await io.fetch(`${url}${path}`, init));
   };
   return {
-    name: url,
-    timeoutMs,
-    patienceMs: timeoutMs,
+    ...parts,
     runningPatienceMs,
     lostReason: "it was restarted, or the job was removed from its queue",
     goneReason: "ComfyUI no longer has the file",
-    io,
-    lastChangeAt: io.now(),
     async findVersion(signal) {
       const reply = await read(await get(`${url}/system_stats`, signal));
       const version = statsSchema.safeParse(reply.json).data?.system.comfyui_version;
@@ -143,12 +140,8 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
       const address = `${url}/view?${new URLSearchParams({ filename, subfolder, type })}`;
       return { ...polled, url: address, isNotMp4: !isMp4(polled.result.video) };
     },
-    contentOf: () => undefined,
-    open: (address, signal) =>
-      new URL(address).origin === origin ? get(address, signal) : io.open(address, { signal, accept: "video/mp4" }),
-    read,
+    open: (address, signal) => (new URL(address).origin === origin ? get : parts.open)(address, signal),
     ...createConsistency(url, onNote),
-    report: createReport(onNote),
   };
 }
 

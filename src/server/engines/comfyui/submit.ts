@@ -1,25 +1,20 @@
 import { randomUUID } from "node:crypto";
 import * as z from "zod";
-import type { FailureFacts, RenderTask } from "../engine.ts";
+import type { RenderTask } from "../engine.ts";
 import { clean, type ServerReply } from "../upstream/reply.ts";
 import {
   classifyReply,
-  type NoCredits,
   prepare,
   type SubmitOptions,
   type SubmitOutcome,
   type SubmitSignals,
+  type SubmitVerdict,
   submitOnce,
   toNotSubmitted,
 } from "../upstream/submit.ts";
 import type { ComfyUi } from "./server.ts";
 import { valuesOf } from "./values.ts";
 import { fillWorkflow, imagePlaceholder, type Workflow } from "./workflow.ts";
-
-type WorkflowOutcome =
-  | { kind: "submitted"; submitted: { job: string } }
-  | ({ kind: "refused"; error: string } & FailureFacts)
-  | Extract<SubmitOutcome, { kind: "not submitted" | "unclear" }>;
 
 /** The time limit for each step before the submit. */
 const stepMs = 60_000;
@@ -32,7 +27,7 @@ export async function submitWorkflow(
   task: RenderTask,
   { server, workflow }: { server: ComfyUi; workflow: Workflow },
   options: Omit<SubmitOptions, "job">,
-): Promise<WorkflowOutcome> {
+): Promise<SubmitOutcome> {
   const { name, io } = server;
   const values = await prepare(() => valuesOf(workflow, task));
   const limit = io.limit(stepMs, options.signal, new Error(`no response within ${stepMs / 1_000} s`));
@@ -71,7 +66,7 @@ export async function submitWorkflow(
       hasInternalError = isInternalError(reply);
       return classify(reply, server, signals.signal);
     };
-    const outcome = await submitOnce<WorkflowOutcome | NoCredits>(create, server, { ...options, job });
+    const outcome = await submitOnce(create, server, { ...options, job });
     if (!hasInternalError || outcome.kind !== "not submitted") return outcome;
     if (attempt === maxInternalErrors)
       return {
@@ -101,11 +96,7 @@ function findUploadedName({ status, json }: ServerReply): string | undefined {
 
 const createdSchema = z.object({ prompt_id: z.string().regex(/^[\w-]+$/) });
 
-async function classify(
-  reply: ServerReply,
-  server: ComfyUi,
-  signal: AbortSignal,
-): Promise<WorkflowOutcome | NoCredits> {
+async function classify(reply: ServerReply, server: ComfyUi, signal: AbortSignal): Promise<SubmitVerdict> {
   const job = reply.status === 200 ? createdSchema.safeParse(reply.json).data?.prompt_id : undefined;
   const faults = findFaults(reply);
   if (job !== undefined && faults === undefined) return { kind: "submitted", submitted: { job } };

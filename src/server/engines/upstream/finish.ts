@@ -1,15 +1,29 @@
-import type { RenderOptions, RenderOutcome } from "../engine.ts";
+import type { RenderOptions, RenderOutcome, RenderTask } from "../engine.ts";
 import { type FollowJobOptions, follow } from "./follow.ts";
 import { takeSaved } from "./reply-video.ts";
 import { save } from "./save.ts";
-import type { Submitted } from "./submit.ts";
+import type { SubmitOutcome, Submitted } from "./submit.ts";
 import { retryForeverOptions, type Upstream } from "./upstream.ts";
+
+type FinishOptions = { upstream: Upstream } & FollowJobOptions & Pick<RenderOptions, "confirm" | "reportCharge">;
+
+/** Makes a task's video: follows the job of the checkpoint, or else submits the task. Rejects as `finish` and `submit` do. */
+export async function resumeOrSubmit(
+  task: RenderTask,
+  submit: () => Promise<SubmitOutcome>,
+  { resume, ...options }: FinishOptions & Pick<RenderOptions, "resume">,
+): Promise<RenderOutcome> {
+  if (resume && "job" in resume) return finish({ job: resume.job }, task, options);
+  if (resume?.state === "finished") return finish({ videoUrl: resume.url }, task, options);
+  const outcome = await submit();
+  return outcome.kind === "submitted" ? finish(outcome.submitted, task, options) : outcome;
+}
 
 /** Follows a submitted job until it ends, and saves its video as `file`. Rejects as `follow` and `save` do. */
 export async function finish(
   submitted: Submitted,
   { file }: { file: string },
-  { upstream, ...options }: { upstream: Upstream } & FollowJobOptions & Pick<RenderOptions, "confirm" | "reportCharge">,
+  { upstream, ...options }: FinishOptions,
 ): Promise<RenderOutcome> {
   if ("savedFile" in submitted) {
     const { savedFile } = submitted;

@@ -23,10 +23,11 @@ export type Submitted = { job: string } | { videoUrl: string } | { savedFile: st
 /** The outcome of a create. A create that was not submitted can be sent again later, or to another server. */
 export type SubmitOutcome = { kind: "submitted"; submitted: Submitted } | Exclude<RenderOutcome, { kind: "made" }>;
 
-/** The meaning of a reply to a create. "no credits": the owner's account at the provider has no credits. */
-export type SubmitVerdict = SubmitOutcome | NoCredits;
+/** The meaning of a reply to a create, or why there is none. */
+export type SubmitVerdict = SubmitOutcome | Unpaid;
 
-export type NoCredits = { kind: "no credits"; reason: string };
+/** "no credits": the owner's account at the provider has no credits. "not sent": the code that should send the create refused it. */
+export type Unpaid = { kind: "no credits"; reason: string } | { kind: "not sent"; error: string };
 
 /**
  * `signal` aborts a create in flight, `unsentSignal` only before it is sent. An error that `beforeSend` throws prevents the create from being sent.
@@ -48,22 +49,21 @@ export type SubmitOptions = Pick<RenderOptions, "checkpoint" | "confirm" | "sign
 /**
  * Sends a create once. `send` resolves with the meaning of its reply, or rejects as `fetch` does. The checkpoint "submitting", or "unconfirmed" with
  * the job's id, is stored before the request is sent. It is removed only when the server certainly did not accept the create: it could not be
- * reached, it says that it cannot accept the create now, it refused the create (`isNotSubmitted`), or it does not know the id. Rejects with `credits`
- * when the owner's account at the provider has no credits.
+ * reached, it says that it cannot accept the create now, it refused the create (`isNotSubmitted`), or it does not know the id. Rejects when nothing
+ * was sent, and with `credits` when the owner's account at the provider has no credits.
  */
 export async function submitOnce<Result extends SubmitVerdict>(
   send: (signals: SubmitSignals) => Promise<Result>,
   upstream: Upstream,
   { job, ...options }: SubmitOptions,
-): Promise<Exclude<Result, NoCredits> | Confirmed | Unanswered> {
+): Promise<Exclude<Result, Unpaid> | Confirmed | Unanswered> {
   const { checkpoint, signal } = options;
   signal.throwIfAborted();
   await checkpoint(job === undefined ? { state: "submitting" } : { state: "unconfirmed", job });
   const outcome: Result | Unanswered = await sendWithGrace(send, upstream, options).catch(toUnanswered);
-  if (outcome.kind === "no credits") {
+  if (outcome.kind === "no credits" || outcome.kind === "not sent") {
     await checkpoint(null);
-    const message = `${upstream.name} has no credits left for this video: ${outcome.reason}; nothing was submitted`;
-    throw failed(new VidgenError("credits", message), { isNotSubmitted: true });
+    throw failed(unpaidError(outcome, upstream), { isNotSubmitted: true });
   }
   // The checkpoint already records that the create is unclear.
   if (outcome.kind === "unclear") signal.throwIfAborted();
@@ -71,7 +71,15 @@ export async function submitOnce<Result extends SubmitVerdict>(
     return confirm(job, upstream, { ...options, reason: outcome.reason });
   if (outcome.kind === "not submitted" || outcome.kind === "refused") await checkpoint(null);
   if (outcome.kind === "submitted") await checkpoint(checkpointOf(outcome.submitted));
-  return (outcome.kind === "refused" ? { ...outcome, isNotSubmitted: true } : outcome) as Exclude<Result, NoCredits>;
+  return (outcome.kind === "refused" ? { ...outcome, isNotSubmitted: true } : outcome) as Exclude<Result, Unpaid>;
+}
+
+function unpaidError(unpaid: Unpaid, { name }: Upstream): Error {
+  if (unpaid.kind === "not sent") return new Error(`${unpaid.error}; nothing was submitted`);
+  return new VidgenError(
+    "credits",
+    `${name} has no credits left for this video: ${unpaid.reason}; nothing was submitted`,
+  );
 }
 
 /** Prepares a create. If that fails, nothing was submitted. */
@@ -203,7 +211,7 @@ export function classifyReply(
   prompt?: string,
 ):
   | NotSubmitted
-  | NoCredits
+  | Extract<Unpaid, { kind: "no credits" }>
   | { kind: "unclear"; reason: string }
   | ({ kind: "refused"; reason: string; code?: string | undefined } & FailureFacts) {
   const { status, retryAfterMs } = reply;

@@ -1,7 +1,8 @@
 import { connectionReason, systemCode, systemReason } from "../../../errors.ts";
 import type { Clock, HttpResponse } from "../../../io.ts";
+import type { Outbound } from "../../outbound/outbound.ts";
 import type { RetryForeverOptions } from "../../retry-forever.ts";
-import { clean, type PartOptions, type ServerReply, type UpstreamJob } from "./reply.ts";
+import { clean, type PartOptions, readReply, type ServerReply, type UpstreamJob } from "./reply.ts";
 
 /** A server that generates videos as jobs, as the code that submits, follows and saves a job uses it. */
 export type Upstream = {
@@ -83,6 +84,25 @@ export function describeCheck(error: unknown): string {
   if (statusOfError(error) === undefined) return `does not answer (${reason})`;
   if ("replied" in Object(error)) return `answers, but its reply could not be read (${reason})`;
   return reason.startsWith("HTTP ") ? `answers with ${reason}` : reason;
+}
+
+/** Returns what the upstreams of all kinds have alike; each replaces what is different. Without a `key`, replies contain none. */
+export function createUpstreamParts(
+  options: Pick<Upstream, "name" | "timeoutMs"> & { key?: string | undefined; onNote(text: string): void },
+  io: Upstream["io"] & Pick<Outbound, "open">,
+): Omit<Upstream, "poll"> {
+  const { name, timeoutMs, key, onNote } = options;
+  return {
+    name,
+    timeoutMs,
+    patienceMs: timeoutMs,
+    io,
+    lastChangeAt: io.now(),
+    contentOf: () => undefined,
+    open: (address, signal) => io.open(address, { signal, accept: "video/mp4" }),
+    read: (reply, options) => readReply(reply, { ...options, secret: key, date: io.date() }),
+    report: createReport(onNote),
+  };
 }
 
 /** Returns an upstream's `report`. */

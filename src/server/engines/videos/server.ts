@@ -2,16 +2,9 @@ import type { HttpResponse, Io } from "../../../io.ts";
 import { isDataUrl } from "../../../protocol/url.ts";
 import type { Outbound } from "../../outbound/outbound.ts";
 import { isCompleted } from "../upstream/follow.ts";
-import {
-  describeReply,
-  findJob,
-  isUpstreamFault,
-  readReply,
-  type ServerReply,
-  statesNoFile,
-} from "../upstream/reply.ts";
+import { describeReply, findJob, isUpstreamFault, type ServerReply, statesNoFile } from "../upstream/reply.ts";
 import type { SubmitSignals } from "../upstream/submit.ts";
-import { createConsistency, createReport, paidPatienceMs, type Upstream } from "../upstream/upstream.ts";
+import { createConsistency, createUpstreamParts, paidPatienceMs, type Upstream } from "../upstream/upstream.ts";
 import { detectKind } from "./detect.ts";
 import type { encodeBody } from "./encode.ts";
 import type { Kind } from "./kinds.ts";
@@ -67,7 +60,8 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
   const { url, key } = options;
   const headers: Record<string, string> = key === undefined ? {} : { Authorization: `Bearer ${key}` };
   const { origin, hostname } = new URL(url);
-  const read: Server["read"] = (reply, options) => readReply(reply, { ...options, secret: key, date: io.date() });
+  const parts = createUpstreamParts({ ...options, name: url }, io);
+  const { read } = parts;
   /** An id may contain any character, such as "/". */
   const jobUrl = (job: string) => `${url}/v1/videos/${encodeURIComponent(job)}`;
   const request = (method: "GET" | "DELETE", address: string, signal: AbortSignal) => {
@@ -88,11 +82,9 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
   };
   return {
     ...options,
-    patienceMs: isPaid ? paidPatienceMs(options.timeoutMs) : options.timeoutMs,
-    name: url,
-    io,
+    ...parts,
+    ...(isPaid && { patienceMs: paidPatienceMs(options.timeoutMs) }),
     headers,
-    lastChangeAt: io.now(),
     findKind,
     knownKind: () => kind,
     fetch: io.fetch,
@@ -142,11 +134,8 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
     },
     contentOf: (job) => `${jobUrl(job)}/content`,
     // An address on the server's own host is trusted like the server.
-    open: (address, signal) =>
-      new URL(address).hostname === hostname ? get(address, signal) : io.open(address, { signal, accept: "video/mp4" }),
-    read,
+    open: (address, signal) => (new URL(address).hostname === hostname ? get : parts.open)(address, signal),
     ...createConsistency(url, options.onNote),
-    report: createReport(options.onNote),
   };
 }
 

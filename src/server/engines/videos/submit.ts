@@ -1,17 +1,17 @@
 import { traceHeaders } from "../../observe/trace.ts";
 import { listImages } from "../../store/generations.ts";
-import { type FailureFacts, optionalExtras, type RenderTask } from "../engine.ts";
+import { optionalExtras, type RenderTask } from "../engine.ts";
 import { frameSize, needsFamily } from "../frame-size.ts";
 import { findCreatedId, findFinishedVideo, findJob, readComplaints, type ServerReply } from "../upstream/reply.ts";
 import { peek, saveReply } from "../upstream/reply-video.ts";
 import {
   classifyReply,
-  type NoCredits,
   prepare,
   type SubmitOptions,
   type SubmitOutcome,
   submitOnce,
   toNotSubmitted,
+  type Unpaid,
 } from "../upstream/submit.ts";
 import { retryForeverOptions } from "../upstream/upstream.ts";
 import { encodeBody } from "./encode.ts";
@@ -35,15 +35,15 @@ export async function submitVideo(task: RenderTask, server: Server, options: Sub
 }
 
 /** `fields` are those without which a refused create may be sent again. */
-type CreateOutcome =
+type Attempted =
   | Exclude<SubmitOutcome, { kind: "refused" }>
-  | ({ kind: "refused"; error: string; reason: string; code?: string | undefined; fields: string[] } & FailureFacts);
+  | (Extract<SubmitOutcome, { kind: "refused" }> & { reason: string; fields: string[] });
 
 async function tryOnce(
   task: RenderTask,
   server: Server,
   { droppedFields, ...options }: SubmitOptions & { droppedFields: string[] },
-): Promise<CreateOutcome> {
+): Promise<Attempted> {
   let kind: Kind;
   try {
     kind = await server.findKind(options.signal);
@@ -64,7 +64,7 @@ async function tryOnce(
     async (signals) => {
       const { reply, isVideo } = await peek(await server.create(encodedBody, signals));
       const isSuccess = reply.status >= 200 && reply.status < 300;
-      const keepVideo = async (video: Pick<typeof reply, "body">): Promise<CreateOutcome> => {
+      const keepVideo = async (video: Pick<typeof reply, "body">): Promise<Attempted> => {
         const { signal, onPart } = signals;
         await saveReply(video, task.file, { ...retryForeverOptions(server, signal), onPart });
         return { kind: "submitted", submitted: { savedFile: task.file } };
@@ -104,7 +104,7 @@ function classify(
   reply: ServerReply,
   { url }: Server,
   { body, sentFields }: { body: CreateBody; sentFields: string[] },
-): CreateOutcome | NoCredits {
+): Attempted | Unpaid {
   const { status } = reply;
   const isSuccess = status >= 200 && status < 300;
   const job = isSuccess ? findCreatedId(reply) : findJob(reply)?.id;

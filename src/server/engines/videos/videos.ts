@@ -2,7 +2,7 @@ import { VidgenError } from "../../../errors.ts";
 import type { Images, RenderRequest } from "../../store/generations.ts";
 import { defaultJobs, type Engine, requiredExtras } from "../engine.ts";
 import { describeShapeFault } from "../frame-size.ts";
-import { finish } from "../upstream/finish.ts";
+import { resumeOrSubmit } from "../upstream/finish.ts";
 import { describeCheck } from "../upstream/upstream.ts";
 import { cancel } from "./cancel.ts";
 import { checkKey, detectKind } from "./detect.ts";
@@ -54,12 +54,10 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
       return concurrency ?? server.knownKind()?.jobs ?? defaultJobs;
     },
     timeoutMs: options.timeoutMs,
-    async render(task, { resume, ...rest }) {
-      const finishOptions = { upstream: server, cancel: cancelJob, ...rest };
-      if (resume && "job" in resume) return finish({ job: resume.job }, task, finishOptions);
-      if (resume?.state === "finished") return finish({ videoUrl: resume.url }, task, finishOptions);
-      const outcome = await submitVideo({ ...task, request: await withListedNames(task.request) }, server, rest);
-      return outcome.kind === "submitted" ? finish(outcome.submitted, task, finishOptions) : outcome;
+    render(task, options) {
+      const submit = async () =>
+        submitVideo({ ...task, request: await withListedNames(task.request) }, server, options);
+      return resumeOrSubmit(task, submit, { upstream: server, cancel: cancelJob, ...options });
     },
     cancel: cancelJob,
     async findFault(request) {

@@ -1,6 +1,6 @@
 import type { FailureCode } from "../../protocol/schema.ts";
-import { kinds } from "../engines/videos/kinds.ts";
 import type { FailureKind, StoredGeneration } from "../store/generations.ts";
+import { kinds } from "./videos/kinds.ts";
 
 const notThePrompt = "The prompt is not the cause:";
 

@@ -1,5 +1,5 @@
-import type { StoredGeneration } from "../store/generations.ts";
-import { failureHint } from "./failure-hint.ts";
+import { failureHint } from "./engines/failure-hint.ts";
+import type { StoredGeneration } from "./store/generations.ts";
 
 /** Returns the body of a status reply. `cost` (in USD), `error_code` and `hint` are additions to the interface. */
 export function statusBody(generation: StoredGeneration, mediaUrl: string) {

@@ -1,9 +1,9 @@
 import { readFileSync, rmSync } from "node:fs";
 import { expect, test } from "vitest";
-import { readPage } from "../../../src/docs.ts";
-import { open } from "../api/wire.ts";
-import { createCounted } from "../counted.ts";
-import { apiKey, baseUrl, bearer, otherKey, readError } from "../service.ts";
+import { readPage } from "../../src/docs.ts";
+import { open } from "./api/wire.ts";
+import { createCounted } from "./counted.ts";
+import { apiKey, baseUrl, bearer, otherKey, readError } from "./service.ts";
 
 test("starts, credits and failures are counted by model and reason; a repeated start counts once", async () => {
   const { start, rest, figures } = await createCounted({ concurrency: 100 });
@@ -215,7 +215,7 @@ test("labels are models, engines and fixed words; no id, prompt, account, key or
 });
 
 const page = readPage("metrics").text;
-const rules = readFileSync(new URL("../../../src/docs/alerts.yml", import.meta.url), "utf8");
+const rules = readFileSync(new URL("../../src/docs/alerts.yml", import.meta.url), "utf8");
 
 test("the alerts, the dashboard and the page use only existing metrics, and the page lists all of vidgen's", async () => {
   const { start, rest, text } = await createCounted();
@@ -224,7 +224,7 @@ test("the alerts, the dashboard and the page use only existing metrics, and the 
   const told = await text();
   const existing = new Set(told.match(/^\w+/gm));
   const types = (told.match(/^# TYPE \w+/gm) ?? []).map((line) => line.replace("# TYPE ", ""));
-  const dashboard = readFileSync(new URL("../../../.github/dashboard.json", import.meta.url), "utf8");
+  const dashboard = readFileSync(new URL("../../.github/dashboard.json", import.meta.url), "utf8");
   const { panels } = JSON.parse(dashboard) as { panels: { targets?: { expr: string }[] }[] };
   const exprs = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
   expect(exprs.length).toBeGreaterThan(8);

@@ -5,12 +5,12 @@ import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
-import { bin } from "../../faults/spawned.ts";
-import { makeFolder } from "../../folder.ts";
-import { hasPromtool, lacks, postgresPrograms } from "../../needs.ts";
-import { startPostgres } from "../../postgres.ts";
-import type { Announced } from "../../soak/serve.ts";
-import { createCounted } from "../counted.ts";
+import { bin } from "../faults/spawned.ts";
+import { makeFolder } from "../folder.ts";
+import { hasPromtool, lacks, postgresPrograms } from "../needs.ts";
+import { startPostgres } from "../postgres.ts";
+import type { Announced } from "../soak/serve.ts";
+import { createCounted } from "./counted.ts";
 
 /** What promtool says of a text, and whether it found fault. */
 function promtool(words: string[], input = "") {
@@ -18,7 +18,7 @@ function promtool(words: string[], input = "") {
   return { status, said: stdout + stderr };
 }
 
-const rules = fileURLToPath(new URL("../../../src/docs/alerts.yml", import.meta.url));
+const rules = fileURLToPath(new URL("../../src/docs/alerts.yml", import.meta.url));
 
 test.skipIf(!hasPromtool)("promtool finds no fault with the metrics", async () => {
   const { start, rest, text } = await createCounted();

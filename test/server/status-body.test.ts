@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { statusBody } from "../../../src/server/http/status-body.ts";
-import type { StoredGeneration } from "../../../src/server/store/generations.ts";
+import { statusBody } from "../../src/server/status-body.ts";
+import type { StoredGeneration } from "../../src/server/store/generations.ts";
 
 const completed: StoredGeneration = {
   id: "1-2-3",

@@ -1,6 +1,6 @@
-import type { DeliveryEvent } from "../callbacks/delivery.ts";
-import type { EndedGeneration } from "../queue/end.ts";
-import { type RequestEvent, redactUrl, withoutQuery } from "./log.ts";
+import type { DeliveryEvent } from "./callbacks/delivery.ts";
+import { type RequestEvent, redactUrl, withoutQuery } from "./observe/log.ts";
+import type { EndedGeneration } from "./outcomes.ts";
 
 /**
  * Creates a log for programs: each event is one JSON document, without prompts and the queries of URLs. Bodies are left out unless `showBody` returns
