@@ -44,10 +44,11 @@ export default {
     // Inside of the server neither: its rooms from the page down.
     not("api-knows-no-page", "^src/server/api/", "^src/server/page/"),
     not("queue-knows-no-routes", "^src/server/queue/", "^src/server/(page|api)/"),
+    not("http-knows-no-engine", "^src/server/(http|outbound)/", "^src/server/(callbacks|engines|media)/"),
+    not("engines-know-no-callbacks", "^src/server/(engines|media)/", "^src/server/callbacks/"),
     not("rooms-know-no-queue", "^src/server/(callbacks|media|engines|http|outbound)/", "^src/server/(page|api|queue)/"),
-    not("observe-knows-no-routes", "^src/server/observe/", "^src/server/(page|api)/"),
+    only("observe-knows-no-room", "^src/server/observe/", shared),
     only("store-knows-no-room", "^src/server/store/", reports, shared),
-    only("reports-know-no-room", reports, shared),
     not("reads-know-no-database", "^src/server/store/(reads/|rules/|[^/]+$)", "^src/server/store/(sqlite|postgres)/"),
     only("server-knows-no-client", "^src/server/", shared),
     {

@@ -52,8 +52,8 @@ export type Announcement = z.infer<typeof schema>;
 export type ServiceAddress = { api_key: string; webhook_secret: string; base_url: string; media_url: string };
 
 /**
- * Reads the announcement in a service folder; `undefined` if the file does not exist. Throws `output` if it is damaged or the disk fails, and `network` if it
- * belongs to another user.
+ * Reads the announcement in a service folder; `undefined` if the file does not exist. Throws `output` if it is damaged or the disk fails, and
+ * `network` if it belongs to another user.
  */
 export async function readAnnouncement(folder: string): Promise<Announcement | undefined> {
   const path = join(folder, "service.json");
@@ -79,7 +79,7 @@ export async function readAnnouncement(folder: string): Promise<Announcement | u
   }
 }
 
-/** What `service.json` says about this process while it listens. A local address reaches the service only where `machine` and `network` are the same. */
+/** What `service.json` says about this process while it listens. A local address reaches it only where `machine` and `network` are the same. */
 export async function describeListener({ self }: Pick<Processes, "self">) {
   const { machine, pid, start } = await self();
   // The network namespace; other systems than Linux have none.

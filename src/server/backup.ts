@@ -39,8 +39,9 @@ export type BeginRunOptions = {
 };
 
 /**
- * Counts a start of the service on a database. Resolves with the number for `service.json`. Rejects with `usage` for a restored copy that the owner has not
- * confirmed: generations that wait in the copy may have been submitted since, and would be paid for again. In a confirmed copy, they end as unclear.
+ * Counts a start of the service on a database. Resolves with the number for `service.json`. Rejects with `usage` for a restored copy that the owner
+ * has not confirmed: generations that wait in the copy may have been submitted since, and would be paid for again. In a confirmed copy, they end as
+ * unclear.
  */
 export async function beginRun(
   { read, count, restore }: Provenance,

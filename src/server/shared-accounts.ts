@@ -6,8 +6,8 @@ import { linkOf } from "./page/link.ts";
 import { createSessions } from "./page/session.ts";
 
 /**
- * Opens the accounts of the service that uses a PostgreSQL database, whether or not it runs. Its processes refuse removed keys within 5 s. Rejects with
- * `usage` when no service of this version has used the database.
+ * Opens the accounts of the service that uses a PostgreSQL database, whether or not it runs. Its processes refuse removed keys within 5 s. Rejects
+ * with `usage` when no service of this version has used the database.
  */
 export async function openSharedAccounts(
   database: string,

@@ -73,8 +73,8 @@ export const requireOwner: MiddlewareHandler<ApiEnv> = async (c, next) => {
 };
 
 /**
- * Creates another key for the owner of the service that uses this PostgreSQL database, whether or not the service is running. Rejects with `usage` when
- * no service of this version has used the database.
+ * Creates another key for the owner of the service that uses this PostgreSQL database, whether or not the service is running. Rejects with `usage`
+ * when no service of this version has used the database.
  */
 export async function makeOwnerKey(database: string, io: Io): Promise<string> {
   const { visitPostgres } = await import("../store/postgres/postgres.ts");

@@ -91,8 +91,8 @@ export async function cancelGeneration(
 }
 
 /**
- * Returns the engine that a generation was submitted to if no process uses the engine any longer. The generation then cannot be stopped there, and may
- * be charged.
+ * Returns the engine that a generation was submitted to if no process uses the engine any longer. The generation then cannot be stopped there, and
+ * may be charged.
  */
 export function findLost(
   { checkpoint }: Pick<StoredGeneration, "checkpoint">,

@@ -27,10 +27,10 @@ type Group = { address: string; size: number; used: Map<Connection, Silence>; un
 const createGroup = (address = ""): Group => ({ address, size: 0, used: new Map(), unused: new Map() });
 
 /**
- * The open connections of a server. Makes room for new ones, so that silent ones do not keep out other clients, such as a load balancer. It closes the
- * connection that has been silent longest after a finished request, and if there is none, the oldest one that has sent nothing. A connection on which a
- * request may be arriving is not closed. An address with many connections makes room first, and gets none of the spare ones; `isExempt` says which
- * addresses stand for many clients. The time per new connection does not depend on the number of connections.
+ * The open connections of a server. Makes room for new ones, so that silent ones do not keep out other clients, such as a load balancer. It closes
+ * the connection that has been silent longest after a finished request, and if there is none, the oldest one that has sent nothing. A connection on
+ * which a request may be arriving is not closed. An address with many connections makes room first, and gets none of the spare ones; `isExempt`
+ * says which addresses stand for many clients. The time per new connection does not depend on the number of connections.
  */
 export function createConnections<Open extends Connection>(
   limits: ConnectionLimits,

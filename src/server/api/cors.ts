@@ -4,8 +4,8 @@ import type { IncomingMessage } from "node:http";
 export type Cors = { origins: readonly string[]; paths: RegExp };
 
 /**
- * Returns the headers that let the page of an allowed site read the reply, and for a preflight request also what it may send; `undefined` for any other
- * request. There is no Access-Control-Allow-Credentials, so a browser sends no cookie, and shows no reply to a request that had one.
+ * Returns the headers that let the page of an allowed site read the reply, and for a preflight request also what it may send; `undefined` for any
+ * other request. There is no Access-Control-Allow-Credentials, so a browser sends no cookie, and shows no reply to a request that had one.
  */
 export function corsHeaders(incoming: IncomingMessage, cors: Cors | undefined): Record<string, string> | undefined {
   const { method, headers, headersDistinct, url = "" } = incoming;

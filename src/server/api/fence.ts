@@ -20,8 +20,8 @@ export type FenceOptions = {
 };
 
 /**
- * Accepts requests whose Host names this service, and none from a page of another origin, except as `cors` allows. A web site whose name resolves to this machine's address
- * (DNS rebinding) sends its own name as Host. Health checks may have any Host, because a load balancer may send any.
+ * Accepts requests whose Host names this service, and none from a page of another origin, except as `cors` allows. A web site whose name resolves
+ * to this machine's address (DNS rebinding) sends its own name as Host. Health checks may have any Host, because a load balancer may send any.
  */
 export function createFence({ port, names, publicOrigin, cors }: FenceOptions): Fence {
   const authorities = new Set(["localhost", ...names].map((name) => withPort(bracket(name.toLowerCase()), port)));

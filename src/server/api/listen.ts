@@ -223,8 +223,8 @@ function requestTimeout(): Error {
 const forwardingHeaders = ["via", "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
 
 /**
- * Returns hono's adapter between Node's requests and the handler. The adapter replaces the global Request and Response with lighter ones, which is its
- * default, because with Node's own classes a status request takes more than twice the time.
+ * Returns hono's adapter between Node's requests and the handler. The adapter replaces the global Request and Response with lighter ones, which is
+ * its default, because with Node's own classes a status request takes more than twice the time.
  */
 function createListener(
   stopping: AbortSignal,

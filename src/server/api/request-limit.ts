@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { refuse, retryAfter } from "../http/message.ts";
 import type { FenceRefusal } from "./fence.ts";
 
-/** Requests that are accepted regardless of the limit, because a busy process is not dead, and a start must not be refused because of other clients. */
+/** Requests that are accepted regardless of the limit, because a busy process is not dead, and no start is refused because of other clients. */
 const unlimited = new Set([
   ...["GET /healthz", "HEAD /healthz"],
   ...["POST /api/generate", "POST /v1/videos", "POST /generations"],

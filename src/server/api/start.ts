@@ -285,8 +285,8 @@ type UnknownOptions = Pick<StartOptions, "engines" | "hasPassthrough"> & {
 };
 
 /**
- * Refuses fields that vidgen does not know and that no engine takes together, before anything is charged. `request.names` then has what an engine must
- * take to get the generation. A preview takes each field, and the warning that is returned says that it does not show it.
+ * Refuses fields that vidgen does not know and that no engine takes together, before anything is charged. `request.names` then has what an engine
+ * must take to get the generation. A preview takes each field, and the warning that is returned says that it does not show it.
  */
 async function checkUnknown(
   request: StoredRequest,
@@ -366,8 +366,8 @@ function newGeneration(account: string, start: StartRequest, date: Date): Stored
 }
 
 /**
- * Refuses a request that the provider's limits of every engine with the model exclude, before anything is paid there. A request with images is refused
- * if any of these engines might ignore them.
+ * Refuses a request that the provider's limits of every engine with the model exclude, before anything is paid there. A request with images is
+ * refused if any of these engines might ignore them.
  */
 async function checkLimits(request: StoredRequest, engines: StartOptions["engines"]) {
   const withModel = engines.filter(({ models, isSimulation }) => models.includes(request.model) && !isSimulation);

@@ -102,8 +102,8 @@ export type VideoOptions = CancelOptions & {
 };
 
 /**
- * Creates the routes of OpenAI's Videos API, as servers of real models offer it. They are about the same generations as /api/generate, so that a client
- * of one API sees what a client of the other has started.
+ * Creates the routes of OpenAI's Videos API, as servers of real models offer it. They are about the same generations as /api/generate, so that a
+ * client of one API sees what a client of the other has started.
  */
 export function createVideos(options: VideoOptions, startBy: StartRoutes): Paths {
   const { store, queue, media } = options;

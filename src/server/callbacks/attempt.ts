@@ -25,8 +25,8 @@ export type AttemptOptions = {
 
 /**
  * Sends a delivery once, then records the outcome and the time of the next attempt. Retries the write until the store accepts it, because the
- * callback would be sent twice without the record. Resolves with the milliseconds until the reply; `undefined` if the signal aborts the attempt, which
- * is then not recorded. Never rejects.
+ * callback would be sent twice without the record. Resolves with the milliseconds until the reply; `undefined` if the signal aborts the attempt,
+ * which is then not recorded. Never rejects.
  */
 export async function makeAttempt(delivery: Delivery, options: AttemptOptions): Promise<number | undefined> {
   const { clock, store, onDelivery } = options;

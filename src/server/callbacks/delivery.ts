@@ -6,8 +6,8 @@ import type { Delivery } from "../store/deliveries.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 
 /**
- * Returns the callback of a generation that has ended, due at once; `undefined` when the start request had no callback address. The body is a snapshot
- * of the status reply with `completed_at`.
+ * Returns the callback of a generation that has ended, due at once; `undefined` when the start request had no callback address. The body is a
+ * snapshot of the status reply with `completed_at`.
  */
 export function newDelivery(generation: StoredGeneration, mediaUrl: string, date: Date): Delivery | undefined {
   const { account, callback_url: url, completed_at, request } = generation;

@@ -134,14 +134,14 @@ export type Engine = Capabilities & {
   /** Equal for two engines with the same specification and the same key. */
   identity?: string | undefined;
   /**
-   * Whether a generation may have a last image, and how many references; by default none. A request with images that the engine would ignore is refused
-   * before anything is paid.
+   * Whether a generation may have a last image, and how many references; by default none. A request with images that the engine would ignore is
+   * refused before anything is paid.
    */
   takesLastImage?: boolean;
   maxReferences?: number;
   /**
-   * Resolves with what the engine takes of fields that vidgen does not know, for one of its models; `undefined` while its list of fields cannot be read.
-   * Without this function, an engine takes none. Never rejects.
+   * Resolves with what the engine takes of fields that vidgen does not know, for one of its models; `undefined` while its list of fields cannot be
+   * read. Without this function, an engine takes none. Never rejects.
    */
   passes?(model: string): Promise<Passes | undefined>;
   /** Whether its address has known a job and not known it in turn, as several servers behind one address do. */
@@ -151,8 +151,8 @@ export type Engine = Capabilities & {
   /** For how many milliseconds generations wait while the engine accepts none. */
   timeoutMs: number;
   /**
-   * Makes a task's video. Rejects when the video is lost, with an error whose message becomes the generation's `error` field. Stops soon after `signal`
-   * aborts, and rejects with the signal's reason; a job elsewhere continues.
+   * Makes a task's video. Rejects when the video is lost, with an error whose message becomes the generation's `error` field. Stops soon after
+   * `signal` aborts, and rejects with the signal's reason; a job elsewhere continues.
    */
   render(task: RenderTask, options: RenderOptions): Promise<RenderOutcome>;
   /**
@@ -161,16 +161,16 @@ export type Engine = Capabilities & {
    */
   cancel?: ((job: string, signal: AbortSignal) => Promise<boolean>) | undefined;
   /**
-   * Returns what the engine's model does not accept in a request, according to the provider's list of models, which costs nothing to read; `undefined` when no objection is
-   * known. Never rejects, because without the list the provider itself refuses the request.
+   * Returns what the engine's model does not accept in a request, according to the provider's list of models, which costs nothing to read;
+   * `undefined` when no objection is known. Never rejects, because without the list the provider itself refuses the request.
    */
   findFault?(request: RenderRequest & Images<unknown>): Promise<string | undefined>;
   /** Returns the prices of a model in its provider's list, which costs nothing to read; `undefined` if there are none. Never rejects. */
   listPrices?(model: string): Promise<UsdList | undefined>;
   /**
    * Checks whether the engine can be used now, free of charge; resolves with the kind of engine, for people. Rejects with an error whose message
-   * continues the engine's name, such as "does not answer (it refuses connections)"; it is `auth` when the key is refused or missing, and `usage` when the
-   * engine can never be used with these settings.
+   * continues the engine's name, such as "does not answer (it refuses connections)"; it is `auth` when the key is refused or missing, and `usage`
+   * when the engine can never be used with these settings.
    */
   check(signal: AbortSignal): Promise<string>;
 };

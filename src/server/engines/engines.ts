@@ -29,8 +29,8 @@ export type EngineSettings = KeyReader & {
   /** How many generations each engine runs at the same time; by default the preview one per processor, and a server of real models 16. */
   jobs: number | undefined;
   /**
-   * Whether the engines come from saved settings or a shared database, and not from the command. Then a package is not loaded from the current folder,
-   * because these engines are used in every folder, and a folder from elsewhere may have another package of that name.
+   * Whether the engines come from saved settings or a shared database, and not from the command. Then a package is not loaded from the current
+   * folder, because these engines are used in every folder, and a folder from elsewhere may have another package of that name.
    */
   fromSettings?: boolean | undefined;
   onNote(text: string): void;

@@ -17,7 +17,7 @@ const hints: Readonly<Record<FailureKind, string>> & Partial<Record<FailureCode,
   not_fetched: `${notThePrompt} check the file at the engine.`,
 };
 
-/** Returns what to do about a failed generation; `undefined` if its error says that, if nobody knows, and for a failure that an earlier version stored. */
+/** Returns what to do about a failed generation; `undefined` if its error says that, or if nobody knows. */
 export function failureHint({
   error_code,
   failure,

@@ -21,8 +21,9 @@ export function splitExtras(extras: RenderRequest["extras"]): Record<"documented
 }
 
 /**
- * Returns what an engine must take to get these fields, in alphabetical order: their names, without counts of 1. A name inside the value follows if it
- * matters: "elements/n" is a field that contains an n, which only an owner's own workflow gets, and "provider/seed" is an option of OpenRouter's form.
+ * Returns what an engine must take to get these fields, in alphabetical order: their names, without counts of 1. A name inside the value follows if
+ * it matters: "elements/n" is a field that contains an n, which only an owner's own workflow gets, and "provider/seed" is an option of OpenRouter's
+ * form.
  */
 export function namesOf(passed: RenderRequest["extras"]): string[] {
   const names = Object.entries(passed).flatMap(([field, value]) => {

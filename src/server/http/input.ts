@@ -5,8 +5,8 @@ import { refuse } from "./message.ts";
 export type FieldNames = { readonly [field: string]: string };
 
 /**
- * Parses a client's value by a schema. Throws a 400 that says which field is wrong, and why. Its code is `invalid_` and the field's name, or the one in
- * `codes`.
+ * Parses a client's value by a schema. Throws a 400 that says which field is wrong, and why. Its code is `invalid_` and the field's name, or the
+ * one in `codes`.
  */
 export function parse<Schema extends z.ZodType>(
   schema: Schema,

@@ -167,8 +167,8 @@ export function parseJson(c: ApiContext, bytes: Uint8Array): JsonBody {
 }
 
 /**
- * Leaves out the fields of a body that are null: clients in Go and C#, and those made with Pydantic, send null for a field that has no value. `nulls` are
- * their names.
+ * Leaves out the fields of a body that are null: clients in Go and C#, and those made with Pydantic, send null for a field that has no value.
+ * `nulls` are their names.
  */
 export function withoutNulls({ text, json }: JsonBody): JsonBody & { nulls: string[] } {
   if (!isRecord(json)) return { text, json, nulls: [] };

@@ -44,8 +44,8 @@ export function newImageName(): string {
 }
 
 /**
- * Returns the name under which a file is kept. The name contains the mark of the process, so that two processes that generate the same video never write
- * the same file: <id>.mp4 becomes <id>.<mark>.mp4.
+ * Returns the name under which a file is kept. The name contains the mark of the process, so that two processes that generate the same video never
+ * write the same file: <id>.mp4 becomes <id>.<mark>.mp4.
  */
 export function keptName(path: string, mark: string | undefined): string {
   const name = basename(path);

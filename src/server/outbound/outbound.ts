@@ -16,8 +16,9 @@ export type Post = (
 ) => Promise<{ status: number; retryAfter?: string | undefined; text?: string | undefined }>;
 
 /**
- * Fetches an image within 30 seconds. Checks and follows up to 3 redirects. The body is empty unless the status is 200; `retryAfter` is the unparsed
- * header. Rejects with `isFinal: true` when the same request later would fail too: the image is larger than `maxBytes`, or a redirect cannot be followed.
+ * Fetches an image within 30 seconds. Checks and follows up to 3 redirects. The body is empty unless the status is 200; `retryAfter` is the
+ * unparsed header. Rejects with `isFinal: true` when the same request later would fail too: the image is larger than `maxBytes`, or a redirect
+ * cannot be followed.
  */
 export type Get = (
   url: string,

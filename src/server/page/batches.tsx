@@ -219,7 +219,7 @@ function countsText(totals: LabelTotals): string {
   ].join(", ");
 }
 
-/** The remaining time in milliseconds, if the batch continues at its pace so far; `undefined` if nothing is queued or running, or nothing has ended. */
+/** The remaining time in milliseconds, if the batch continues at its pace; `undefined` if nothing is queued or running, or nothing has ended. */
 function estimateLeftMs(totals: LabelTotals, now: Date): number | undefined {
   const { counts, size, started_at } = totals;
   const ended = counts.completed + counts.failed;

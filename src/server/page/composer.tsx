@@ -89,8 +89,8 @@ type ComposerProps = {
 };
 
 /**
- * The form for new generations, and beside it the generations it has started. The script stores the typed values and creates the Idempotency-Keys: see
- * `browser/composer.ts`.
+ * The form for new generations, and beside it the generations it has started. The script stores the typed values and creates the Idempotency-Keys:
+ * see `browser/composer.ts`.
  */
 function ComposerPage({ started, ...props }: ComposerProps) {
   const title = titleOf(props);

@@ -8,9 +8,9 @@ const maxRead = 50;
 type RunningGeneration = Pick<GenerationSummary, "state" | "model" | "duration" | "engine" | "begun_at">;
 
 /**
- * Returns a function that resolves with the expected end of a running generation: its start plus the median time that its engine took for recent videos
- * of the same model and length. It is late after twice the time of the slowest tenth of them. `undefined` if the generation is not running, or if there
- * are no such videos. The videos of a model are read once.
+ * Returns a function that resolves with the expected end of a running generation: its start plus the median time that its engine took for recent
+ * videos of the same model and length. It is late after twice the time of the slowest tenth of them. `undefined` if the generation is not running,
+ * or if there are no such videos. The videos of a model are read once.
  */
 export function createForecast(
   store: Pick<Store, "list">,

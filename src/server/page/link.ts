@@ -31,8 +31,8 @@ export async function makeLink(folder: string, io: Io): Promise<string> {
 }
 
 /**
- * Creates a link to the page of a shared service, at `baseUrl` or else at the address that its processes have announced. Rejects with `usage` if no service
- * has used the database, or it has no page.
+ * Creates a link to the page of a shared service, at `baseUrl` or else at the address that its processes have announced. Rejects with `usage` if no
+ * service has used the database, or it has no page.
  */
 export async function makeSharedLink(database: string, baseUrl: string | undefined, io: Io): Promise<string> {
   const { visitPostgres } = await import("../store/postgres/postgres.ts");

@@ -27,9 +27,9 @@ const linkMs = 600_000;
 const sessionSeconds = 7 * 86_400;
 
 /**
- * Creates the sign-in of the page: a link's token, or an account's key, is exchanged for a cookie. Token and cookie contain their expiry, a random part and
- * the hash of an account's key, signed with a `secret` that never leaves the service. They survive a restart of `serve`, and the store records only those
- * that end before they expire.
+ * Creates the sign-in of the page: a link's token, or an account's key, is exchanged for a cookie. Token and cookie contain their expiry, a random
+ * part and the hash of an account's key, signed with a `secret` that never leaves the service. They survive a restart of `serve`, and the store
+ * records only those that end before they expire.
  */
 export function createSessions(secret: string): Sessions {
   const sign = (what: string, token: string) =>

@@ -8,8 +8,8 @@ import type { Media, StoredGeneration } from "../store/generations.ts";
 export type GenerationWithVideo = StoredGeneration & { media: Media };
 
 /**
- * Returns the videos of generations as a .zip with its size in bytes. The files are named as the command line names them. Each video is opened when the
- * zip reaches it, and the zip fails if the video was removed. No video stays open after the zip ends or is cancelled.
+ * Returns the videos of generations as a .zip with its size in bytes. The files are named as the command line names them. Each video is opened when
+ * the zip reaches it, and the zip fails if the video was removed. No video stays open after the zip ends or is cancelled.
  */
 export function zipOf(
   generations: readonly GenerationWithVideo[],

@@ -55,8 +55,8 @@ export function endRestored(
 }
 
 /**
- * Whether a generation that was not made gets its credits back: always if no engine can have accepted it, since clients say "nothing was charged"; never
- * if that is unclear; and otherwise if the service has failed, unless its owner runs `serve --no-refunds`.
+ * Whether a generation that was not made gets its credits back: always if no engine can have accepted it, since clients say "nothing was charged";
+ * never if that is unclear; and otherwise if the service has failed, unless its owner runs `serve --no-refunds`.
  */
 export function isRefunded(
   { kind, isNotSubmitted = false }: { kind: RenderResult["kind"] | "cancelled" } & FailureFacts,

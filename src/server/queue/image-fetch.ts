@@ -29,9 +29,9 @@ const maxHosts = 1_000;
 export type FetchOptions = Pick<ServiceParts, "videos" | "clock"> & { get: Get; account: string; signal: AbortSignal };
 
 /**
- * Fetches the images of a generation (the interface's `imageUrl`, and others) that are not `data:` addresses, one after the other, and keeps them in the
- * media store. Resolves with their names there, by place. Each image must be a PNG, JPEG or WebP of at most 20 MB and, by its header, 50 megapixels.
- * Rejects, and keeps none, with an Error whose message becomes the generation's `error`; `nextTry` says whether to try again.
+ * Fetches the images of a generation (the interface's `imageUrl`, and others) that are not `data:` addresses, one after the other, and keeps them
+ * in the media store. Resolves with their names there, by place. Each image must be a PNG, JPEG or WebP of at most 20 MB and, by its header, 50
+ * megapixels. Rejects, and keeps none, with an Error whose message becomes the generation's `error`; `nextTry` says whether to try again.
  */
 export async function fetchImages(
   sources: readonly string[],
@@ -63,8 +63,8 @@ export async function removeImages(
 }
 
 /**
- * Returns when to ask again for images whose fetching has failed; `undefined` if a host has refused them, has failed for 5 minutes since the first try,
- * or asks to wait for longer than that. The waits grow from 5 to 60 seconds.
+ * Returns when to ask again for images whose fetching has failed; `undefined` if a host has refused them, has failed for 5 minutes since the first
+ * try, or asks to wait for longer than that. The waits grow from 5 to 60 seconds.
  */
 export function nextTry(error: unknown, { since, now }: { since: Date; now: Date }): Date | undefined {
   const { isFailing = isUnavailable(error), waitMs = 0 }: { isFailing?: boolean; waitMs?: number } = Object(error);
@@ -104,8 +104,8 @@ export type SaveOptions = FetchOptions & {
 };
 
 /**
- * Saves the images of a generation in a new folder: those of `data:` addresses, and those that were fetched, by their names in the media store. Images
- * that cannot be read there are fetched again, for up to 5 minutes. Rejects as `fetchImages` does.
+ * Saves the images of a generation in a new folder: those of `data:` addresses, and those that were fetched, by their names in the media store.
+ * Images that cannot be read there are fetched again, for up to 5 minutes. Rejects as `fetchImages` does.
  */
 export async function saveImages(
   readSources: () => Promise<readonly string[]>,

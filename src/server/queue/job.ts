@@ -31,9 +31,9 @@ export type JobOptions = Omit<EndOptions, "confirm"> &
 const retryMs = 2_000;
 
 /**
- * Processes one generation: loads its request, fetches its images, has an engine make the video, and stores the end. The request is not kept in memory,
- * because it may have 28 MB and a job may take hours. Resolves with whether the generation has ended; if not, another process, or this one later,
- * resumes the generation. Never rejects.
+ * Processes one generation: loads its request, fetches its images, has an engine make the video, and stores the end. The request is not kept in
+ * memory, because it may have 28 MB and a job may take hours. Resolves with whether the generation has ended; if not, another process, or this one
+ * later, resumes the generation. Never rejects.
  */
 export async function runJob(claimed: Claim, plan: Plan, options: JobOptions): Promise<boolean> {
   const { id, lost, confirm } = claimed;

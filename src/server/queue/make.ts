@@ -88,8 +88,8 @@ function imageEnd(error: unknown): Extract<RenderResult, { kind: "refused" | "fa
 }
 
 /**
- * Fetches and keeps the images of a generation, which then waits for an engine. While a host fails, resolves with `retryAfterMs` until the next try, which
- * is stored; and with an end if an image cannot be used.
+ * Fetches and keeps the images of a generation, which then waits for an engine. While a host fails, resolves with `retryAfterMs` until the next
+ * try, which is stored; and with an end if an image cannot be used.
  */
 export async function fetchAhead(
   { id, account }: Pick<Claim, "id" | "account">,

@@ -109,8 +109,8 @@ type QueueState = {
 };
 
 /**
- * Processes generations until they are completed or failed. When an engine has room, the queue claims a generation that this engine can make; accounts
- * take turns, each with its oldest generation.
+ * Processes generations until they are completed or failed. When an engine has room, the queue claims a generation that this engine can make;
+ * accounts take turns, each with its oldest generation.
  */
 export function createQueue(given: QueueOptions): Queue {
   const options = { ...given, get: limitFailing(given.get) };

@@ -8,8 +8,8 @@ import type { EngineOrigin } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 
 /**
- * An engine that the service no longer uses, and how many unfinished generations were submitted to it. Without a `reason` the engine drains: it finishes
- * them, and gets no others. With a `reason` they wait until the owner names the engine again, or cancels them.
+ * An engine that the service no longer uses, and how many unfinished generations were submitted to it. Without a `reason` the engine drains: it
+ * finishes them, and gets no others. With a `reason` they wait until the owner names the engine again, or cancels them.
  */
 export type Retired = { engine: string; count: number; reason: string | null };
 

@@ -19,7 +19,9 @@ export type UnservableOptions = Pick<ServiceParts, "isCommand" | "reportProblem"
 
 /** How long a generation of a command waits for an engine that does not answer: less than the 60 s that a command waits for a service. */
 const commandWaitMs = 55_000;
-/** An engine counts as unreachable after this time without an answer. Shorter than `commandWaitMs`, because the first attempt may take a while to fail. */
+/**
+ * An engine counts as unreachable after this time without an answer. Shorter than `commandWaitMs`, because the first attempt may take long to fail.
+ */
 const unreachableMs = 30_000;
 
 /**
@@ -37,8 +39,8 @@ const missingOf = ({ engine, model, names }: Needs) =>
   engine ?? (names.length === 0 ? model : `${model} ${hash("sha256", JSON.stringify(names))}`);
 
 /**
- * Returns a function that finds, among the waiting generations, those that must fail because no engine makes them. A missing engine is reported once. If
- * processes share the store, they tell each other which fields their engines take, and only generations with fields that none takes fail.
+ * Returns a function that finds, among the waiting generations, those that must fail because no engine makes them. A missing engine is reported
+ * once. If processes share the store, they tell each other which fields their engines take, and only generations with fields that none takes fail.
  */
 export function createUnservableFinder({
   allSlots,

@@ -2,10 +2,10 @@ import type { Limits } from "./limits.ts";
 import type { PageOf } from "./paging.ts";
 
 /**
- * An account that gets a key. `creditsOf` returns its new credits from its balance, which is `undefined` for a new account, and from the name of an account
- * that differs from that of a new one only in its case; the difference becomes a
- * row of the ledger. Without `creditsOf`, a new account has no credits. If `creditsOf` throws, as it must for a deleted account, nothing is changed. With
- * `replacesKeys`, the earlier keys of the account are removed.
+ * An account that gets a key. `creditsOf` returns its new credits from its balance, which is `undefined` for a new account, and from the name of an
+ * account that differs from that of a new one only in its case; the difference becomes a row of the ledger. Without `creditsOf`, a new account has
+ * no credits. If `creditsOf` throws, as it must for a deleted account, nothing is changed. With `replacesKeys`, the earlier keys of the account are
+ * removed.
  */
 export type NewAccount = {
   name: string;

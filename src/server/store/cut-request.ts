@@ -7,8 +7,9 @@ import { type ExtraValue, type Images, listImages, replaceImages, type StoredReq
 const imageCharacters = 64;
 
 /**
- * Takes the images out of a request, so that reading a generation does not read many megabytes; `place` is the index of an image in the request. Replaces
- * secrets in fields that vidgen does not know by hashes, so that nothing shows them; `secrets` are the fields with the values that were sent.
+ * Takes the images out of a request, so that reading a generation does not read many megabytes; `place` is the index of an image in the request.
+ * Replaces secrets in fields that vidgen does not know by hashes, so that nothing shows them; `secrets` are the fields with the values that were
+ * sent.
  */
 export function cutRequest(request: StoredRequest): {
   request: StoredRequest;

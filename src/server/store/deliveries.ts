@@ -29,8 +29,8 @@ export function hostOf(url: string): string {
 }
 
 /**
- * Deliveries that are due now: of each host in `hosts` up to `room`, and of any other up to `perHost`. Of four attempts one is a retry, if both retries
- * and first attempts are due: `beforeRetry` first attempts go before the next retry, or none.
+ * Deliveries that are due now: of each host in `hosts` up to `room`, and of any other up to `perHost`. Of four attempts one is a retry, if both
+ * retries and first attempts are due: `beforeRetry` first attempts go before the next retry, or none.
  */
 export type DueQuery = {
   /** The time by this process's clock (ISO 8601). */

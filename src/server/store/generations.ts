@@ -16,8 +16,8 @@ export type RenderRequest = Traced & {
   /** The fields that the start left out. They contain the service's defaults; a provider's model may have other defaults. */
   unset?: readonly ("aspectRatio" | "duration" | "resolution")[];
   /**
-   * The fields of `optionalExtras` and `requiredExtras` that were sent, and those that vidgen does not know, all passed on unchanged to a real model; and
-   * a `size` in pixels, such as "640x360", which takes precedence if aspectRatio and resolution only approximate it.
+   * The fields of `optionalExtras` and `requiredExtras` that were sent, and those that vidgen does not know, all passed on unchanged to a real
+   * model; and a `size` in pixels, such as "640x360", which takes precedence if aspectRatio and resolution only approximate it.
    */
   extras: Record<string, ExtraValue>;
   /** What an engine must take of the fields that vidgen does not know (see `namesOf`), if there are any. */
@@ -65,8 +65,8 @@ export type StoredRequest = RenderRequest &
   };
 
 /**
- * How far the images at other machines are fetched: their names in the media store, by place (`null` for a `data:` image); or since when they are asked
- * for, when they are asked for again (both ISO 8601), and why they are not there yet.
+ * How far the images at other machines are fetched: their names in the media store, by place (`null` for a `data:` image); or since when they are
+ * asked for, when they are asked for again (both ISO 8601), and why they are not there yet.
  */
 export type ImageFetch = { files: (string | null)[] } | { since: string; nextAt: string; problem: string };
 
@@ -79,10 +79,10 @@ export function fetchedFiles(imageFetch: ImageFetch | undefined): string[] {
 export type Label = { name: string; size: number | null };
 
 /**
- * The progress of a generation, for the next process. "submitting" is stored before the request that starts a job elsewhere, and "submitted" once the
- * name of the job is known, so a job found as "submitting" may be running, and is never started again. "unconfirmed" is stored in place of "submitting"
- * if this service chooses the name: the engine asks whether the job exists, and may start it again only if it certainly does not. "saved" and "finished"
- * are stored if the reply to the request contains the video, which is now complete in a file on this machine, or its URL.
+ * The progress of a generation, for the next process. "submitting" is stored before the request that starts a job elsewhere, and "submitted" once
+ * the name of the job is known, so a job found as "submitting" may be running, and is never started again. "unconfirmed" is stored in place of
+ * "submitting" if this service chooses the name: the engine asks whether the job exists, and may start it again only if it certainly does not.
+ * "saved" and "finished" are stored if the reply to the request contains the video, which is now complete in a file on this machine, or its URL.
  */
 export type Checkpoint =
   | { state: "rendering"; tries: number }

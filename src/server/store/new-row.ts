@@ -4,7 +4,7 @@ import { needsOf, toNames } from "./needs.ts";
 import { searchText } from "./search.ts";
 import { toJson } from "./values.ts";
 
-/** Returns the columns of a generation that starts, which both databases have, the text that a search finds, and the images that have rows of their own. */
+/** Returns the columns of a generation that starts, which both databases have, the text that a search finds, and the images, which have own rows. */
 export function toNewRow(generation: StoredGeneration) {
   const { account, id, status, created_at, completed_at, request, callback_url } = generation;
   const { checkpoint, error, media, cost } = generation;

@@ -48,7 +48,7 @@ export type GenerationTotals = { counts: Partial<Record<GenerationState, number>
 /** `label` limits the result to this label. */
 export type LabelQuery = { account?: string | undefined; label?: string | undefined; limit: number };
 
-/** All generations of an account with a label: how many there will be, where that is known, when the first was started and the last ended (ISO 8601). */
+/** All generations of an account with a label: how many there will be, if known, when the first was started and the last ended (ISO 8601). */
 export type LabelTotals = {
   label: string;
   account: string;

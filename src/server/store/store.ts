@@ -11,8 +11,8 @@ export type DatabaseCopy = { size: number; fd: number };
 /** The history of an embedded database. */
 export type Provenance = {
   /**
-   * `runs` counts the starts and ends of the services that used the database; `copiedAt` is when `serve --backup` made this copy, and `restoredAt` when
-   * a service last began with a copy (ISO 8601).
+   * `runs` counts the starts and ends of the services that used the database; `copiedAt` is when `serve --backup` made this copy, and `restoredAt`
+   * when a service last began with a copy (ISO 8601).
    */
   read(): Promise<{ runs: number; copiedAt: string | null; restoredAt: string | null }>;
   count(runs: number): Promise<void>;

@@ -72,7 +72,7 @@ export function createAiSdkEngine(
 
 const sendNothing = () => Promise.reject(new Error("nothing is sent"));
 
-/** Throws `auth` when the package says which variable is missing. A package reads its key only for a request, so this begins one that is never sent. */
+/** Throws `auth` if the package says which variable is missing. A package reads its key only for a request, so this begins one that is not sent. */
 async function checkKey(model: SdkModel): Promise<void> {
   try {
     await model.doStatus({ operation: {} });

@@ -18,8 +18,8 @@ export type SdkCall = {
 const vidgenHeaders = ["user-agent", "content-length"];
 
 /**
- * Returns a `fetch` based on vidgen's own, which knows whether a request was sent. After a failed request it sends nothing more, because a package that
- * retries by itself would start a second video.
+ * Returns a `fetch` based on vidgen's own, which knows whether a request was sent. After a failed request it sends nothing more, because a package
+ * that retries by itself would start a second video.
  */
 export function createCall(
   { fetch }: Pick<Io, "fetch">,

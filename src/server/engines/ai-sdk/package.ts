@@ -34,9 +34,9 @@ export type SdkPackage = {
 export const besideVidgen = import.meta.url;
 
 /**
- * Loads a package of the AI SDK by its name: the one beside vidgen first, so that no other folder can replace it, then the one of the current folder.
- * `searchFrom` contains files in the folders whose `node_modules` are searched, as Node does. Throws `usage` when the package is not found or cannot be
- * used; the messages continue the package's name.
+ * Loads a package of the AI SDK by its name: the one beside vidgen first, so that no other folder can replace it, then the one of the current
+ * folder. `searchFrom` contains files in the folders whose `node_modules` are searched, as Node does. Throws `usage` when the package is not found
+ * or cannot be used; the messages continue the package's name.
  */
 export async function loadPackage(
   name: string,

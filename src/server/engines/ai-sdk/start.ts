@@ -27,7 +27,7 @@ const startedSchema = z.object({
   warnings: z.array(z.record(z.string(), z.unknown())).catch([]),
 });
 
-/** Starts a task through a package, at most once. Rejects when nothing was sent because the package itself refuses the task, such as without its key. */
+/** Starts a task through a package, at most once. Rejects if nothing was sent because the package itself refuses the task, as without its key. */
 export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions): Promise<SubmitOutcome> {
   const { name, openModel, fetch, onNote } = sdk;
   const images = await prepare(() => {
@@ -100,8 +100,8 @@ const movableOptions = ["resolution", "fps", "seed", "generateAudio"] as const;
 type MovableOption = (typeof movableOptions)[number];
 
 /**
- * Leaves out the fields that the start did not set, so that the model uses its defaults. The `moved` options, and the options that only some models have,
- * are provider options.
+ * Leaves out the fields that the start did not set, so that the model uses its defaults. The `moved` options, and the options that only some models
+ * have, are provider options.
  */
 function toCallOptions(
   request: RenderRequest,
@@ -168,9 +168,9 @@ async function readFiles(task: RenderTask): Promise<Images<ImageBytes>> {
 }
 
 /**
- * Returns a `fetch` that sends the start of a video only when the package has read the options of the `watch`ed call, and the body contains its last
- * image and its references, in base64, as packages send images. A package that ignores them warns at best after the video is paid for. `ignored` returns
- * what an unsent request left out: options that may be moved, or anything else in words.
+ * Returns a `fetch` that sends the start of a video only when the package has read the options of the `watch`ed call, and the body contains its
+ * last image and its references, in base64, as packages send images. A package that ignores them warns at best after the video is paid for.
+ * `ignored` returns what an unsent request left out: options that may be moved, or anything else in words.
  */
 function guardStart(
   fetch: typeof globalThis.fetch,

@@ -22,8 +22,8 @@ type ComfyUiEngineOptions = Omit<ComfyUiOptions, "titledNodes"> & { workflow: Wo
   >;
 
 /**
- * Returns the engine for a ComfyUI server that runs a workflow of the owner. The checkpoint is the id of ComfyUI's job, which vidgen chooses and stores
- * before it submits the job.
+ * Returns the engine for a ComfyUI server that runs a workflow of the owner. The checkpoint is the id of ComfyUI's job, which vidgen chooses and
+ * stores before it submits the job.
  */
 export function createComfyUiEngine(options: ComfyUiEngineOptions, io: ServerIo): Engine {
   const { url, workflow, models, concurrency, upstreamModel, timeoutMs, onNote } = options;

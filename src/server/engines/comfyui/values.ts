@@ -18,9 +18,9 @@ export function passesOf({ placeholders }: Workflow): Passes {
 const maxSeed = 2 ** 48 - 1;
 
 /**
- * Returns the value of each placeholder of a workflow: the request's value, otherwise the placeholder's default, otherwise the service's default. Until
- * an image is uploaded, the value of its placeholder is its name. Throws an Error for people when a placeholder has no value, and when the workflow has
- * no placeholder for a field of the request.
+ * Returns the value of each placeholder of a workflow: the request's value, otherwise the placeholder's default, otherwise the service's default.
+ * Until an image is uploaded, the value of its placeholder is its name. Throws an Error for people when a placeholder has no value, and when the
+ * workflow has no placeholder for a field of the request.
  */
 export function valuesOf(
   { placeholders }: Workflow,

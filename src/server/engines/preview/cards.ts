@@ -11,8 +11,8 @@ const [cardHeight, margin, gap, borderWidth] = [90, 34, 10, 2];
 const maxRatio = 2;
 
 /**
- * Returns a function that draws the references along the upper edge of a frame of that size, each as a card in its own ratio. Decodes them one after the
- * other, because decoding a large image takes a few hundred megabytes. Throws an Error that names the image that cannot be decoded.
+ * Returns a function that draws the references along the upper edge of a frame of that size, each as a card in its own ratio. Decodes them one
+ * after the other, because decoding a large image takes a few hundred megabytes. Throws an Error that names the image that cannot be decoded.
  */
 export async function createCards(references: readonly ImageFile[], size: FrameSize): Promise<(frame: Frame) => void> {
   const unit = Math.min(size.width, size.height) / 480;

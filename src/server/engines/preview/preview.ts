@@ -16,9 +16,9 @@ const maxTries = 3;
 export type PreviewOptions = { models?: Engine["models"]; concurrency?: number | undefined; workerUrl?: URL };
 
 /**
- * Returns the embedded engine. It renders a moving background, or the request's images, under its references and a caption. Each clip is rendered in a
- * worker thread, so that the service keeps responding. Concurrent renders together decode at most as many megapixels as one image may have, which takes
- * some 400 MB. A render that fails or is aborted leaves no file.
+ * Returns the embedded engine. It renders a moving background, or the request's images, under its references and a caption. Each clip is rendered
+ * in a worker thread, so that the service keeps responding. Concurrent renders together decode at most as many megapixels as one image may have,
+ * which takes some 400 MB. A render that fails or is aborted leaves no file.
  */
 export function createPreviewEngine(options: PreviewOptions = {}): Engine {
   const { models = allModels, workerUrl = new URL("./worker.cjs", import.meta.url) } = options;

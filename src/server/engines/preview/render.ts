@@ -27,9 +27,9 @@ export async function renderPreview(task: RenderTask): Promise<void> {
 }
 
 /**
- * Returns the clip of a request, of at least one frame: its images or else a background, then its last image; over that its references, the caption and
- * a progress bar. Colours and movement depend on the prompt and the id, so that takes of one prompt differ. Throws an Error that names the image that
- * cannot be decoded.
+ * Returns the clip of a request, of at least one frame: its images or else a background, then its last image; over that its references, the caption
+ * and a progress bar. Colours and movement depend on the prompt and the id, so that takes of one prompt differ. Throws an Error that names the
+ * image that cannot be decoded.
  */
 export async function createClip({
   id,

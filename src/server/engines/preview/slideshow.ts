@@ -45,7 +45,8 @@ export function createSlideshow(
 
 /**
  * Returns a function that moves over a picture in a straight line while it zooms in or out. The first picture may be the last frame of another
- * preview, with a caption at the bottom. So it is shown whole at the beginning, and then its caption moves downwards, behind the caption of this preview.
+ * preview, with a caption at the bottom. So it is shown whole at the beginning, and then its caption moves downwards, behind the caption of this
+ * preview.
  */
 function createCamera(
   picture: Frame,

@@ -34,7 +34,8 @@ export type MissingSigns = {
 };
 
 /**
- * `reachedLimit` is set if the download is given up. `isRetriedSoon`: poll the job and try again as after any 404 of a job, otherwise wait for `waitMs`.
+ * `reachedLimit` is set if the download is given up. `isRetriedSoon`: poll the job and try again as after any 404 of a job, otherwise wait for
+ * `waitMs`.
  */
 export type DownloadVerdict = { reachedLimit: DownloadLimit | undefined; isRetriedSoon: boolean; waitMs: number };
 

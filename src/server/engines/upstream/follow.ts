@@ -50,8 +50,8 @@ export type FollowJobOptions = Pick<RenderOptions, "progress" | "signal" | "rele
 };
 
 /**
- * Polls a job until it has ended. Rejects when the job was cancelled at the server, and when the rules of `patience.ts` give the job up. A job that is
- * given up is also cancelled, because it may still be queued or running.
+ * Polls a job until it has ended. Rejects when the job was cancelled at the server, and when the rules of `patience.ts` give the job up. A job that
+ * is given up is also cancelled, because it may still be queued or running.
  */
 export async function follow(
   id: string,

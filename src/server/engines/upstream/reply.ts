@@ -132,7 +132,7 @@ export function findJob(reply: ServerReply): UpstreamJob | undefined {
 const outOfMemoryWords =
   /^((torch\.)?(cuda\.)?OutOfMemoryError\b|(CUDA|HIP|MPS)( error:| backend)? out of memory\b|\[enforce fail at \S+ [^:]*DefaultCPUAllocator: can't allocate memory)/i;
 
-/** Whether an error that begins with these words says that the engine has too little memory. A refusal may quote such words, but not begin with them. */
+/** Whether an error that begins with these words says that the engine has too little memory. A refusal may quote them, but not begin with them. */
 export function isOutOfMemory(words: string): boolean {
   return outOfMemoryWords.test(words);
 }

@@ -100,8 +100,8 @@ function checkpointOf(submitted: Submitted): Checkpoint {
 type Confirmed = { kind: "submitted"; submitted: { job: string } } | Unanswered;
 
 /**
- * Asks a server whether it accepted the create of an "unconfirmed" job; `reason` is why that is unclear. The result is "not submitted" when the server
- * says for 60 s that it does not know the job, and "unclear" when it sends no usable reply within its time limit.
+ * Asks a server whether it accepted the create of an "unconfirmed" job; `reason` is why that is unclear. The result is "not submitted" when the
+ * server says for 60 s that it does not know the job, and "unclear" when it sends no usable reply within its time limit.
  */
 export async function confirm(
   job: string,

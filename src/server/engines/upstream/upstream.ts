@@ -46,9 +46,10 @@ export function paidPatienceMs(timeoutMs: number): number {
 }
 
 /**
- * A poll that did not return the job's status. `replied` is the HTTP status of the reply; without one, there was no reply. `isMissing`: the server says
- * that it does not know the job. `isUnreadable`: a provider, which has been paid for the job, replied in an unknown format. `fault`: the server returned only an error of the server behind it; the text says what may have
- * happened to the job. `retryAfterMs`: how long the server asks to wait.
+ * A poll that did not return the job's status. `replied` is the HTTP status of the reply; without one, there was no reply. `isMissing`: the server
+ * says that it does not know the job. `isUnreadable`: a provider, which has been paid for the job, replied in an unknown format. `fault`: the
+ * server returned only an error of the server behind it; the text says what may have happened to the job. `retryAfterMs`: how long the server asks
+ * to wait.
  */
 export type PollFailure = {
   reason: string;
@@ -60,8 +61,8 @@ export type PollFailure = {
 };
 
 /**
- * Says that a server gave no usable reply, such as "does not answer", or "answers with an error" if there was a reply; with `for`, for how long, such as
- * "has not responded for 30 min".
+ * Says that a server gave no usable reply, such as "does not answer", or "answers with an error" if there was a reply; with `for`, for how long,
+ * such as "has not responded for 30 min".
  */
 export function describeSilence(replied: number | undefined, forText?: string): string {
   if (replied === undefined) return forText === undefined ? "does not answer" : `has not responded ${forText}`;

@@ -8,9 +8,9 @@ import type { Server } from "./server.ts";
 const retryMs = 1_000;
 
 /**
- * Stops a job by deleting it, if its server then stops the work; resolves with whether the job is stopped. A finished video is never deleted. A server
- * proves that it stopped a job by its JSON reply to the DELETE, by the job's own status, or by not knowing the job for a minute after it accepted the
- * DELETE, because a single 404 proves nothing. Rejects when the server does not reply in time, with `pending` when it had already
+ * Stops a job by deleting it, if its server then stops the work; resolves with whether the job is stopped. A finished video is never deleted. A
+ * server proves that it stopped a job by its JSON reply to the DELETE, by the job's own status, or by not knowing the job for a minute after it
+ * accepted the DELETE, because a single 404 proves nothing. Rejects when the server does not reply in time, with `pending` when it had already
  * accepted the DELETE.
  */
 export async function cancel(job: string, server: Server, signal: AbortSignal): Promise<boolean> {

@@ -48,8 +48,8 @@ type Dialect = {
   ignoredFields?: readonly string[];
   ignoredFieldsWithImage?: readonly string[];
   /**
-   * The fields that it takes and vidgen does not know; "all" if it refuses unknown names itself, by default none, because a server that ignores a field
-   * makes another video. A provider's list of models says it for each model.
+   * The fields that it takes and vidgen does not know; "all" if it refuses unknown names itself, by default none, because a server that ignores a
+   * field makes another video. A provider's list of models says it for each model.
    */
   passes?: Passes["names"];
   /** How a create is sent, unless its image is a file. */
@@ -72,9 +72,9 @@ export type Kind = Dialect & {
   /** The names of the fields that vidgen writes itself in a create. */
   writtenFields: readonly string[];
   /**
-   * Returns the body of a create, without the fields in `droppedFields`. Without an upstream model the server chooses one; LiteLLM gets the request's own
-   * model, and a provider its own name for that. `servedModel` is the only model of a server that needs no model name. Throws an Error for people when the
-   * kind does not take the images.
+   * Returns the body of a create, without the fields in `droppedFields`. Without an upstream model the server chooses one; LiteLLM gets the
+   * request's own model, and a provider its own name for that. `servedModel` is the only model of a server that needs no model name. Throws an
+   * Error for people when the kind does not take the images.
    */
   createBody(
     task: Pick<RenderTask, "request" | keyof Images<unknown>>,

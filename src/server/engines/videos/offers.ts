@@ -126,8 +126,8 @@ export function listedResolution(resolution: string, listed: readonly string[] =
 }
 
 /**
- * Returns what a model takes of fields that vidgen does not know. OpenRouter reads the fields of a model's provider in `provider.options`, by the name
- * of the provider, and ignores them beside `prompt`.
+ * Returns what a model takes of fields that vidgen does not know. OpenRouter reads the fields of a model's provider in `provider.options`, by the
+ * name of the provider, and ignores them beside `prompt`.
  */
 export function passesOf({ id, passedNames: names = [] }: Offer): Passes {
   return {

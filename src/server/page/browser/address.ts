@@ -6,8 +6,8 @@ export function currentAddress(): string {
 }
 
 /**
- * Returns the address to fetch for an update. While the list is scrolled, or has the pointer or the focus, its first entry is in the address: the list
- * then starts at the same entry, so that nothing moves under the pointer, and the page shows the number of newer entries.
+ * Returns the address to fetch for an update. While the list is scrolled, or has the pointer or the focus, its first entry is in the address: the
+ * list then starts at the same entry, so that nothing moves under the pointer, and the page shows the number of newer entries.
  */
 export function updateAddress(address: string): string {
   const list = document.querySelector<HTMLElement>("[data-first]");

@@ -77,8 +77,8 @@ export function newKey(): string {
 }
 
 /**
- * The Idempotency-Key of a take: the same whenever the same content is sent, and another one after a change. A weak hash is enough, because the service
- * refuses a second body with the same key.
+ * The Idempotency-Key of a take: the same whenever the same content is sent, and another one after a change. A weak hash is enough, because the
+ * service refuses a second body with the same key.
  */
 export function idempotencyKey({ key }: Draft, { body, take }: { body: string; take: number }): string {
   let [a, b] = [0xdeadbeef, 0x41c6ce57];

@@ -1,6 +1,6 @@
 import type { Fault } from "./start.ts";
 
-/** Shows a fault below its field, and focuses the field; without a field, below the form. A field that the form does not have is shown at "Others". */
+/** Shows a fault below its field, and focuses the field; without a field, below the form. A field that the form lacks is shown at "Others". */
 export function showFault(form: HTMLFormElement, { field, text }: Fault): void {
   clearFaults(form);
   const name = field?.replace(/^imageUrl$/, "imageUrls");

@@ -49,8 +49,8 @@ export function goLive(): void {
 }
 
 /**
- * Shows the page of another address. Until it has loaded, the current page is marked as busy and the address bar is unchanged, so that it always names
- * the page that is shown. Resolves with whether the new page is shown.
+ * Shows the page of another address. Until it has loaded, the current page is marked as busy and the address bar is unchanged, so that it always
+ * names the page that is shown. Resolves with whether the new page is shown.
  */
 export async function showAddress(address: string): Promise<boolean> {
   wantedAddress = address;
@@ -149,7 +149,7 @@ function refreshSoon(): void {
   );
 }
 
-/** Fetches a page and shows it by `update`; `part` is the address of a part of it. Aborts the previous fetch. Resolves with whether the page is shown. */
+/** Fetches a page and shows it by `update`; `part` is the address of a part of it. Aborts the previous fetch. Resolves with whether it is shown. */
 async function refresh(address: string, { part = address, update = showPage } = {}): Promise<boolean> {
   clearTimeout(refreshTimer);
   refreshTimer = undefined;

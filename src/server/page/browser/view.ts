@@ -7,8 +7,8 @@ import { showSelection } from "./selection.ts";
 export type FetchFailure = "signed out" | "busy" | "database" | "unreachable";
 
 /**
- * Fetches a page of this site as a document, in which no script runs; with a `body`, by POST. Never rejects: if the fetch fails or is aborted, resolves
- * with the reason.
+ * Fetches a page of this site as a document, in which no script runs; with a `body`, by POST. Never rejects: if the fetch fails or is aborted,
+ * resolves with the reason.
  */
 export async function fetchPage(
   address: string,

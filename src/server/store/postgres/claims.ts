@@ -248,8 +248,8 @@ function selectOldest(wanted: Exclude<Wanted, WantedNew>, filter: ClaimFilter, l
 }
 
 /**
- * Selects the next `depth` generations of each account, in the order of the turns. With the index `waiting`, the query reads only generations that may
- * be claimed, however many wait, because no other index is ordered by account and number for one model.
+ * Selects the next `depth` generations of each account, in the order of the turns. With the index `waiting`, the query reads only generations that
+ * may be claimed, however many wait, because no other index is ordered by account and number for one model.
  */
 function selectCandidates(wanted: WantedNew, filter: ClaimFilter, depth: number): Selection {
   const given = [wanted.models, wanted.kind === "fetch"];

@@ -38,8 +38,8 @@ const setLimits =
   "SET statement_timeout = 10000; SET idle_in_transaction_session_timeout = 10000; SET search_path = vidgen";
 
 /**
- * Lets a statement take any time, whatever the database or its URL sets. Two limits stay, so that the server closes the connection of a vidgen process
- * that is suspended between two statements. Settings that this version of PostgreSQL does not have are left out.
+ * Lets a statement take any time, whatever the database or its URL sets. Two limits stay, so that the server closes the connection of a vidgen
+ * process that is suspended between two statements. Settings that this version of PostgreSQL does not have are left out.
  */
 const allowLongStatements = `SELECT set_config(name, value, false) FROM pg_settings JOIN (VALUES
   ('statement_timeout', '0'), ('transaction_timeout', '0'), ('lock_timeout', '0'),

@@ -13,8 +13,8 @@ export type Versions = { steps: readonly string[]; indexes: Readonly<Record<stri
 const current: Versions = { steps, indexes };
 
 /**
- * The index of the search, with every three characters of each text. The index needs an extension. If the server does not have or allow the extension,
- * each start tries again, and until then a search reads all texts.
+ * The index of the search, with every three characters of each text. The index needs an extension. If the server does not have or allow the
+ * extension, each start tries again, and until then a search reads all texts.
  */
 const searchIndex = "search_texts";
 

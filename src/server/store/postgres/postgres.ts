@@ -59,8 +59,8 @@ const checkWritable = `INSERT INTO vidgen.settings (name, value) VALUES ('checke
 export type PostgresVisit = Awaited<ReturnType<typeof visitPostgres>>;
 
 /**
- * Opens a PostgreSQL database that a service has used, and changes nothing. Rejects with `usage` when no service has used the database, or only one of
- * an earlier version; otherwise as `openPostgres` does.
+ * Opens a PostgreSQL database that a service has used, and changes nothing. Rejects with `usage` when no service has used the database, or only one
+ * of an earlier version; otherwise as `openPostgres` does.
  */
 export async function visitPostgres(url: string, clock: PostgresOptions["clock"]) {
   const database = await openDatabase(url, { maxConnections: 1, clock, reportProblem: () => {} });
@@ -112,8 +112,8 @@ const setAddresses = `INSERT INTO vidgen.settings (name, value) VALUES ('address
   ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value`;
 
 /**
- * Opens a PostgreSQL database, and brings it to this program's version. Rejects with Node's ERR_MODULE_NOT_FOUND when `pg` is not installed, otherwise
- * with an error that a person can read. Neither contains the password.
+ * Opens a PostgreSQL database, and brings it to this program's version. Rejects with Node's ERR_MODULE_NOT_FOUND when `pg` is not installed,
+ * otherwise with an error that a person can read. Neither contains the password.
  */
 export async function openPostgres(
   url: string,

@@ -10,12 +10,13 @@ const sumColumns = `keys.by, account, keys.key, count(*) AS generations, sum(${u
   min(created_at) AS started_at, max(completed_at) AS ended_at, max(number) AS newest`;
 
 /**
- * The tables of version 1. A column has the same name and meaning in both databases. An account's `balance` is the sum of its rows in the ledger. `holder` is the
- * process that makes a generation, or the last process that did; its claim expires at `held_until`. `slot` names the engine whose slot the generation
- * occupies. The images of a generation that `is_fetched` must be fetched first. `turns` contains the order of the accounts' last turns; it has no
- * foreign key, which would lock the accounts that starts lock. A delivery is attempted at `due_at`, by the database's clock; while it is attempted,
- * that is when another process may attempt it. Rows that depend on a generation are deleted with it; the ledger stays. Triggers update `sums`, which only `sums.ts` reads, and refuse to change the ledger. A transaction locks the account before it
- * changes a sum, as a start does: so a start and an end never wait for each other's sums.
+ * The tables of version 1. A column has the same name and meaning in both databases. An account's `balance` is the sum of its rows in the ledger.
+ * `holder` is the process that makes a generation, or the last process that did; its claim expires at `held_until`. `slot` names the engine whose
+ * slot the generation occupies. The images of a generation that `is_fetched` must be fetched first. `turns` contains the order of the accounts'
+ * last turns; it has no foreign key, which would lock the accounts that starts lock. A delivery is attempted at `due_at`, by the database's clock;
+ * while it is attempted, that is when another process may attempt it. Rows that depend on a generation are deleted with it; the ledger stays.
+ * Triggers update `sums`, which only `sums.ts` reads, and refuse to change the ledger. A transaction locks the account before it changes a sum, as
+ * a start does: so a start and an end never wait for each other's sums.
  */
 const schema = `
   CREATE TABLE vidgen.settings (name text PRIMARY KEY, value text NOT NULL);
@@ -201,9 +202,9 @@ const fetchedImages = `
 `;
 
 /**
- * Version 3: an engine takes all of `names`, a JSON array, or may not make the generation; NULL for nearly all. `secrets` has the values of fields that
- * `asked` has only as hashes, until the generation ends. `image_fetch` replaces `fetching`, which stays for processes of the version before. Without
- * `fetch_at`, they can only finish what was begun, and claim nothing else.
+ * Version 3: an engine takes all of `names`, a JSON array, or may not make the generation; NULL for nearly all. `secrets` has the values of fields
+ * that `asked` has only as hashes, until the generation ends. `image_fetch` replaces `fetching`, which stays for processes of the version before.
+ * Without `fetch_at`, they can only finish what was begun, and claim nothing else.
  */
 const namedFields = `
   ALTER TABLE vidgen.generations ADD COLUMN names text, ADD COLUMN secrets jsonb, ADD COLUMN image_fetch jsonb;

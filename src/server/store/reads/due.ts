@@ -1,7 +1,7 @@
 /**
- * Begins a statement on `turns`, the callbacks to attempt with their time `due`: of each host, first attempts and retries in turn, up to its room. See
- * `DueQuery`. Its first `?` is the hosts as JSON, and its last the room of all others. `heads` selects the `number` and the time `due` of those that
- * are due for `hosts.host` and `kinds.is_retry`: as many as may be attempted, so that no others are read, however many wait.
+ * Begins a statement on `turns`, the callbacks to attempt with their time `due`: of each host, first attempts and retries in turn, up to its room.
+ * See `DueQuery`. Its first `?` is the hosts as JSON, and its last the room of all others. `heads` selects the `number` and the time `due` of those
+ * that are due for `hosts.host` and `kinds.is_retry`: as many as may be attempted, so that no others are read, however many wait.
  */
 export const inTurn = (heads: string) => `
   WITH RECURSIVE

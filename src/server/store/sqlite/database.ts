@@ -58,8 +58,8 @@ export async function useWriteAheadLog(database: Database, file: string): Promis
 }
 
 /**
- * Returns a function that rejects if the file was removed or replaced since it was opened: what is written to a removed file is lost when this process
- * ends.
+ * Returns a function that rejects if the file was removed or replaced since it was opened: what is written to a removed file is lost when this
+ * process ends.
  */
 export async function createFileCheck(file: string): Promise<() => Promise<void>> {
   if (file === ":memory:") return async () => {};
@@ -86,7 +86,7 @@ const diskTrouble = /disk is full|disk I\/O error|readonly database|unable to op
 /** The size of a test file, for which a full disk has no room. */
 const testBytes = 65_536;
 
-/** Returns the error for people. SQLite says "disk I/O error" also when the disk is full, so the system is asked, by writing a file beside the database. */
+/** Returns the error for people. SQLite says "disk I/O error" also when the disk is full, so this asks the system, by writing a file beside it. */
 function describe(error: unknown, file: string): unknown {
   if (!(error instanceof Error && diskTrouble.test(error.message))) return error;
   if (file === ":memory:") return unavailable(error);

@@ -5,11 +5,11 @@ const usdOf = (row: "NEW") => `CAST(${row}.result ->> 'cost' AS REAL)`;
 const isUnclear = (row: "NEW" | "OLD") => `(${row}.result ->> 'error_code' IS 'unclear')`;
 
 /**
- * The tables of version 1. A column has the same name and meaning in both databases. `asked`, `checkpoint` and `result` are JSON. An account's `balance` is the
- * sum of its rows in the ledger, and is compared with them after a crash. `holder` is always empty, because the only process that uses the file makes
- * everything. An attempt of a delivery was planned at `planned_at` for `next_at`. If the clock shows an earlier time than both, it was set back. Rows
- * that depend on a generation are deleted with it; the ledger stays. Triggers update `sums`, which only `sums.ts` reads, and refuse to change the
- * ledger.
+ * The tables of version 1. A column has the same name and meaning in both databases. `asked`, `checkpoint` and `result` are JSON. An account's
+ * `balance` is the sum of its rows in the ledger, and is compared with them after a crash. `holder` is always empty, because the only process that
+ * uses the file makes everything. An attempt of a delivery was planned at `planned_at` for `next_at`. If the clock shows an earlier time than both,
+ * it was set back. Rows that depend on a generation are deleted with it; the ledger stays. Triggers update `sums`, which only `sums.ts` reads, and
+ * refuse to change the ledger.
  */
 const schema = `
   CREATE TABLE accounts (
@@ -191,15 +191,15 @@ const schema = `
   END;
 `;
 
-/** Version 2: `fetching` says where the fetched images of a generation are, or why they are not there yet; then they are fetched again at `fetch_at`. */
+/** Version 2: `fetching` says where the fetched images of a generation are, or why they are not there yet; then they are fetched at `fetch_at`. */
 const fetchedImages = `
   ALTER TABLE generations ADD COLUMN fetching TEXT;
   ALTER TABLE generations ADD COLUMN fetch_at TEXT;
 `;
 
 /**
- * Version 3: an engine takes all of `names`, a JSON array, or may not make the generation; NULL for nearly all. `secrets` has the values of fields that
- * `asked` has only as hashes, until the generation ends. `image_fetch` was called as a field of the status that means something else.
+ * Version 3: an engine takes all of `names`, a JSON array, or may not make the generation; NULL for nearly all. `secrets` has the values of fields
+ * that `asked` has only as hashes, until the generation ends. `image_fetch` was called as a field of the status that means something else.
  */
 const namedFields = `
   ALTER TABLE generations ADD COLUMN names TEXT;
