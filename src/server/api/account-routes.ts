@@ -1,17 +1,15 @@
 import * as z from "zod";
 import type { Clock } from "../../io.ts";
 import { localAccount } from "../announcement.ts";
-import { newDelivery } from "../callbacks/delivery.ts";
 import { secretOf } from "../callbacks/signature.ts";
 import { parse } from "../http/input.ts";
 import { type ApiContext, readIdempotencyKey, readJson, refuse } from "../http/message.ts";
 import type { MediaStore } from "../media/media-store.ts";
-import { removeImages } from "../queue/image-fetch.ts";
 import type { ServiceParts } from "../service-parts.ts";
 import { keyPrefixLength, type NewAccount } from "../store/accounts.ts";
-import type { GenerationEnd } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 import { createKey, defaultCredits, hashKey } from "./accounts.ts";
+import { endUnmade } from "./cancel.ts";
 import type { OwnerPaths } from "./openapi/operation.ts";
 
 /** Accepts the name of an account, or a key. */
@@ -317,28 +315,15 @@ export function createAccountRoutes(options: AccountOptions): OwnerPaths {
 }
 
 /** Ends the waiting generations of an account as not submitted. Resolves with their number; a generation that begins meanwhile continues. */
-async function endWaiting(account: string, { store, videos, mediaUrl, clock, onEnd }: AccountOptions): Promise<number> {
+async function endWaiting(account: string, options: AccountOptions): Promise<number> {
+  const error = "its account was deleted before it was submitted";
+  const end = { error, error_code: "not_submitted", isRefunded: true, engine: null } as const;
   let [ended, before]: [number, string | undefined] = [0, undefined];
   for (;;) {
-    const waiting = await store.list({ account, state: "queued", before, limit: 100 });
+    const waiting = await options.store.list({ account, state: "queued", before, limit: 100 });
     for (const { id } of waiting) {
-      const generation = await store.generation(id);
-      if (generation?.checkpoint !== null) continue;
-      const date = clock.date();
-      const end: GenerationEnd = {
-        status: "failed",
-        error: "its account was deleted before it was submitted",
-        error_code: "not_submitted",
-        media: null,
-        cost: null,
-        completed_at: date.toISOString(),
-        isRefunded: true,
-      };
-      const delivery = newDelivery({ ...generation, ...end }, mediaUrl(), date);
-      if (!(await store.cancel(id, { end, engine: null, delivery }))) continue;
-      await removeImages(generation.imageFetch, { videos });
-      ended++;
-      onEnd?.({ generation: { ...generation, ...end }, reason: "not_submitted", isRefunded: true });
+      const generation = await options.store.generation(id);
+      if (generation?.checkpoint === null && (await endUnmade(generation, end, options))) ended++;
     }
     const last = waiting.at(-1);
     if (!last) return ended;

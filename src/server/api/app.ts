@@ -37,8 +37,7 @@ export type AppOptions = StatusOptions &
 
 /** Returns the API as a function that never rejects. */
 export function createApp(options: AppOptions): Handler {
-  const app = createRoutes(options);
-  return async (request, bindings = {}) => app.fetch(request, bindings);
+  return toHandler(createRoutes(options));
 }
 
 /** Returns the server of the API. */
@@ -73,6 +72,10 @@ export function createRoutes(options: AppOptions): Hono<ApiEnv> {
   return app;
 }
 
+function toHandler(app: Hono<ApiEnv>): Handler {
+  return async (request, bindings = {}) => app.fetch(request, bindings);
+}
+
 function addRoutes(app: Hono<ApiEnv>, paths: OwnerPaths, access: MiddlewareHandler<ApiEnv>[]): void {
   for (const [path, methods] of Object.entries(paths)) {
     app.all(path, setRoute(path), allow(...Object.keys(methods)), ...access);
@@ -89,7 +92,7 @@ export function createAccountsApp(options: AccountOptions): Handler {
   };
   addRoutes(app, createAccountRoutes(options), [asOwner]);
   app.onError((error) => errorResponse(error));
-  return async (request, bindings = {}) => app.fetch(request, bindings);
+  return toHandler(app);
 }
 
 /** Resolves with all metrics in the text format of Prometheus, and its media type. */
@@ -103,7 +106,7 @@ export function createMetricsApp(readMetrics: ReadMetrics, reportProblem: Report
     errorResponse(refuse(404, "not_found", `no such path: ${c.req.path}; the metrics are at /metrics`)),
   );
   app.onError((error) => errorResponse(error, reportProblem));
-  return async (request, bindings = {}) => app.fetch(request, bindings);
+  return toHandler(app);
 }
 
 /** GET /metrics, in the text format of Prometheus. */

@@ -63,11 +63,10 @@ export async function cancelGeneration(
   find: () => Promise<StoredGeneration>,
   options: CancelOptions,
 ): Promise<StoredGeneration> {
-  const { store, mediaUrl } = options;
   let isStopped = false;
   for (let attempts = 0; attempts < maxAttempts; attempts++) {
     const generation = await find();
-    const { id, status, error } = generation;
+    const { status, error } = generation;
     if (status === "failed" && (isStopped || isCancelledError(error))) return generation;
     if (status !== "processing") {
       const how = status === "failed" ? `failed: ${error}` : "completed";
@@ -76,18 +75,35 @@ export async function cancelGeneration(
     const lost = findLost(generation, options);
     const engine = lost ?? (await stopUpstream(generation, options));
     isStopped ||= engine !== null;
-    const date = options.clock.date();
     const isNotSubmitted = generation.checkpoint === null;
     const refund = isRefunded({ kind: "cancelled", isNotSubmitted }, options);
     const how = lost === undefined ? { error: cancelledError, isRefunded: refund } : unclearEnd(lost);
-    const end: GenerationEnd = { status: "failed", ...how, media: null, cost: null, completed_at: date.toISOString() };
-    const ended = { ...generation, ...end };
-    const isEnded = await store.cancel(id, { end, engine, delivery: newDelivery(ended, mediaUrl(), date) });
-    if (!isEnded) continue;
-    await removeImages(generation.imageFetch, options);
-    options.onEnd?.({ generation: ended, reason: end.error_code ?? "cancelled", isRefunded: end.isRefunded });
+    await endUnmade(generation, { ...how, engine }, options);
   }
   throw refuseCancel("it has just been started");
+}
+
+/** How a generation ends that is not made; `engine` is the engine that has stopped making it. */
+type Unmade = Pick<GenerationEnd, "error" | "error_code" | "isRefunded"> & { engine: string | null };
+
+/** Ends a generation as failed, without a video. Resolves with whether it did: not if it has been submitted, or has ended, since it was read. */
+export async function endUnmade(
+  generation: StoredGeneration,
+  { engine, ...why }: Unmade,
+  options: Pick<ServiceParts, "mediaUrl" | "onEnd"> & {
+    store: Pick<ServiceParts["store"], "cancel">;
+    videos: Pick<ServiceParts["videos"], "remove">;
+    clock: Pick<ServiceParts["clock"], "date">;
+  },
+): Promise<boolean> {
+  const date = options.clock.date();
+  const end: GenerationEnd = { status: "failed", ...why, media: null, cost: null, completed_at: date.toISOString() };
+  const ended = { ...generation, ...end };
+  const delivery = newDelivery(ended, options.mediaUrl(), date);
+  if (!(await options.store.cancel(generation.id, { end, engine, delivery }))) return false;
+  await removeImages(generation.imageFetch, options);
+  options.onEnd?.({ generation: ended, reason: end.error_code ?? "cancelled", isRefunded: end.isRefunded });
+  return true;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { readBody, refuse, streamResponse } from "../http/message.ts";
+import { refuse, streamResponse } from "../http/message.ts";
 import { listImages } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 import { GenerationControls } from "./controls.tsx";
@@ -9,6 +9,7 @@ import { shortcutAttributes } from "./keys.ts";
 import { Layout, Message } from "./layout.tsx";
 import { HomeLink, NothingHere } from "./messages.tsx";
 import type { PageParts } from "./parts.ts";
+import { readForm } from "./query.ts";
 import { accountOf, findVisible, type PageContext } from "./visitor.ts";
 import { type GenerationWithVideo, zipOf } from "./zip.ts";
 
@@ -41,8 +42,7 @@ export function addComparison({ app, options, send, signedIn, fromPage }: PagePa
     });
 
   app.post("/zip", ...fromPage, async (c) => {
-    const body = await readBody(c, { maxBytes: maxZipBytes, types: ["application/x-www-form-urlencoded"] });
-    const ids = new URLSearchParams(Buffer.from(body).toString()).getAll("id");
+    const ids = (await readForm(c, maxZipBytes)).getAll("id");
     const generations = await findWithVideo(c, store, ids.slice(0, maxZipped));
     if (generations.length === 0) return send(c, <NothingHere title="None of these has a video" />, 404);
     const zip = zipOf(generations, videos);

@@ -2,7 +2,6 @@ import { HTTPException } from "hono/http-exception";
 import { localAccount } from "../announcement.ts";
 import { cancelGeneration, findCancelFault, findLost } from "../api/cancel.ts";
 import { findRemovalFault, removeGeneration } from "../api/remove.ts";
-import { readBody } from "../http/message.ts";
 import type { StoredGeneration } from "../store/generations.ts";
 import { countText, shortText } from "./formatting.ts";
 import { maxChanged } from "./gallery.tsx";
@@ -10,6 +9,7 @@ import { shortcutAttributes } from "./keys.ts";
 import { Layout } from "./layout.tsx";
 import { HomeLink, NoGeneration } from "./messages.tsx";
 import type { PageOptions, PageParts } from "./parts.ts";
+import { readForm } from "./query.ts";
 import { findVisible, type PageContext } from "./visitor.ts";
 
 type Action = "cancel" | "delete";
@@ -44,8 +44,7 @@ export function addCancelAndDelete({ app, options, send, fromPage }: PageParts):
 
 /** The generations that the form names and that this visitor may see. An unclear one is deleted only by a form of its own. */
 async function readRequested(c: PageContext, { store }: Pick<PageOptions, "store">) {
-  const body = await readBody(c, { maxBytes, types: ["application/x-www-form-urlencoded"] });
-  const form = new URLSearchParams(Buffer.from(body).toString());
+  const form = await readForm(c, maxBytes);
   const ids = new Set(form.getAll("id"));
   const found = await Promise.all([...ids].slice(0, maxChanged).map((id) => findVisible(c, store, id)));
   return {

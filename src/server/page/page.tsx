@@ -6,7 +6,7 @@ import { createMutex } from "../../mutex.ts";
 import { isUuid } from "../../protocol/id.ts";
 import { localAccount } from "../announcement.ts";
 import { findAccount, findDisabled, hashKey } from "../api/accounts.ts";
-import { type ApiEnv, errorResponse, readBody, refuse, retryAfter } from "../http/message.ts";
+import { type ApiEnv, errorResponse, refuse, retryAfter } from "../http/message.ts";
 import { createMedia } from "../media/media.ts";
 import { isUnavailable } from "../observe/problem.ts";
 import type { Change } from "../store/change.ts";
@@ -26,6 +26,7 @@ import { headers, mediaHeaders, pageHeader } from "./headers.ts";
 import { AssetPathsContext, LinkPage, SignedInPage, SignInPage, VisitorContext } from "./layout.tsx";
 import { InvalidAddress, NoGeneration, NothingHere, Unavailable } from "./messages.tsx";
 import type { PageOptions, PageParts, Send } from "./parts.ts";
+import { readForm } from "./query.ts";
 import type { SignedToken } from "./session.ts";
 import { accountOf, maySee, type PageContext, requestUrl, terminalOf, uuidLength } from "./visitor.ts";
 
@@ -57,8 +58,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   addEngines(parts);
 
   app.post("/", requireOwnOrigin(options), async (c) => {
-    const body = await readBody(c, { maxBytes: 10_000, types: ["application/x-www-form-urlencoded"] });
-    const form = new URLSearchParams(Buffer.from(body).toString());
+    const form = await readForm(c, 10_000);
     const to = sameSiteUrl(form.get("to"), requestUrl(c, options));
     const [sessions, now] = [await options.sessions(), clock.date()];
     const token = form.get("token");

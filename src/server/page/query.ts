@@ -1,5 +1,6 @@
 import type { Context } from "hono";
 import { usage } from "../../errors.ts";
+import { type ApiContext, readBody } from "../http/message.ts";
 
 /** The number of entries that a list has at first, and that "Show older" adds. */
 const perPage = 48;
@@ -12,6 +13,12 @@ export function readValue({ req }: Context, name: string, pattern = /^/): string
   const value = req.query(name)?.replaceAll("\0", "").trim() || undefined;
   if (value !== undefined && !pattern.test(value)) throw usage(`${name} cannot be read`);
   return value;
+}
+
+/** Reads a form that was posted. Throws a refusal if it is larger than `maxBytes`. */
+export async function readForm(c: ApiContext, maxBytes: number): Promise<URLSearchParams> {
+  const body = await readBody(c, { maxBytes, types: ["application/x-www-form-urlencoded"] });
+  return new URLSearchParams(Buffer.from(body).toString());
 }
 
 /**
