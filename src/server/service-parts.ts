@@ -32,6 +32,8 @@ export type ServiceParts = {
   pace: "fast" | "realistic";
   /** The program's name in commands on the page; "vidgen" by default. */
   program?: string | undefined;
+  /** The folder of page.js, page.css and icon.svg; by default, beside the program. */
+  assets?: URL;
   /** Whether the service runs inside a command, and ends with it: the next command may have other engines. */
   isCommand?: boolean | undefined;
   /** Signs the callbacks of the local account. The secrets of other accounts are derived from it. */

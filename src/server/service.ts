@@ -22,8 +22,6 @@ export type ServiceOptions = Omit<ServiceParts, "onStart" | "onCreate" | "onTake
   outbound: Outbound;
   /** The sign-in of the page; without it, there is no page. */
   sessions?: (() => Promise<Sessions>) | undefined;
-  /** The folder of the page's script, style and icon; by default, beside the program. */
-  assets?: URL;
   /** Creates the metrics; without it, there is no /metrics. */
   createMetrics?: typeof createMetrics | undefined;
 };

@@ -13,7 +13,7 @@ import type { PageContext } from "./visitor.ts";
 
 export type PageOptions = PriceOptions &
   CancelOptions &
-  Pick<ServiceParts, "reportProblem" | "publicUrl" | "program" | "counts"> & {
+  Pick<ServiceParts, "reportProblem" | "publicUrl" | "program" | "assets" | "counts"> & {
     queue: Pick<Queue, "progressOf" | "outageOf" | "retiredEngines" | "waitingGenerations">;
     /** Creates the route that starts a generation, by the same rules as for other clients. */
     startBy: StartRoutes;
@@ -21,8 +21,6 @@ export type PageOptions = PriceOptions &
     changes: Changes;
     /** The sign-in with the current secret. */
     sessions(): Promise<Sessions>;
-    /** The folder of page.js, page.css and icon.svg; by default, beside the program. */
-    assets?: URL;
   };
 
 /** Sends a page as a whole document. */
