@@ -7,6 +7,7 @@ import { listHint, type Session, type SessionOptions } from "../connect/session.
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { beginsUuid, isUuid } from "../protocol/id.ts";
+import { findSimilar } from "../protocol/models.ts";
 import { trimInvisible } from "../protocol/text.ts";
 import { findByFile, isSavedFile, lastWord } from "./saved-file.ts";
 
@@ -62,10 +63,13 @@ export function findNamed<Item>(
 }
 
 export function tooShortError(typed: string): VidgenError {
-  return usage(
-    `"${typed}" is too short: give at least ${minTypedChars} characters of it.`,
-    "`vidgen list` shows them.",
-  );
+  return usage(`"${typed}" is too short: give at least ${minTypedChars} characters of it.`, hintForName(typed));
+}
+
+/** What to type in place of a name that no generation has. */
+export function hintForName(typed: string): string {
+  const isLast = /^l.*[st]$/i.test(typed) && findSimilar(typed, [lastWord]) !== undefined;
+  return isLast ? `Did you mean ${lastWord}?` : listHint;
 }
 
 /** A generation older than this no longer runs, so a long journal is not read to its beginning. */
@@ -104,7 +108,7 @@ export async function locateGenerations(
       const error = asVidgenError(thrown);
       if (hasServiceFlag || error.code !== "auth") throw error;
       const message = `No generation ${id} was started here, and no service is set to ask for it.`;
-      throw new VidgenError("auth", message, { hint: `${listHint}\n${error.hint}` });
+      throw new VidgenError("auth", message, { hint: `${hintForName(id)}\n${error.hint}` });
     });
 
   async function findTyped(word: string, { minChars }: { minChars: number }): Promise<LocatedGeneration> {
@@ -150,7 +154,7 @@ async function findSaved(path: string, journal: Journal, io: Io): Promise<Starte
   const entry = await findByFile(path, journal, io);
   if (entry !== undefined) return entry;
   throw new VidgenError("not_found", `${path} is the video of no generation that was started here.`, {
-    hint: listHint,
+    hint: hintForName(path),
   });
 }
 

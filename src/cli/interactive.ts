@@ -48,6 +48,8 @@ type AskInputOptions = Pick<SessionOptions, "local" | "baseUrl" | "engine"> & {
   starts: number;
   /** Whether the command waits for the video, so that it can save it. */
   waits: boolean;
+  /** The input with what vidgen.json adds to it, as it will be sent. */
+  complete(input: RequestInput): RequestInput;
   /** The words of the typed command line, with these values replaced. */
   flags(values: object): string[];
 };
@@ -68,10 +70,17 @@ export async function askForInput(known: KnownInput, options: AskInputOptions, c
   buildRequest({ ...known, texts: { ...known.texts, model, prompt: "still to come" }, set }, destination);
   if (!local && !dryRun) await resolveService(options.baseUrl, io);
   const service = await openForPrice(options, context);
+  const { findServed } = await import("../connect/local.ts");
+  const served = options.engine ? await findServed(options.engine) : models.map(({ id }) => id);
 
   const maxSeconds = local ? maxLocalSeconds : undefined;
-  const input = await askForFields(known, { maxSeconds, isPreview: service.isPreview }, io);
-  const request = buildRequest({ ...input, images: await readAllImages(input.images) }, destination);
+  const isMissing = options.engine !== undefined && !served.includes(known.initialModel);
+  if (isMissing) output.note(`${options.engine?.join(" ")} has no ${known.initialModel}.`);
+  const changes = isMissing ? { texts: { ...known.texts, model: undefined }, initialModel: served[0] ?? "" } : {};
+  const questions = { maxSeconds, isPreview: service.isPreview, served };
+  const input = await askForFields({ ...known, ...changes }, questions, io);
+  const shown = options.complete(input);
+  const request = buildRequest({ ...shown, images: await readAllImages(shown.images) }, destination);
   const check = (outputPath: string) => checkOutputPath(outputPath, { output, open }, io);
   const isPathAsked = options.waits && options.outputPath === undefined;
   const answer = isPathAsked ? await askOutputPath(check, io) : undefined;
@@ -88,7 +97,7 @@ export async function askForInput(known: KnownInput, options: AskInputOptions, c
   );
   const price = formatExpected(cost) ?? (service.isLocal ? "unknown" : "unknown until the service states it");
   output.note(
-    `\n${summarize(input, service)}${savePathRow}${formatRow("Cost", price)}\nEquivalent command:\n  ${command}\n`,
+    `\n${summarize(shown, service)}${savePathRow}${formatRow("Cost", price)}\nEquivalent command:\n  ${command}\n`,
   );
   const question = `Start ${starts === 1 ? "it" : `these ${starts} generations`}?${costSentence(cost, { starts, isLocal: service.isLocal })}`;
   if (!dryRun) await askYes(question, io, { isDefaultYes: cost.kind === "free" });
@@ -116,8 +125,12 @@ function costSentence(cost: ExpectedCost, { starts, isLocal }: { starts: number;
   return ` ${starts === 1 ? "It costs" : "They cost"} ${price}.`;
 }
 
-/** `maxSeconds` is the longest video, if known. */
-type QuestionOptions = Pick<Service, "isPreview"> & { initialModel: string; maxSeconds: number | undefined };
+/** `maxSeconds` is the longest video, if known; `served` has the models to choose from. */
+type QuestionOptions = Pick<Service, "isPreview"> & {
+  initialModel: string;
+  maxSeconds: number | undefined;
+  served: readonly string[];
+};
 
 /** Asks for the missing fields of an input. */
 async function askForFields(
@@ -141,12 +154,12 @@ async function askForFields(
 /** Asks for the value of a field, if it has a question. `undefined` means the service's default. */
 async function askField(
   field: Field,
-  { initialModel, maxSeconds, isPreview }: QuestionOptions,
+  { initialModel, maxSeconds, isPreview, served }: QuestionOptions,
   io: Io,
 ): Promise<string | undefined> {
   const { name, isRequired = false, label = name, question, suggestions } = field;
   if (question === undefined) return undefined;
-  if (name === "model") return askChoice(question, modelChoices(initialModel, { isPreview }), initialModel, io);
+  if (name === "model") return askChoice(question, modelChoices(initialModel, served, { isPreview }), initialModel, io);
   const byDefault = isRequired ? [] : [{ value: "", name: serviceDefault }];
   if (suggestions) {
     const choices = suggestions.map(([value]) => ({ value, name: value }));
@@ -234,10 +247,11 @@ export function generateLine(prompt: string, flags: readonly string[], io: Shell
 
 const serviceDefault = "service default";
 
-/** The known models, and the initial model if it is not one of them. */
-function modelChoices(initial: string, service: Pick<Service, "isPreview">): PromptChoice[] {
-  const known = models.map(({ id }) => ({ value: id, name: `${id}: ${aboutModel(id, service)}` }));
-  return findModel(initial) ? known : [{ value: initial, name: initial }, ...known];
+/** The models that can be made, and the initial model if it is not one of them. */
+function modelChoices(initial: string, served: readonly string[], service: Pick<Service, "isPreview">): PromptChoice[] {
+  const nameOf = (id: string) => [id, aboutModel(id, service) ?? []].flat().join(": ");
+  const known = served.map((id) => ({ value: id, name: nameOf(id) }));
+  return served.includes(initial) ? known : [{ value: initial, name: initial }, ...known];
 }
 
 /** Asks for images: first the required ones, then more until the maximum or an empty answer. */

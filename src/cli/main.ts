@@ -3,7 +3,7 @@ import { cleanEnv } from "../connect/environment.ts";
 import { findKeys } from "../connect/keys.ts";
 import { asVidgenError, usage } from "../errors.ts";
 import type { Io } from "../io.ts";
-import type { Close } from "./context.ts";
+import type { Close, Context } from "./context.ts";
 import { commandOf, createProgram, readGlobalFlags } from "./program.ts";
 import { createOutput } from "./terminal/output.ts";
 
@@ -34,7 +34,9 @@ export async function main(argv: readonly string[], systemIo: Io): Promise<numbe
     await program.parseAsync(words, { from: "user" }).catch(ignoreHelpShown);
     await output.printed();
   } catch (error) {
-    code = output.fail(await explain(error, words, program, io));
+    const explained = await explain(error, words, program, context).catch(asVidgenError);
+    if (Array.isArray(explained)) return main(explained, systemIo);
+    code = output.fail(explained);
   }
   code = await output.end(code);
   // Clean-up runs after everything is printed, and cannot change the exit code.
@@ -56,9 +58,16 @@ function withHelpLast(argv: readonly string[]): readonly string[] {
   return hasOnlyFlagsBefore && flag ? [...argv.slice(0, at), ...argv.slice(at + 1), flag] : argv;
 }
 
-/** The error to print. The code that explains usage errors is loaded only for them. */
-async function explain(error: unknown, argv: readonly string[], program: CommandUnknownOpts | undefined, io: Io) {
+/** The error to print, or the line to run in its place. The code that explains usage errors is loaded only for them. */
+async function explain(
+  error: unknown,
+  argv: readonly string[],
+  program: CommandUnknownOpts | undefined,
+  context: Context,
+) {
   const known = asVidgenError(error);
   if (!(error instanceof CommanderError) && known.code !== "usage") return known;
-  return (await import("./usage-error.ts")).explainUsage(error, { argv, program, io });
+  const { askOnePrompt, explainUsage } = await import("./usage-error.ts");
+  const { io } = context;
+  return (await askOnePrompt(error, argv, program, context)) ?? explainUsage(error, { argv, program, io });
 }

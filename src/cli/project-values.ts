@@ -151,13 +151,20 @@ export function withProject(
       `${mentions} of ${projectFile} needs reference images, which only --local and --engine take. Nothing was sent.`,
       "Begin with an image instead: -i <file>; or write the name without @.",
     );
-  const count = referenced.names.reduce((sum, name) => sum + (references.get(name)?.length ?? 0), 0);
-  const notes =
-    mentions === ""
-      ? []
-      : [`From ${displayPath(project?.file ?? "")}: ${mentions}, ${count} reference image${count === 1 ? "" : "s"}.`];
+  const notes = describeReferences(referenced.names, { references, project });
   const prompt = joinStyle(isRepeated ? texts.prompt : referenced.prompt, style);
   return { texts: { ...texts, prompt }, images: referenced.images, set, notes };
+}
+
+/** The note about the references that are used, if there are any. */
+export function describeReferences(
+  names: readonly string[],
+  { references, project }: Pick<ProjectInput, "references" | "project">,
+): string[] {
+  const count = names.reduce((sum, name) => sum + (references.get(name)?.length ?? 0), 0);
+  const mentions = names.map((name) => `@${name}`).join(", ");
+  const images = `${count} reference image${count === 1 ? "" : "s"}`;
+  return names.length === 0 ? [] : [`From ${displayPath(project?.file ?? "")}: ${mentions}, ${images}.`];
 }
 
 /** The known references that a prompt and `--reference` name. Throws `usage` for an unknown name that is no file either. */
@@ -194,8 +201,5 @@ function unknownReference(name: string, project: Project | undefined) {
 }
 
 async function isFile(path: string, { disk }: Pick<Io, "disk">): Promise<boolean> {
-  return disk.stat(path).then(
-    (found) => found.isFile(),
-    () => false,
-  );
+  return (await disk.stat(path).catch(() => undefined))?.isFile() ?? false;
 }

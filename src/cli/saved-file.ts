@@ -18,13 +18,8 @@ export const lastWord = "last";
  */
 export async function isSavedFile(typed: string, { disk }: Pick<Io, "disk">): Promise<boolean> {
   if (videoFileName.test(typed)) return true;
-  return (
-    typed !== lastWord &&
-    (await disk.stat(typed).then(
-      (found) => found.isFile() || (found.isDirectory() && /[/\\]/.test(typed)),
-      () => false,
-    ))
-  );
+  const found = typed === lastWord ? undefined : await disk.stat(typed).catch(() => undefined);
+  return found !== undefined && (found.isFile() || (found.isDirectory() && /[/\\]/.test(typed)));
 }
 
 /** How many videos of a folder are named as examples. */

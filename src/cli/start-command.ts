@@ -5,7 +5,7 @@ import { repeatRequest } from "../client/ledger/repeat.ts";
 import { localImages, readAllImages } from "../client/request/images.ts";
 import { isFolder } from "../client/save/output-path.ts";
 import { checkEngineTimeout, withEngine, withEngineFlag } from "../connect/engines.ts";
-import { localBaseUrl } from "../connect/local.ts";
+import { findServed, localBaseUrl } from "../connect/local.ts";
 import type { Project } from "../connect/project.ts";
 import { findJournal } from "../connect/services.ts";
 import { findBaseUrl } from "../connect/settings.ts";
@@ -35,7 +35,7 @@ import {
 import { lastWord } from "./saved-file.ts";
 import { isSeveral, type StartFlags, type TypedStart } from "./start-flags.ts";
 import { checkStdin, withStdinImage } from "./stdin-image.ts";
-import { askWhether, canAsk, readPrompt } from "./terminal/prompts.ts";
+import { askChoice, askWhether, canAsk, readPrompt } from "./terminal/prompts.ts";
 import { checkInfoPath, checkOutputPath, noteOutputPath } from "./terminal/result.ts";
 import { findOwnAttempt, hashLine, type TypedLine } from "./typed-line.ts";
 
@@ -259,6 +259,7 @@ async function resolveInput(
       outputPath: place,
       defaultPath,
       waits: wait && !dryRun,
+      complete: (input) => withProject(input, projectInput, { isRepeated: false, isLocal: flags.local ?? false }),
       flags: (values) => flagWords(typed.command, { ...flags, ...values, ...withoutFrame }),
     },
     context,
@@ -266,18 +267,24 @@ async function resolveInput(
   return { ...answers, models: [answers.input.texts.model], isConfirmed: true };
 }
 
-/** The models; for a probable typing error, asks at a terminal. Engines may have models that vidgen does not know. */
+/** The models; at a terminal, asks about a probable typing error, and about a model that the engine does not have. */
 async function confirmModels(
   models: readonly string[],
   { dryRun, engine }: StartFlags,
   context: Context,
-): Promise<string[]> {
+): Promise<readonly string[]> {
+  const { io } = context;
+  if (dryRun || !canAsk(context, io)) return models;
+  const served = engine && (await findServed(engine));
   const confirmed: string[] = [];
   for (const model of models) {
-    const guess = guessModel(model);
-    const canGuess = guess !== undefined && !dryRun && engine === undefined && canAsk(context, context.io);
+    const guess = guessModel(model, served);
     const question = `Unknown model "${shorten(model)}". Did you mean ${guess}?`;
-    confirmed.push(canGuess && (await askWhether(question, true, context.io)) ? guess : model);
+    if (served && !served.includes(model)) {
+      const choices = served.map((id) => ({ value: id, name: id }));
+      const why = `${engine?.join(" ")} has no ${shorten(model)}. Which model?`;
+      confirmed.push(await askChoice(why, choices, guess ?? served[0] ?? "", io));
+    } else confirmed.push(guess && !served && (await askWhether(question, true, io)) ? guess : model);
   }
   checkDistinct(confirmed);
   return confirmed;

@@ -5,10 +5,12 @@ import type { Io } from "../io.ts";
 import { findSimilar } from "../protocol/models.ts";
 import { commandLine, quote, quoteText, type Shell, shellOf } from "../shell.ts";
 import { flagWords, missingPrompt } from "./command.ts";
+import type { Context } from "./context.ts";
 import { dashHint } from "./dashes.ts";
 import { commandOf } from "./program.ts";
 import { describeSaved, lastWord } from "./saved-file.ts";
-import { withoutCurlyQuotes } from "./terminal/prompts.ts";
+import { asTyped } from "./terminal/output.ts";
+import { askWhether, canAsk, withoutCurlyQuotes } from "./terminal/prompts.ts";
 import { flagHintFor, hintFor, keyAdvice } from "./words.ts";
 
 type TypedCommand = {
@@ -171,15 +173,8 @@ async function isPrompt(
     return others.length > 0 && !(others.length === 1 && names.includes(first));
   }
   if (words.some((word) => names.includes(word) || word === lastWord || isLikeId(word))) return false;
-  const found = await Promise.all(
-    words.map((word) =>
-      disk.stat(word).then(
-        () => true,
-        () => false,
-      ),
-    ),
-  );
-  return !found.includes(true);
+  const found = await Promise.all(words.map((word) => disk.stat(word).catch(() => undefined)));
+  return found.every((stats) => stats === undefined);
 }
 
 /** Whether a word may be an id, a part of one, or the name of a file. */
@@ -257,10 +252,8 @@ function findParsed(command: CommandUnknownOpts): CommandUnknownOpts {
 
 /** The error for more than one argument, which is a prompt without quotes, a value with a space in it, or several prompts. */
 function tooManyPrompts(command: CommandUnknownOpts, argv: readonly string[], shell: Shell): VidgenError {
-  const before = command.registeredArguments.length - 1;
-  const name = [command.name(), ...command.args.slice(0, before)].join(" ");
-  const { text, flags, cut } = joinCutValues(argv.slice(argv.indexOf(command.name()) + 1 + before), command);
-  const prompts = cut === undefined ? command.args.slice(before) : text;
+  const { name: words, prompts, flags, cut } = readPrompts(command, argv);
+  const name = words.join(" ");
   if (prompts.length > 1 && prompts.some((prompt) => /\s/.test(prompt)))
     return usage(
       `Too many arguments: ${command.name()} takes one prompt, not ${prompts.length}.`,
@@ -271,10 +264,36 @@ function tooManyPrompts(command: CommandUnknownOpts, argv: readonly string[], sh
       `Too many arguments: ${quote(cut.rest.join(" "), shell)} follows ${cut.flag} ${cut.value}.`,
       `Quote a value that has a space in it: ${lineOf(name, { words: prompts, flags }, shell)}`,
     );
-  return usage(
-    "Too many arguments.",
-    `Quote the prompt: ${lineOf(name, { words: prompts, flags: flagWords(command, command.opts()) }, shell)}`,
-  );
+  return usage("Too many arguments.", `Quote the prompt: ${lineOf(name, { words: prompts, flags }, shell)}`);
+}
+
+/**
+ * The line with one prompt, if commander refused several, and a person at a terminal says that one was meant. `undefined` otherwise: then the error says
+ * what to type.
+ */
+export async function askOnePrompt(
+  error: unknown,
+  argv: readonly string[],
+  program: CommandUnknownOpts | undefined,
+  context: Pick<Context, "io" | "input">,
+): Promise<string[] | undefined> {
+  if (!(error instanceof CommanderError && error.code === "commander.excessArguments" && program)) return undefined;
+  const command = findParsed(program);
+  const { name, prompts, flags, cut } = readPrompts(command, argv);
+  if (command.registeredArguments.at(-1)?.name() !== "prompt" || cut || !canAsk(context, context.io)) return undefined;
+  const line = lineOf(name.join(" "), { words: prompts, flags }, shellOf(context.io));
+  const question = `${command.name()} takes one prompt, not ${prompts.length}. Did you mean this? ${asTyped(`: ${line}`, context.io.env).slice(2)}`;
+  if (!(await askWhether(question, true, context.io))) return undefined;
+  return [...name, prompts.join(" "), ...flags, ...flagWords(program, program.opts())];
+}
+
+/** The prompts that were typed, the words before them, and the flags. */
+function readPrompts(command: CommandUnknownOpts, argv: readonly string[]) {
+  const before = command.registeredArguments.length - 1;
+  const { text, flags, cut } = joinCutValues(argv.slice(argv.indexOf(command.name()) + 1 + before), command);
+  const name = [command.name(), ...command.args.slice(0, before)];
+  if (cut !== undefined) return { name, prompts: text, flags, cut };
+  return { name, prompts: command.args.slice(before), flags: flagWords(command, command.opts()), cut };
 }
 
 type CutValue = { flag: string; value: string; rest: string[] };

@@ -3,6 +3,7 @@ import { unlessAborted } from "../abort.ts";
 import { checkAddressSpace } from "../address-space.ts";
 import { systemReason, usage, VidgenError } from "../errors.ts";
 import { type FetchInit, type Io, RequestError } from "../io.ts";
+import { defaultModel } from "../protocol/models.ts";
 import { readUsdPrice } from "../protocol/price.ts";
 import type { Announcement, FoundService } from "../server/announcement.ts";
 import type { EngineSettings, PlannedEngine } from "../server/engines/engines.ts";
@@ -265,9 +266,11 @@ export async function findOffers(engine: readonly string[], io: Io): Promise<Eng
   }));
 }
 
-/** Throws `usage` for engines that vidgen does not know. */
-export async function checkEngine(engine: readonly string[]): Promise<void> {
-  (await import("../server/engines/engines.ts")).readEngines(engine);
+/** The models that engines serve, the default model first. Throws `usage` for engines that vidgen does not know. */
+export async function findServed(engine: readonly string[]): Promise<string[]> {
+  const { readEngines } = await import("../server/engines/engines.ts");
+  const served = readEngines(engine).flatMap(({ models }) => models);
+  return served.sort((a, b) => Number(b === defaultModel) - Number(a === defaultModel));
 }
 
 /** Throws `auth` if a provider refuses a key. Resolves if it cannot be asked now. */

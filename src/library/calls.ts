@@ -130,12 +130,8 @@ async function readStart(
   const { findLastFrame } = await import("../connect/frames.ts");
   const { io } = service;
   const [entry] = await entriesOf(service, from);
-  const isFile =
-    entry === undefined &&
-    (await io.disk.stat(from).then(
-      (found) => found.isFile(),
-      () => false,
-    ));
+  const found = entry === undefined ? await io.disk.stat(from).catch(() => undefined) : undefined;
+  const isFile = found?.isFile() ?? false;
   const source = isFile ? { file: from, id: undefined } : { id: from, entry, open: async () => ({ service }) };
   const times = { signal, timeoutMs, intervalMs };
   const frame = await findLastFrame(source, times, { ...io, env, home: homedir() });

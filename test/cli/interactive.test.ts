@@ -255,6 +255,27 @@ test("a key that is to be saved is found by later commands, with the engine, and
   expect(later.stderr + (await world.vidgen("config")).stdout).not.toContain("canary");
 });
 
+test.each([[["a red fox"]], [[]]])(
+  "a model that OpenRouter does not have is replaced by one that it has (%j)",
+  async (prompt) => {
+    const { world, fake } = await createStranger(
+      [
+        ["You are not logged in", down + enter],
+        ...(prompt.length > 0 ? [] : [["What should the video", `a red fox${enter}`] as [string, string]]),
+        ["has no sora-2. Which model?", enter],
+      ],
+      { OPENROUTER_API_KEY: orKey },
+    );
+    if (prompt.length === 0)
+      world.answers = [...world.answers.slice(0, 2), ["Which model?", enter], ["Start it?", `y${enter}`]];
+    const flags = ["-m", "sora-2", "-a", "16:9", "-d", "4", "-o", join(world.folder, "fox.mp4")];
+    const run = await world.vidgen("generate", ...prompt, ...flags);
+    expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining("openrouter has no sora-2") });
+    expect(run.stderr).not.toMatch(/ray-3|sora-2:/);
+    expect(fake.creates).toMatchObject([{ fields: { model: "alibaba/wan-2.6" } }]);
+  },
+);
+
 test("with a key in the environment none is asked for", async () => {
   const { fake, generate } = await createStranger([["You are not logged in", down + enter]], {
     OPENROUTER_API_KEY: orKey,

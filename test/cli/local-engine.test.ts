@@ -572,7 +572,7 @@ describe("when the provider cannot be used", () => {
     const { code, stderr } = await generate("--timeout", "2m");
     expect([code, stderr]).toEqual([
       5,
-      expect.stringContaining(`Timed out after 2m; not submitted yet: ${reason}; nothing was charged so far.`),
+      expect.stringContaining(`Timed out after 2 min; not submitted yet: ${reason}; nothing was charged so far.`),
     ]);
     const [, id = ""] = stderr.match(/Queued (\S+)/) ?? [];
     const status = await world.vidgen("status", id, "--engine", "openrouter", "--exit-status");
@@ -648,7 +648,7 @@ describe("a video that the provider has made", () => {
       const first = await generate("--engine", "openrouter", "--timeout", "10m");
       expect(first).toMatchObject({ code: 5, stderr: expect.stringContaining("Resume with: vidgen wait") });
       const state = `completed at its engine; its video cannot be fetched: ${why}`;
-      expect(first.stderr).toContain(`Timed out after 10m; ${state}`);
+      expect(first.stderr).toContain(`Timed out after 10 min; ${state}`);
       expect(first.stderr).not.toContain("still generating");
       expect(first.stderr).toMatch(
         new RegExp(`api generated a video that cannot be downloaded yet from ${address}: .+\\. Retrying\\.`),
@@ -786,7 +786,7 @@ test("models --engine lists what the provider has, without a key", async () => {
     0,
     [
       "google/veo-3.1 (veo-3.1)  4, 6, 8 s; 720p, 1080p; 16:9, 9:16; image; last image; per-video-second $0.40\n",
-      "alibaba/wan-2.6 (wan-2.5)  generate $0.5\n",
+      "alibaba/wan-2.6 (wan-2.5)  generate $0.50\n",
       "bytedance/seedance-2.0-fast (seedance)  480p, 768p, 1080p, 4K; 16:9, 21:9, adaptive\n",
     ].join(""),
   ]);

@@ -602,6 +602,17 @@ describe("a reference by its name", () => {
     });
   });
 
+  test("is in the summary before a start, with the style, as it will be sent", async () => {
+    const world = await createProject({ references, style: "ink" });
+    const answers = ["What should", "Which model", "Which aspect", "How long", "Where should", "Start it?"];
+    const keys = ["@hero walks\r", "\r", "\r", "1\r", "none\r", "n\r"];
+    Object.assign(world, { isTerminal: true, answers: answers.map((question, i) => [question, keys[i] ?? ""]) });
+    const { stderr } = await world.vidgen("generate", "--local", "--no-color");
+    expect(stderr).toMatch(/^ {2}Prompt {6}hero walks, ink$/m);
+    expect(stderr.match(/^ {2}Reference {3}\S+$/gm)).toHaveLength(2);
+    expect(stderr).toMatch(/^ {2}printf %s '@hero walks' \| vidgen generate - --model/m);
+  });
+
   test("is refused before paying by a service that does not take references", async () => {
     const world = await createProject({ references });
     expect(await world.vidgen("generate", "a walk with @hero")).toMatchObject({
@@ -651,7 +662,8 @@ describe("batch", () => {
       stderr: expect.stringContaining("line 2, column 1 (prompt): @hero needs reference images"),
     });
     expect(world.requests).toEqual([]);
-    await world.vidgen(...batch(world, rows, "--local", "-y"));
+    const { stderr } = await world.vidgen(...batch(world, rows, "--local", "-y"));
+    expect(stderr).toMatch(/^From \S*vidgen\.json: @hero, @dog, 3 reference images\.\n/);
     const requests = journal().flatMap((line) => JSON.parse(line).request ?? []);
     expect(requests.map(({ prompt, referenceUrls = [] }) => [prompt, referenceUrls.length]).sort()).toEqual([
       ["a walk by @nobody", 0],

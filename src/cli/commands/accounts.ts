@@ -3,11 +3,12 @@ import type { Command, CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { AccountLimits, ListedAccount, NewKey } from "../../connect/accounts.ts";
 import { readNumber, readTime } from "../../connect/values.ts";
 import { usage, VidgenError } from "../../errors.ts";
-import { countCredits } from "../../protocol/text.ts";
+import { countCredits, formatNumber } from "../../protocol/text.ts";
 import { isLoopback, loginCommand, sshCommand } from "../../protocol/url.ts";
 import { baseUrlOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import type { AccountsPlace } from "../serve/accounts.ts";
+import { type Cell, formatRows } from "../terminal/text.ts";
 
 export function addAccounts(program: CommandUnknownOpts, context: Context): void {
   const accounts = withDetails(
@@ -66,7 +67,7 @@ function addList(accounts: CommandUnknownOpts, context: Context): void {
     .action(async (options) => {
       const found = await (await open(options, context)).list();
       const headers = ["ACCOUNT", "CREDITS", "KEYS", "MAX RUNNING", "MAX PER HOUR", "STATE"];
-      await context.output.result(await formatRows(headers, found.map(listAccount), context), found);
+      await context.output.result(await formatRows(headers, found.map(listAccount), context.io), found);
     });
   withDetails(command, { examples: ["vidgen accounts", "vidgen accounts list --json"] });
 }
@@ -129,7 +130,7 @@ function addLimit(accounts: CommandUnknownOpts, context: Context): void {
       await context.output.result("", changed);
       const { max_running, max_per_hour } = changed;
       context.output.note(
-        `Limits of ${name}: ${max_running ?? "any number of"} unfinished generations, ${max_per_hour ?? "any number of"} starts per hour.`,
+        `Limits of ${name}: ${countUpTo(max_running)} unfinished generations, ${countUpTo(max_per_hour)} starts per hour.`,
       );
     });
   withDetails(command, { examples: ["vidgen accounts limit ci --max-running 4 --max-per-hour none"] });
@@ -199,7 +200,7 @@ function addKeys(accounts: CommandUnknownOpts, context: Context): void {
     .action(async (name, options) => {
       const keys = await (await open(options, context)).keys(name);
       const rows = keys.map(({ key, name, created_at, used_at }) => [key, created_at, used_at ?? "-", name ?? "-"]);
-      await context.output.result(await formatRows(["KEY", "CREATED", "LAST USE", "NAME"], rows, context), keys);
+      await context.output.result(await formatRows(["KEY", "CREATED", "LAST USE", "NAME"], rows, context.io), keys);
     });
   withDetails(command, { examples: ["vidgen accounts keys ci"] });
 }
@@ -275,7 +276,7 @@ function addDelete(accounts: CommandUnknownOpts, context: Context): void {
       const deleted = await (await open(options, context)).delete(name);
       await output.result(deleted.account, deleted);
       output.note(
-        `Deleted. ${countKeys(deleted.revoked)} revoked. Generations that waited and were not submitted: ${deleted.not_submitted}.`,
+        `Deleted. ${countKeys(deleted.revoked)} revoked. Generations that waited and were not submitted: ${formatNumber(deleted.not_submitted)}.`,
       );
     });
   withDetails(command, { examples: ["vidgen accounts delete ci", "vidgen accounts delete ci --yes"] });
@@ -321,19 +322,15 @@ function readLimit(text: string, flag: string): number | null {
   return text === "none" ? null : readNumber(text, flag, { min: 1, max: 1_000_000 });
 }
 
+function countUpTo(limit: number | null): string {
+  return limit === null ? "any number of" : formatNumber(limit);
+}
+
 function countKeys(count: number): string {
   return count === 1 ? "One key was" : `${count} keys were`;
 }
 
-function listAccount({ account, credits, keys, max_running, max_per_hour, disabled_at }: ListedAccount): string[] {
+function listAccount({ account, credits, keys, max_running, max_per_hour, disabled_at }: ListedAccount): Cell[] {
   const state = disabled_at === null ? "enabled" : "disabled";
-  return [account, credits, keys, max_running ?? "-", max_per_hour ?? "-", state].map(String);
-}
-
-/** A table at a terminal; for a script, columns separated by tabs. */
-async function formatRows(headers: string[], rows: string[][], { io: { stdout } }: Context): Promise<string> {
-  if (!stdout.isTTY) return rows.map((row) => row.join("\t")).join("\n");
-  const { formatTable } = await import("../terminal/table.ts");
-  const columns = headers.map((header, index) => ({ header, cells: rows.map((row) => row[index] ?? "") }));
-  return formatTable(columns, stdout.columns ?? 80).join("\n");
+  return [account, credits, keys, max_running ?? "-", max_per_hour ?? "-", state];
 }

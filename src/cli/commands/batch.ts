@@ -31,7 +31,13 @@ import {
 } from "../command.ts";
 import type { Context } from "../context.ts";
 import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
-import { describeProject, findModel, findNamedReferences, readProjectInput } from "../project-values.ts";
+import {
+  describeProject,
+  describeReferences,
+  findModel,
+  findNamedReferences,
+  readProjectInput,
+} from "../project-values.ts";
 import { createBatchProgress, describeCounts } from "../terminal/batch-progress.ts";
 import { createBatchError, describePlan } from "../terminal/batch-report.ts";
 import { addBatchStatus } from "./batch-status.ts";
@@ -185,10 +191,11 @@ async function planBatch(file: string, flags: BatchFlags, context: BatchContext)
     rows,
     notes,
     unused: unusedColumns,
+    references: usedReferences,
   } = await (file === "-"
     ? noteWait(readRows(file, rowOptions, io), "the rows", context)
     : readRows(file, rowOptions, io));
-  for (const note of notes) output.note(note);
+  for (const note of [...describeReferences(usedReferences, projectInput), ...notes]) output.note(note);
   const keyedRows = keyRows(rows);
   if (redo) checkRedoNames(redo, keyedRows);
   const shardRows = shard ? keyedRows.filter((row) => shardOf(row, shard.of) === shard.index) : keyedRows;

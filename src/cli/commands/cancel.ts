@@ -1,7 +1,5 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { cancelGeneration } from "../../client/generation/status.ts";
-import { withEngineFlag } from "../../connect/engines.ts";
-import { asVidgenError, compareSeverity, usage, type VidgenError } from "../../errors.ts";
 import { countCredits } from "../../protocol/text.ts";
 import { baseUrlOption, engineOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -31,45 +29,24 @@ function declare(program: CommandUnknownOpts) {
 type CancelFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Cancels each generation. Prints nothing on stdout without `--json`. Throws the worst error. */
-async function cancel(typed: string[], flags: CancelFlags, { io, output, defer }: Context): Promise<void> {
-  const options = withEngineFlag(flags);
-  if (typed.includes("")) throw usage("An id is empty.");
-  const { openServices } = await import("../../connect/services.ts");
-  const { locateGenerations } = await import("../generations.ts");
-  const services = await openServices({ ...options, output }, io);
-  defer(services.close);
-  const { findForChange } = await locateGenerations(options, services, io);
-  // Nothing is cancelled if an id cannot be resolved.
-  const located = await Promise.all(typed.map(findForChange));
-  const found = [...new Map(located.map((each) => [each.id, each])).values()];
-  const documents: object[] = [];
-  const errors: VidgenError[] = [];
-  for (const each of found) {
-    try {
-      const { generation, creditsReturned, wasCancelled } = await cancelOne(each, {
-        account: options.account,
-        signal: io.signal,
-      });
-      documents.push({ credits_returned: creditsReturned ?? null, ...generation });
-      // A free video has no price to report.
-      const isFree = each.entry?.credits === 0;
-      const creditsNote = isFree ? "" : ", and no credits were returned now";
-      output.note(
-        wasCancelled
-          ? `${each.id} was already cancelled. Nothing was changed${creditsNote}.`
-          : `Cancelled ${each.id}${isFree ? "" : creditsText(creditsReturned)}.`,
-      );
-    } catch (thrown) {
-      io.signal.throwIfAborted();
-      const error = asVidgenError(thrown);
-      documents.push({ id: each.id, ...output.errorDocument(error) });
-      errors.push(found.length > 1 && !output.json ? error.about(each.id) : error);
-    }
-  }
-  const [worst, ...others] = errors.sort(compareSeverity);
-  if (output.json && (found.length > 1 || !worst)) await output.result("", found.length > 1 ? documents : documents[0]);
-  if (!output.json) for (const error of others) await output.fail(error);
-  if (worst) throw worst;
+async function cancel(typed: string[], flags: CancelFlags, context: Context): Promise<void> {
+  const { io, output } = context;
+  const { changeEach, locateForChange } = await import("../changes.ts");
+  const found = await locateForChange(typed, flags, context);
+  const change = async (each: LocatedGeneration) => {
+    const options = { account: flags.account, signal: io.signal };
+    const { generation, creditsReturned, wasCancelled } = await cancelOne(each, options);
+    // A free video has no price to report.
+    const isFree = each.entry?.credits === 0;
+    const creditsNote = isFree ? "" : ", and no credits were returned now";
+    output.note(
+      wasCancelled
+        ? `${each.id} was already cancelled. Nothing was changed${creditsNote}.`
+        : `Cancelled ${each.id}${isFree ? "" : creditsText(creditsReturned)}.`,
+    );
+    return { credits_returned: creditsReturned ?? null, ...generation };
+  };
+  await changeEach(found, change, context);
 }
 
 async function cancelOne(

@@ -1,7 +1,7 @@
 import { Argument, type CommandUnknownOpts } from "@commander-js/extra-typings";
 import { endOfKey } from "../../connect/format.ts";
 import { configPath } from "../../connect/keys.ts";
-import { checkEngine } from "../../connect/local.ts";
+import { findServed } from "../../connect/local.ts";
 import { findProject, listProjectValues } from "../../connect/project.ts";
 import {
   checkOutputSetting,
@@ -21,6 +21,7 @@ import { findApiPathHint, isPlainHttp, withScheme } from "../../protocol/url.ts"
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { noteOutputPath } from "../terminal/result.ts";
+import { formatRows } from "../terminal/text.ts";
 
 export function addConfig(program: CommandUnknownOpts, context: Context): void {
   const config = withDetails(
@@ -46,8 +47,8 @@ function addList(config: CommandUnknownOpts, { io, output }: Context): void {
     .description("Shows each setting, its value and its source.")
     .action(async () => {
       const rows = await findSettings(io);
-      const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
-      await output.result(await format(rows, width), rows);
+      const cells = rows.map(({ setting, value, source }) => [setting, value ?? "", source ?? "not set"]);
+      await output.result(await formatRows(["SETTING", "VALUE", "SOURCE"], cells, io), rows);
     });
   withDetails(command, { examples: ["vidgen config", "vidgen config list --json"] });
 }
@@ -111,7 +112,7 @@ const checkers: Readonly<Record<SettingName, (value: string, io: Io) => string |
   output: (value, io) => checkOutputSetting(expandHome(value, io), "output"),
   async engine(value) {
     const specs = value.trim().split(/\s+/);
-    await checkEngine(specs);
+    await findServed(specs);
     return specs.join(" ");
   },
 };
@@ -174,16 +175,4 @@ function findKey(baseUrl: string | null, keys: Record<string, string> = {}, io: 
   return key
     ? { setting, value: `...${endOfKey(key)}`, source: configPath(io) }
     : { setting, value: null, source: null };
-}
-
-/** A table at a terminal; for a script, columns with a tab in between. */
-async function format(settings: ShownSetting[], width: number | undefined): Promise<string> {
-  const rows = settings.map(({ setting, value, source }) => [setting, value ?? "", source ?? "not set"]);
-  if (width === undefined) return rows.map((row) => row.join("\t")).join("\n");
-  const { formatTable } = await import("../terminal/table.ts");
-  const columns = ["SETTING", "VALUE", "SOURCE"].map((header, i) => ({
-    header,
-    cells: rows.map((row) => row[i] ?? ""),
-  }));
-  return formatTable(columns, width).join("\n");
 }

@@ -1,9 +1,8 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { Deletable } from "../../client/generation/delete.ts";
-import { withEngineFlag } from "../../connect/engines.ts";
 import { formatAge } from "../../connect/format.ts";
 import type { Session } from "../../connect/session.ts";
-import { asVidgenError, compareSeverity, systemReason, usage, VidgenError } from "../../errors.ts";
+import { systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, Io } from "../../io.ts";
 import { shorten } from "../../protocol/text.ts";
 import { baseUrlOption, engineOption, localOption, withDetails } from "../command.ts";
@@ -40,59 +39,40 @@ type FoundVideo = Deletable & { session: Session; account: string | undefined };
 
 /** Deletes each video. Prints nothing on stdout without `--json`. Throws the worst error. */
 async function deleteVideos(typed: string[], flags: DeleteFlags, context: Context): Promise<void> {
-  const { io, output, defer } = context;
-  const options = withEngineFlag(flags);
-  if (typed.includes("")) throw usage("An id is empty.");
-  const acknowledgesUnclear = options.unclear ?? false;
+  const { io, output } = context;
+  const { changeEach, locateForChange } = await import("../changes.ts");
+  const acknowledgesUnclear = flags.unclear ?? false;
   if (acknowledgesUnclear && typed.length > 1) throw usage("--unclear deletes one generation at a time.");
-  const { openServices } = await import("../../connect/services.ts");
-  const { locateGenerations } = await import("../generations.ts");
   const { deleteGeneration, findDeletable, findOtherAccount, forAccount } = await import(
     "../../client/generation/delete.ts"
   );
   const { canAsk } = await import("../terminal/prompts.ts");
-  const services = await openServices({ ...options, output }, io);
-  defer(services.close);
-  const { findForChange } = await locateGenerations(options, services, io);
-  const located = await Promise.all(typed.map(findForChange));
   const found: FoundVideo[] = [];
   // Nothing is deleted if one of them cannot be deleted.
-  for (const { id, open } of new Map(located.map((each) => [each.id, each])).values()) {
+  for (const { id, open } of await locateForChange(typed, flags, context)) {
     const session = await open();
     const find = (account: string | undefined) =>
       findDeletable(forAccount(session.service, account), id, { ...io, acknowledgesUnclear });
-    let { account } = options;
+    let { account } = flags;
     const deletable = await find(account).catch(async (error) => {
       // Another account is only searched if the user is asked, since the question names it. In a script, --account must name it.
-      const isAsked = account === undefined && !options.yes && canAsk(context, io);
+      const isAsked = account === undefined && !flags.yes && canAsk(context, io);
       account = isAsked ? await findOtherAccount(session.service, id, io) : undefined;
       if (account === undefined) throw await session.explainNotFound(error, id);
       return find(account);
     });
     found.push({ ...deletable, session, account });
   }
-  if (!options.yes) await confirm(found, options, context);
-  const documents: object[] = [];
-  const errors: VidgenError[] = [];
-  for (const each of found) {
+  if (!flags.yes) await confirm(found, flags, context);
+  const change = async (each: FoundVideo) => {
     const { id, isAtService, session, account } = each;
-    try {
-      await deleteGeneration(forAccount(session.service, account), each, io);
-      output.note(isAtService ? `Deleted the video of ${id}.` : `The service no longer had a video of ${id}.`);
-      const file = options.files ? await deleteFile(each, io.disk) : undefined;
-      if (options.files) output.note(fileNote(each, file));
-      documents.push({ id, deleted: true, was_there: isAtService, file_deleted: file ?? null });
-    } catch (thrown) {
-      io.signal.throwIfAborted();
-      const error = asVidgenError(thrown);
-      documents.push({ id, ...output.errorDocument(error) });
-      errors.push(found.length > 1 && !output.json ? error.about(id) : error);
-    }
-  }
-  const [worst, ...others] = errors.sort(compareSeverity);
-  if (output.json && (found.length > 1 || !worst)) await output.result("", found.length > 1 ? documents : documents[0]);
-  if (!output.json) for (const error of others) await output.fail(error);
-  if (worst) throw worst;
+    await deleteGeneration(forAccount(session.service, account), each, io);
+    output.note(isAtService ? `Deleted the video of ${id}.` : `The service no longer had a video of ${id}.`);
+    const file = flags.files ? await deleteFile(each, io.disk) : undefined;
+    if (flags.files) output.note(fileNote(each, file));
+    return { id, deleted: true, was_there: isAtService, file_deleted: file ?? null };
+  };
+  await changeEach(found, change, context);
 }
 
 /** Throws `usage` if nobody can be asked, and `interrupted` if the answer is not yes. */

@@ -1,9 +1,11 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { usage, VidgenError } from "../../errors.ts";
+import type { Io } from "../../io.ts";
 import { baseUrlOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { type Check, pass } from "../doctor/check.ts";
 import { asTyped } from "../terminal/output.ts";
+import { wrapFor } from "../terminal/text.ts";
 
 export function addDoctor(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((options) => doctor(options, context));
@@ -51,8 +53,9 @@ async function doctor(options: DoctorFlags, context: Context): Promise<void> {
     says: withProgramName(says),
     fix: fix === undefined ? null : withProgramName(fix),
   }));
+  const text = shownChecks.map((check) => formatCheck(check, io)).join("\n");
   const document = { ok: failedChecks.length === 0, checks: shownChecks };
-  await output.result(shownChecks.map(formatCheck).join("\n"), document, { states: /^(pass|warn|fail)(?= )/gm });
+  await output.result(text, document, { states: /^(pass|warn|fail)(?= )/gm });
   const [first] = failedChecks;
   if (!first) return;
   const count = `${failedChecks.length} ${failedChecks.length === 1 ? "check" : "checks"} failed`;
@@ -76,7 +79,8 @@ async function checkRemote(flag: string | undefined, { io, output }: Context): P
   ];
 }
 
-function formatCheck({ name, state, says, fix }: Omit<Check, "fix"> & { fix: string | null }): string {
-  const line = `${state}  ${name.padEnd(13)}  ${says}`;
-  return fix === null ? line : `${line}\n      ${fix.replaceAll("\n", "\n      ")}`;
+function formatCheck({ name, state, says, fix }: Omit<Check, "fix"> & { fix: string | null }, { stdout }: Io): string {
+  const head = `${state}  ${name.padEnd(13)}  `;
+  const line = `${head}${wrapFor(stdout, `${" ".repeat(head.length)}${says}`).trimStart()}`;
+  return fix === null ? line : `${line}\n${wrapFor(stdout, fix.replace(/^/gm, "      "))}`;
 }

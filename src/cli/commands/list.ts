@@ -17,9 +17,10 @@ import type { Io } from "../../io.ts";
 import { isUuid } from "../../protocol/id.ts";
 import { models } from "../../protocol/models.ts";
 import { countCredits, formatNumber, formatUsd, trimInvisible } from "../../protocol/text.ts";
+import { videoFileName } from "../../video/naming.ts";
 import { localOption, withDetails, withSuggestions } from "../command.ts";
 import type { Context } from "../context.ts";
-import { findLast, findNamed, isNamedBy, minTypedChars, namesOf, tooShortError } from "../generations.ts";
+import { findLast, findNamed, hintForName, isNamedBy, minTypedChars, namesOf, tooShortError } from "../generations.ts";
 import { checkNotFolder, findByFile, isSavedFile, lastWord } from "../saved-file.ts";
 import {
   findListedPrice,
@@ -34,7 +35,7 @@ import {
 } from "../sums.ts";
 import { plainLine } from "../terminal/output.ts";
 import { displayPath } from "../terminal/result.ts";
-import { ellipsisFor } from "../terminal/text.ts";
+import { type Cell, ellipsisFor, formatRows } from "../terminal/text.ts";
 import { noteUnsaved } from "../unsaved.ts";
 
 export function addList(program: CommandUnknownOpts, context: Context): void {
@@ -228,38 +229,29 @@ async function printSums(
   const rows = sumBy(entries, by);
   const total = sumSpent(distinctStarts(entries));
   const show = (text: string) => output.redact(plainLine(text));
-  const cells = rows.map(({ key, generations, credits, cost, unknown }) =>
-    [key ?? "", generations, credits ?? "", cost ?? "", unknown].map((cell) => show(String(cell))),
-  );
+  const showCost = (cost: number) => (csv || !io.stdout.isTTY ? cost : formatUsd(cost));
+  const cells = rows.map(({ key, generations, credits, cost, unknown }): Cell[] => [
+    ...[show(key ?? ""), generations, credits ?? "", cost === null ? "" : showCost(cost), unknown],
+  ]);
   const header = [by, "generations", "credits", "cost", "unknown"];
-  const text = csv ? formatCsv([header, ...cells]) : await formatSums(header, cells, io);
+  const headers = header.map((name) => name.toUpperCase());
+  const text = csv ? formatCsv([header, ...cells]) : await formatRows(headers, cells, io);
   await output.result(text, { by, rows, total });
   if (rows.length === 0) output.note(emptyNote(words, options));
   else output.note(`${countGenerations(total.generations)}${describeSpent(total)}`);
 }
 
 /** RFC 4180. */
-function formatCsv(rows: readonly (readonly string[])[]): string {
-  const quoted = (cell: string) => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
+function formatCsv(rows: readonly (readonly Cell[])[]): string {
+  const quoted = (cell: Cell) => (/[",\r\n]/.test(`${cell}`) ? `"${`${cell}`.replaceAll('"', '""')}"` : cell);
   return rows.map((row) => row.map(quoted).join(",")).join("\n");
 }
 
-async function formatSums(
-  header: readonly string[],
-  rows: readonly (readonly string[])[],
-  { stdout, env }: Pick<Io, "stdout" | "env">,
-): Promise<string> {
-  if (!stdout.isTTY || rows.length === 0) return rows.map((row) => row.join("\t")).join("\n");
-  const { formatTable } = await import("../terminal/table.ts");
-  const columns = header.map((name, index) => ({
-    header: name === "cost" ? "USD" : name.toUpperCase(),
-    cells: rows.map((row) => row[index] ?? ""),
-  }));
-  return formatTable(columns, stdout.columns ?? 80, { ellipsis: ellipsisFor(env) }).join("\n");
-}
-
-/** The generation to open: the one with this id or file; else the newest saved one that `list` shows for these words and flags, or the newest of them. */
-async function findToOpen({ matches, words, options, journal }: Selection, io: Io): Promise<Entry> {
+/**
+ * What to open: the generation with this id or file; else the newest saved one that `list` shows for these words and flags, or the newest of them; else a
+ * video of this name, such as a film.
+ */
+async function findToOpen({ matches, words, options, journal }: Selection, io: Io): Promise<Partial<Entry>> {
   const { status, local, model, since } = options;
   const isFiltered = words.length > 1 || [status, local, model, since].some((flag) => flag !== undefined);
   const [word = lastWord] = words;
@@ -271,30 +263,28 @@ async function findToOpen({ matches, words, options, journal }: Selection, io: I
   const entries = await listAttempts({ status, limit: Number.POSITIVE_INFINITY, matches }, journal, io);
   const found = entries.find(({ file }) => file !== undefined && file !== "-") ?? entries[0];
   if (found) return found;
-  throw new VidgenError("not_found", emptyNote(words, options), { hint: "`vidgen list` shows them." });
+  if (!isFiltered && videoFileName.test(word) && (await isThere(word, io))) return { file: resolve(word) };
+  throw new VidgenError("not_found", emptyNote(words, options), { hint: hintForName(word) });
+}
+
+async function isThere(file: string, { disk }: Io): Promise<boolean> {
+  return (await disk.stat(file).catch(() => undefined))?.isFile() ?? false;
 }
 
 /** Opens a saved video in the default player, and prints its path. Throws `output` if the file is gone. */
 async function openSaved(selection: Selection, { io, output }: Pick<Context, "io" | "output">): Promise<void> {
-  const entry = await findToOpen(selection, io);
-  const { id, status, file } = entry;
-  if (file === undefined || file === "-")
-    throw new VidgenError(
-      "output",
-      `${id ?? entry.attempt} is ${status}, and its video was not saved to a file here.`,
-      {
-        hint: id && `\`vidgen wait ${id} -o <file> --open\` saves and opens it.`,
-      },
-    );
-  const isThere = await io.disk.stat(file).then(
-    (found) => found.isFile(),
-    () => false,
-  );
-  if (!isThere) throw new VidgenError("output", `The video of ${id} is no longer at ${file}.`);
+  const { id, attempt, status, reason, file } = await findToOpen(selection, io);
+  if (file === undefined || file === "-") {
+    const isNeverMade = status === "failed" || id === undefined;
+    const why = isNeverMade && reason ? `: ${reason}` : ", and its video was not saved to a file here.";
+    const hint = isNeverMade ? undefined : `\`vidgen wait ${id} -o <file> --open\` saves and opens it.`;
+    throw new VidgenError("output", `${id ?? attempt} is ${status}${why}`, { hint });
+  }
+  if (!(await isThere(file, io))) throw new VidgenError("output", `The video of ${id} is no longer at ${file}.`);
   const { openExternally } = await import("../terminal/opener.ts");
   await output.result(file, { id, file });
-  const reason = await openExternally(file, io);
-  if (reason !== undefined) output.note(`Not opened: ${reason}.`);
+  const notOpened = await openExternally(file, io);
+  if (notOpened !== undefined) output.note(`Not opened: ${notOpened}.`);
 }
 
 const unknownNote =
@@ -449,7 +439,7 @@ async function findEntry(word: string, journal: Journal, io: Io): Promise<Entry>
   const saved = isFile ? await findByFile(typed, journal, io) : undefined;
   if (saved) return saved;
   throw new VidgenError("not_found", `The journal has no attempt or generation ${typed}.`, {
-    hint: "`vidgen list` shows them.",
+    hint: hintForName(typed),
   });
 }
 

@@ -174,7 +174,7 @@ function describeOffer(offer: EngineOffer): string {
     takes_last_image ? "last image" : undefined,
     prices &&
       Object.entries(prices)
-        .map(([what, usd]) => `${what} $${usd}`)
+        .map(([what, usd]) => `${what} ${Number.isNaN(Number(usd)) ? usd : formatUsd(Number(usd))}`)
         .join(", "),
   ];
   const name = served.length === 0 ? id : `${id} (${served.join(", ")})`;

@@ -52,7 +52,7 @@ async function status(typed: string | undefined, flags: StatusFlags, { io, outpu
   const { locateGenerations } = await import("../generations.ts");
   const { failedError, readStage, readVideoUrl } = await import("../../client/generation/follow.ts");
   const { failureReason } = await import("../../protocol/schema.ts");
-  const { withCharge } = await import("../../client/ledger/price.ts");
+  const { chargedOf, withCharge } = await import("../../client/ledger/price.ts");
   const services = await openServices({ ...options, output }, io);
   defer(services.close);
   const generations = await locateGenerations(options, services, io);
@@ -63,14 +63,15 @@ async function status(typed: string | undefined, flags: StatusFlags, { io, outpu
   const generation = await readStatus(session.service, id, { signal: io.signal }).catch(async (error) => {
     throw await session.explainNotFound(error, id);
   });
-  const failure = generation.status === "failed" ? failedError(generation.id, generation) : undefined;
+  const { entry } = located;
+  const isFree = entry !== undefined && chargedOf(entry, session) === "no";
+  const failure = generation.status === "failed" ? failedError(generation.id, generation, { isFree }) : undefined;
   const urlsOutliveCommand = !session.isInProcess();
   const videoUrl = session.durableUrl(readVideoUrl(generation));
   if (videoUrl !== undefined) checkVideoUrl(videoUrl, generation.id, output);
   const videoText = isDataUrl(generation.video_url ?? "") ? generation.video_url : undefined;
   const fields = [generation.id, generation.status, videoUrl ?? videoText].filter((field) => typeof field === "string");
   const document = urlsOutliveCommand ? generation : { ...generation, video_url: null, thumbnail_url: null };
-  const { entry } = located;
   const file = await findFile(entry, io);
   const text = io.stdout.isTTY
     ? describe(generation, { where: file === undefined ? videoUrl : `saved as ${file}`, entry }, io)

@@ -1,5 +1,5 @@
 import { describeEngine, type EngineCheck, isPreviewOnly } from "../../connect/engines.ts";
-import { engineKeyNames } from "../../connect/keys.ts";
+import { engineKeyNames, findEngineKey, openRouter } from "../../connect/keys.ts";
 import type { LocalConnection } from "../../connect/local.ts";
 import type { Io } from "../../io.ts";
 import { type Check, fail, pass } from "./check.ts";
@@ -38,9 +38,11 @@ export async function checkEngines(
   }
 }
 
-/** The variables with keys of engines. The keys themselves are never shown. */
-export function checkKeys({ env }: Pick<Io, "env">): Check[] {
-  const names = engineKeyNames(env);
+/** The variables with keys of engines, and the provider whose key is saved. The keys themselves are never shown. */
+export function checkKeys(io: Io): Check[] {
+  const { engine, variable } = openRouter;
+  const isSaved = findEngineKey(variable, { ...io, env: { ...io.env, [variable]: undefined } }) !== undefined;
+  const names = [...engineKeyNames(io.env), ...(isSaved ? [`${engine} (saved)`] : [])];
   return names.length === 0 ? [] : [pass("keys", `for engines: ${names.join(", ")}`)];
 }
 

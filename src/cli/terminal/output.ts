@@ -13,7 +13,7 @@ import { plainText } from "../../protocol/text.ts";
 import { nextOf, programWords, sameLine, type TypedArgv } from "../next.ts";
 import type { createEventLines } from "./event-lines.ts";
 import { createSpinner } from "./spinner.ts";
-import { ellipsisFor, isAscii, wrapWords } from "./text.ts";
+import { ellipsisFor, isAscii, wrapFor } from "./text.ts";
 
 /** The global flags that control what is printed. */
 export type OutputFlags = {
@@ -84,9 +84,6 @@ const stateColors: Readonly<Record<string, "green" | "yellow" | "red">> = {
   ...{ fail: "red", failed: "red", refused: "red", "not submitted": "red" },
 };
 
-/** The minimum width of a terminal at which text is wrapped: in fewer columns, hardly two words fit on a line. */
-const minColumns = 20;
-
 type OutputIo = Pick<Io, "stdout" | "stderr" | "isOneStream" | "env" | "program" | "date" | "page">;
 
 type OutputOptions = Pick<TypedArgv, "argv" | "command"> & {
@@ -120,8 +117,7 @@ export function createOutput(
   const show = (text: string) => redact(asTyped(text, env));
   /** A text for a person: wrapped at a terminal, and in ASCII if the locale is ASCII. */
   const wrapForPerson = (text: string) => {
-    const shown = show(text).replaceAll("\u2026", ellipsisFor(env));
-    return stderr.isTTY && (stderr.columns ?? 0) >= minColumns ? wrapWords(shown, stderr.columns ?? 0) : shown;
+    return wrapFor(stderr, show(text).replaceAll("\u2026", ellipsisFor(env)));
   };
   const writeLine = (text: string) => void stderr.write(`${show(plainText(text))}\n`);
   let printed: Promise<unknown> = Promise.resolve();

@@ -6,10 +6,10 @@ import { beginsWithReference, type References } from "../../client/request/refer
 import { formatExpected } from "../../connect/format.ts";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import { expandHome, type Io } from "../../io.ts";
-import { toUtf8 } from "../../protocol/text.ts";
+import { formatNumber, toUtf8 } from "../../protocol/text.ts";
 import type { Output } from "./output.ts";
 import { withPaste } from "./paste.ts";
-import { isAscii } from "./text.ts";
+import { isAscii, wrapFor } from "./text.ts";
 
 type AskOptions = { input: boolean };
 
@@ -36,11 +36,25 @@ export function checkedBy(check: (answer: string) => unknown, message?: string):
   };
 }
 
+// @inquirer breaks a line that is too long inside a word, so each text is wrapped before.
+
+/** How many columns of a line are kept for what stands beside a question: its mark, and a short answer, "(Y/n)" or "[input is masked]". */
+const kept = { answer: 12, maskedAnswer: 20, mark: 2 };
+
+/** The question and the check of its answers, whose messages fit the terminal. */
+function fitQuestion(message: string, validate: Check, { stderr }: Io, taken = kept.answer) {
+  const check: Check = async (answer) => {
+    const verdict = await validate(answer);
+    return verdict === true || wrapFor(stderr, verdict, kept.mark);
+  };
+  return { message: wrapFor(stderr, message, taken), validate: check };
+}
+
 export async function askText(message: string, validate: Check, io: Io): Promise<string> {
   if (isDumb(io)) return askLine(message, validate, io);
   const { input } = await import("@inquirer/prompts");
   return withPaste(io, (stdin) =>
-    ask((context) => input({ message, validate, ...asciiTheme(io) }, context), { ...io, stdin }),
+    ask((context) => input({ ...fitQuestion(message, validate, io), ...asciiTheme(io) }, context), { ...io, stdin }),
   );
 }
 
@@ -52,7 +66,8 @@ export function readPath(text: string, io: Pick<Io, "home" | "platform">): strin
 export async function askSecret(message: string, validate: Check, io: Io): Promise<string> {
   if (isDumb(io)) return askLine(message, validate, io, { isSecret: true });
   const { password } = await import("@inquirer/prompts");
-  return ask((context) => password({ message, mask: false, validate, ...asciiTheme(io) }, context), io);
+  const question = fitQuestion(message, validate, io, kept.maskedAnswer);
+  return ask((context) => password({ ...question, mask: false, ...asciiTheme(io) }, context), io);
 }
 
 export type PromptChoice = { value: string; name: string };
@@ -72,8 +87,8 @@ export async function askChoice(message: string, choices: PromptChoice[], initia
     (context) =>
       select(
         {
-          message,
-          choices,
+          message: wrapFor(io.stderr, message, kept.mark),
+          choices: choices.map((choice) => fitChoice(message, choice, io)),
           default: initial,
           pageSize: 12,
           ...asciiTheme(io, { icon: { cursor: ">" }, style: { keysHelpTip: () => undefined } }),
@@ -84,6 +99,13 @@ export async function askChoice(message: string, choices: PromptChoice[], initia
   );
 }
 
+/** A choice that fits the terminal, also when it was chosen and stands behind the question, without what explains it. */
+function fitChoice(message: string, { value, name }: PromptChoice, { stderr }: Io) {
+  const [answer = name] = name.split(/[:,] /);
+  const isBeside = stderr.columns === undefined || message.length + answer.length < stderr.columns - kept.mark;
+  return { value, name: wrapFor(stderr, `  ${name}`).trimStart(), short: `${isBeside ? "" : "\n  "}${answer}` };
+}
+
 /** Asks for a yes or a no; Enter alone is `initial`. */
 export async function askWhether(message: string, initial: boolean, io: Io): Promise<boolean> {
   if (isDumb(io)) {
@@ -92,7 +114,8 @@ export async function askWhether(message: string, initial: boolean, io: Io): Pro
     return answer === "" ? initial : /^y/i.test(answer);
   }
   const { confirm } = await import("@inquirer/prompts");
-  return ask((context) => confirm({ message, default: initial, ...asciiTheme(io) }, context), io);
+  const question = wrapFor(io.stderr, message, kept.answer);
+  return ask((context) => confirm({ message: question, default: initial, ...asciiTheme(io) }, context), io);
 }
 
 /** Asks for a yes; Enter alone is a no unless `isUsual`. Throws `interrupted` for a no. */
@@ -100,12 +123,12 @@ export async function askYes(message: string, io: Io, { isDefaultYes }: { isDefa
   if (!(await askWhether(message, isDefaultYes, io))) throw new VidgenError("interrupted", "Not started.");
 }
 
-/** Asks whether to start a number of generations, with their cost if known. Throws `interrupted` for a no. */
+/** Asks whether to start a number of generations, with their cost if known; free ones need no question. Throws `interrupted` for a no. */
 export async function askToStart(count: number, cost: ExpectedCost, io: Io): Promise<void> {
-  const isFree = cost.kind === "free";
-  const price = isFree ? undefined : formatExpected(cost);
-  const what = `${count} ${isFree ? "free preview" : "generation"}${count === 1 ? "" : "s"}`;
-  await askYes(`Start ${what}${price === undefined ? "" : ` for ${price}`}?`, io, { isDefaultYes: isFree });
+  if (cost.kind === "free") return;
+  const price = formatExpected(cost);
+  const what = `${formatNumber(count)} generation${count === 1 ? "" : "s"}`;
+  await askYes(`Start ${what}${price === undefined ? "" : ` for ${price}`}?`, io, { isDefaultYes: false });
 }
 
 /** Asks in a line, without a move of the cursor. Without `isSecret` the terminal itself shows what is typed. */
@@ -113,7 +136,7 @@ async function askLine(message: string, validate: Check, io: Io, { isSecret = fa
   const { createInterface } = await import("node:readline");
   const nowhere = new Writable({ write: (_, __, done) => done() });
   for (;;) {
-    io.stderr.write(`? ${message} `);
+    io.stderr.write(`${wrapFor(io.stderr, `? ${message}`)} `);
     const answer = await ask(
       ({ input, signal }) =>
         new Promise<string>((resolve, reject) => {
@@ -133,7 +156,7 @@ async function askLine(message: string, validate: Check, io: Io, { isSecret = fa
     if (isSecret) io.stderr.write("\n");
     const verdict = await validate(answer);
     if (verdict === true) return answer;
-    io.stderr.write(`${verdict}\n`);
+    io.stderr.write(`${wrapFor(io.stderr, verdict)}\n`);
   }
 }
 
@@ -231,10 +254,7 @@ async function readPromptText(
 }
 
 async function isThere(path: string, { disk }: Pick<Io, "disk">): Promise<boolean> {
-  return disk.stat(path).then(
-    () => true,
-    () => false,
-  );
+  return (await disk.stat(path).catch(() => undefined)) !== undefined;
 }
 
 function textOf(bytes: Buffer, source: string): string {

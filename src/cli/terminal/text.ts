@@ -1,4 +1,5 @@
 import type { Io } from "../../io.ts";
+import { formatNumber } from "../../protocol/text.ts";
 
 /** Whether the locale is ASCII only. */
 export function isAscii({ LC_ALL, LC_CTYPE, LANG }: Io["env"]): boolean {
@@ -8,6 +9,33 @@ export function isAscii({ LC_ALL, LC_CTYPE, LANG }: Io["env"]): boolean {
 /** The ellipsis for a text that is cut off, in ASCII if the locale is ASCII. */
 export function ellipsisFor(env: Io["env"]): "..." | "\u2026" {
   return isAscii(env) ? "..." : "\u2026";
+}
+
+/** The minimum width of a terminal at which text is wrapped: in fewer columns, hardly two words fit on a line. */
+const minColumns = 20;
+
+/** The text as it fits a terminal; unchanged elsewhere. `taken` is the number of columns of each line that something else needs. */
+export function wrapFor(
+  { isTTY, columns = 0 }: Pick<Io["stdout"], "isTTY" | "columns">,
+  text: string,
+  taken = 0,
+): string {
+  return isTTY && columns >= minColumns ? wrapWords(text, Math.max(columns - taken, minColumns)) : text;
+}
+
+export type Cell = string | number;
+
+/** A table at a terminal, with separators in its numbers; elsewhere, and without rows, a line for each row with tabs between its cells. */
+export async function formatRows(
+  headers: readonly string[],
+  rows: readonly (readonly Cell[])[],
+  { stdout, env }: Pick<Io, "stdout" | "env">,
+): Promise<string> {
+  if (!stdout.isTTY || rows.length === 0) return rows.map((row) => row.join("\t")).join("\n");
+  const { formatTable } = await import("./table.ts");
+  const show = (cell: Cell = "") => (typeof cell === "number" ? formatNumber(cell) : cell);
+  const columns = headers.map((header, index) => ({ header, cells: rows.map((row) => show(row[index])) }));
+  return formatTable(columns, stdout.columns ?? 80, { ellipsis: ellipsisFor(env) }).join("\n");
 }
 
 /** Wraps lines that are wider than the terminal, between words and with the same indentation. */

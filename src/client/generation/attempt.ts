@@ -150,7 +150,8 @@ async function followAndRecord(
     failed = generation;
   };
   const onOutage = (reason: string) => listeners.outage?.(reason);
-  const pollOptions = { isNew, isKnown, signal, onState, onOutage, onFailed, onNote: note };
+  const isFree = entry !== undefined && chargedOf(entry, service) === "no";
+  const pollOptions = { isNew, isKnown, isFree, signal, onState, onOutage, onFailed, onNote: note };
   const completed = await follow(api, id, { ...times, ...pollOptions }, io)
     .catch(async (thrown) => {
       const error = explainRefusal(service, asVidgenError(thrown));

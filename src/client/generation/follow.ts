@@ -25,6 +25,8 @@ export type PollOptions = {
   isNew: boolean;
   /** Whether the generation was started here. If so, the service may answer 404 for a while. */
   isKnown: boolean;
+  /** Whether the generation is known to cost nothing. */
+  isFree?: boolean;
   signal: AbortSignal;
   /**
    * Called at each poll of a running generation, with the service's own word for its state and, if stated, the progress in percent: of the
@@ -96,9 +98,9 @@ export async function follow(api: Api, id: string, options: PollOptions, clock: 
   }
 }
 
-/** Formats a time limit as `--timeout` takes it, such as "15m". */
+/** Formats a time limit, such as "15 min" or "90 s". */
 function formatLimit(ms: number): string {
-  return ms % 60_000 === 0 ? `${ms / 60_000}m` : `${ms / 1000}s`;
+  return ms % 60_000 === 0 ? `${ms / 60_000} min` : `${ms / 1000} s`;
 }
 
 /** Interprets each poll by what the earlier polls returned. */
@@ -178,7 +180,7 @@ function createPollState(id: string, options: PollOptions, clock: RetryIo) {
       const generation = interpret(result);
       if (generation.status === "failed") {
         options.onFailed?.(generation);
-        throw failedError(id, generation);
+        throw failedError(id, generation, options);
       }
       if (generation.status === "completed") {
         const videoUrl = result.videoData ?? readVideoUrl(generation);
@@ -232,9 +234,13 @@ function missingVideoUrlError(id: string): VidgenError {
 
 /**
  * Returns the error for a failed generation: `failed`; or by the error code of `vidgen serve`: `credits` if the engine's provider needs credits,
- * `unknown` if the request to an engine may have been charged, and `network` or `auth` if no engine accepted it.
+ * `unknown` if the request to an engine may have been charged, and `network` or `auth` if no engine accepted it. With `isFree`, another attempt costs nothing.
  */
-export function failedError(id: string, generation: WireGeneration): VidgenError {
+export function failedError(
+  id: string,
+  generation: WireGeneration,
+  { isFree = false }: Pick<PollOptions, "isFree"> = {},
+): VidgenError {
   const { error_code, hint: statedHint } = generation;
   const reason = failureReason(generation) ?? "the service gave no reason";
   const failure = Object.hasOwn(failures, String(error_code)) ? failures[error_code as FailureCode] : undefined;
@@ -244,7 +250,7 @@ export function failedError(id: string, generation: WireGeneration): VidgenError
     const details = { id, ended, charged, hint: errorText(statedHint) ?? hint } as const;
     return new VidgenError(code, message(reason.replace(/\.$/, "")), details);
   }
-  const defaultHint = "Look at the reason first: each attempt may be charged.";
+  const defaultHint = isFree ? undefined : "Look at the reason first: each attempt may be charged.";
   const hint = isCancelledError(reason) ? undefined : (errorText(statedHint) ?? defaultHint);
   return new VidgenError("failed", `The generation failed: ${reason}`, { id, ended: "failed", hint });
 }

@@ -46,7 +46,7 @@ test("lists each account with a tab between the columns, as a table at a termina
     [
       "ACCOUNT  CREDITS  KEYS  MAX RUNNING  MAX PER HOUR  STATE",
       "ci       50       1     2            -             enabled",
-      "local    1000     1     -            -             enabled",
+      "local    1,000    1     -            -             enabled",
       "",
     ].join("\n"),
   );

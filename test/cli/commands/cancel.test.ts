@@ -268,7 +268,7 @@ test("less than 8 characters of an id may be a slip: exit 2, and nothing is canc
     expect(await world.vidgen("cancel", short)).toEqual({
       code: 2,
       stdout: "",
-      stderr: `error: "${short}" is too short: give at least 8 characters of it.\n  \`vidgen list\` shows them.\n`,
+      stderr: `error: "${short}" is too short: give at least 8 characters of it.\n  \`vidgen list\` shows what was started here.\n`,
     });
   expect(world.requests).toHaveLength(before);
   expect(await world.vidgen("cancel", id.slice(0, 8).toUpperCase())).toMatchObject({ code: 0 });

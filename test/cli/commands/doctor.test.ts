@@ -43,6 +43,31 @@ test("all is well: each check passes, and the key shows by its last four charact
   expect(world.requests.map(({ method }) => method)).toEqual(["GET"]);
 });
 
+test("the saved key of a provider is listed, and not shown", async () => {
+  const world = await createWorld();
+  const key = "sk-or-canary-0123456789";
+  await mkdir(world.home);
+  await writeFile(join(world.home, "config.json"), JSON.stringify({ keys: { "https://openrouter.ai": key } }));
+  world.env.FAL_KEY = "fal-canary-0123456789";
+  const { stdout } = await world.vidgen("doctor", "--local");
+  expect(stdout).toMatch(/^pass {2}keys +for engines: FAL_KEY, openrouter \(saved\)$/m);
+  expect(stdout).not.toContain("canary");
+});
+
+test.each([80, 50])(
+  "at a terminal of %i columns, lines are wrapped between words, below their text",
+  async (columns) => {
+    const world = await createWorld();
+    const words = (await world.vidgen("doctor")).stdout.split(/\s+/);
+    Object.assign(world, { isTerminal: true, columns });
+    const { stdout } = await world.vidgen("doctor", "--no-color");
+    expect(stdout.split(/\s+/)).toEqual(words);
+    // A path is not wrapped, so that it can be copied.
+    expect(stdout.split("\n").filter((line) => line.length > columns && !/ \S*[/\\]\S*$/.test(line))).toEqual([]);
+    expect(stdout).toMatch(/^ {21}\S/m);
+  },
+);
+
 test("as text: a line a check, its fix below it", async () => {
   const world = await createWorld();
   world.env.VIDGEN_API_KEY = undefined;

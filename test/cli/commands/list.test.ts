@@ -205,6 +205,22 @@ test("--open takes the words and flags of list, and opens the newest saved video
   });
 });
 
+test("--open guesses last, says why there is no video, and opens a film, which is the video of no generation", async () => {
+  const world = await withJournal({ lines: [{ kind: "accepted" }, { kind: "failed", reason: "out of memory" }] });
+  const open = (word: string) => world.vidgen("list", "--open", word);
+  for (const typed of ["lst", "Last", "latest"])
+    expect(await open(typed)).toMatchObject({ code: 10, stderr: expect.stringContaining("Did you mean last?") });
+  expect(await open("lake")).toMatchObject({ code: 10, stderr: expect.not.stringContaining("Did you mean") });
+  expect(await open("last")).toMatchObject({
+    code: 9,
+    stderr: expect.stringMatching(/^error: [\w-]+ is failed: out of memory\n$/),
+  });
+  const film = join(world.folder, "film.mp4");
+  expect(await open(film)).toMatchObject({ code: 10 });
+  writeFileSync(film, "a film");
+  expect(await open(film)).toMatchObject({ code: 0, stdout: `${film}\n` });
+});
+
 test("at a terminal a file below the current folder is shown from there, and a script gets the whole path", async () => {
   const file = join(process.cwd(), "clips", "fox.mp4");
   const world = await withJournal({ lines: [{ kind: "accepted" }, { kind: "delivered", file }] });

@@ -273,7 +273,10 @@ test("several that were interrupted have one command to resume with, and their l
   const [one, two] = ids;
   expect(run).toMatchObject({ code: 5, stdout: "" });
   const [message, hint, ...rest] = run.stderr.split("\n").slice(-3);
-  expect([message, rest]).toEqual([expect.stringMatching(/^error: .*: Timed out after 2s; still generating\.$/), [""]]);
+  expect([message, rest]).toEqual([
+    expect.stringMatching(/^error: .*: Timed out after 2 s; still generating\.$/),
+    [""],
+  ]);
   for (const id of ids) expect(message).toContain(id);
   expect(hint).toBe(`  Resume with: vidgen wait ${one} ${two} -o ${quote(join(world.folder, "clips/"), "posix")}`);
   const all = await world.vidgen("wait", "--all", "--timeout", "2s", "--json");

@@ -110,7 +110,8 @@ describe("in a terminal (tmux)", { skip: !hasTmux }, () => {
 
   test("an error leaves it tidy too", async () => {
     await start("a [slow: 3s] [fail] fox");
-    await desk.shows(/error: /);
+    // A preview is free, so nothing is said about a charge.
+    expect(await desk.shows(/error: /)).not.toContain("charged");
     await expectTidy();
   });
 
@@ -152,5 +153,56 @@ describe("in a terminal (tmux)", { skip: !hasTmux }, () => {
     expect(await desk.run(line)).toBe("a $(fox).mp4");
     expect(await desk.run("sleep 0.3; cat opened")).toBe(`<${join(desk.folder, "a $(fox).mp4")}>`);
     await expectTidy();
+  });
+});
+
+describe.each([80, 50])("questions in a terminal of %i columns (tmux)", { skip: !hasTmux }, (columns) => {
+  test("each is shown whole, with line breaks between words alone", async () => {
+    const desk = await openDesk({ columns, rows: 50 });
+    // A word in two lines would be two words here.
+    const shows = (text: string) =>
+      expect.poll(() => desk.screen().replace(/\s+/g, " "), { timeout: 15_000 }).toContain(text);
+    const sources = [
+      "previews, drawn here: no account, no credits",
+      "OpenRouter, with your key: real videos",
+      "fal, Replicate or your own GPU: what to type",
+      "another service: its base URL and a key",
+    ];
+    const question = "You are not logged in. What should make it?";
+    desk.type("clear; vidgen generate a red fox -d 1 -o one.mp4\n");
+    await shows(
+      `? generate takes one prompt, not 3. Did you mean this? vidgen generate "a red fox" --duration 1 -o one.mp4 (Y/n)`,
+    );
+    desk.press("Enter");
+    await shows(`? ${question} \u276f ${sources.join(" ")} \u2191\u2193 navigate`);
+    desk.press("Down", "Down", "Enter");
+    await shows(`\u2714 ${question} fal fal and Replicate need a package of the AI SDK, and --engine names it:`);
+    await shows(`? ${question} \u276f ${sources.join(" ")}`);
+    desk.press("Down", "Enter");
+    await shows(`\u2714 ${question} OpenRouter ? API key for https://openrouter.ai: [input is masked]`);
+    desk.press("C-c");
+    await shows("Nothing was sent, nothing was charged.");
+
+    desk.type("clear; vidgen generate --local\n");
+    await shows("What should the video show?");
+    desk.type("a fox\n");
+    await shows("? Which model? sora-2: preview veo-3.1: preview");
+    desk.press("Enter");
+    await shows("\u2714 Which model? wan-2.5 ? Which aspect ratio? \u276f service default");
+    desk.press("Enter");
+    await shows("? How long, in seconds? (Enter: service default)");
+    desk.type("1\n");
+    await shows("? Where should the video be saved? (Enter: the current folder; none: only print its URL)");
+    desk.type("~\n");
+    await shows("> Enter a file such as fox.mp4, a folder/, or . for this folder.");
+    desk.press("BSpace");
+    desk.type("fox.mp4\n");
+    await shows("? Start it? (Y/n)");
+    desk.press("Enter");
+    await shows("Saved fox.mp4");
+    desk.type("clear; vidgen delete last\n");
+    await shows("? Delete this video at the service? (its file stays, and the cost in the journal) (y/N)");
+    desk.type("n\n");
+    await shows("Nothing was deleted.");
   });
 });

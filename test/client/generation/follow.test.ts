@@ -163,6 +163,10 @@ test.each([
   const failed = failedError("1b4e28ba", generation({ status: "failed", error: "HTTP 402", error_code }));
   expect(failed).toMatchObject({ code, ended, id: "1b4e28ba", message: expect.stringMatching(message) });
   expect(failed.hint ?? "none").toMatch(hint ?? /^none$/);
+  const free = failedError("1b4e28ba", generation({ status: "failed", error: "HTTP 402", error_code }), {
+    isFree: true,
+  });
+  expect(free.hint ?? "none").not.toContain("each attempt may be charged");
 });
 
 test("the error of a failed generation has the service's hint", () => {

@@ -50,13 +50,20 @@ export type RowFlags = Omit<RequestInput, "texts"> & {
   environmentModel?: string | undefined;
 };
 
-type CheckOptions = Destination & { table: Table; flags: RowFlags; eachNames: readonly string[]; images: ImageCheck };
+type CheckOptions = Destination & {
+  table: Table;
+  flags: RowFlags;
+  eachNames: readonly string[];
+  images: ImageCheck;
+  /** Gets the references that the rows use. */
+  usedReferences: Set<string>;
+};
 
 const maxIdLength = 200;
 
 /** Returns a function that checks a row, and returns `undefined` if it cannot be started. */
 export function createRowCheck(
-  { table, flags, eachNames, images, isLocal }: CheckOptions,
+  { table, flags, eachNames, images, isLocal, usedReferences }: CheckOptions,
   faults: Faults,
   io: Pick<Io, "date" | "platform" | "home" | "disk">,
 ) {
@@ -144,6 +151,7 @@ export function createRowCheck(
     }
     const id = findId(row, variant);
     const { names, ...input } = readInput(row, n);
+    for (const name of names) usedReferences.add(name);
     if (names.length > 0 && !isLocal) {
       const where = columns.get(row.images?.referenceUrls ? "referenceUrls" : "prompt");
       const mentions = names.map((name) => `@${name}`).join(", ");

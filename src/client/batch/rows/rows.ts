@@ -40,6 +40,8 @@ export type ReadRows = {
   notes: string[];
   /** The unused columns. */
   unused: string[];
+  /** The references that the rows use. */
+  references: string[];
 };
 
 /** Reads and checks the rows of a file, or of stdin for "-". Throws `usage` with all faults of the file. */
@@ -90,7 +92,9 @@ async function readTableRows(
   const variants = await readEach({ each: options.each, templateNames }, table, faults);
   const eachNames = variants[0]?.map(([name]) => name) ?? [];
   const images = createImageCheck();
-  const check = createRowCheck({ table, flags: options, eachNames, images, isLocal: options.isLocal }, faults, io);
+  const usedReferences = new Set<string>();
+  const { isLocal } = options;
+  const check = createRowCheck({ table, flags: options, eachNames, images, isLocal, usedReferences }, faults, io);
   const links = createLinks(table, variants.length, faults);
   const rows: Row[] = [];
   const unusedColumns = [...table.columns.keys()].filter(
@@ -122,6 +126,7 @@ async function readTableRows(
     rows,
     total,
     unused: unusedColumns,
+    references: [...usedReferences],
     notes: [
       ...noteUnused(unusedColumns),
       ...droppedImageNotes,
