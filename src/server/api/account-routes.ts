@@ -10,7 +10,7 @@ import { keyPrefixLength, type NewAccount } from "../store/accounts.ts";
 import type { Store } from "../store/store.ts";
 import { createKey, defaultCredits, hashKey } from "./accounts.ts";
 import { endUnmade } from "./cancel.ts";
-import type { OwnerPaths } from "./openapi/operation.ts";
+import type { OwnerPaths, OwnerRoute } from "./openapi/operation.ts";
 
 /** Accepts the name of an account, or a key. */
 const nameOr = (fault: string) => z.string(fault).regex(/^[\w.-]{1,64}$/, fault);
@@ -134,183 +134,139 @@ export function createAccountRoutes(options: AccountOptions): OwnerPaths {
   };
   return {
     "/accounts": {
-      GET: {
-        handle: async (c) => c.json({ accounts: await store.accounts() }),
-      },
-      POST: {
-        async handle(c) {
-          const { name, credits, new: isNew } = await readFields(c, newAccount);
-          if (name === localAccount)
-            throw refuse(400, "invalid_account", `the account ${localAccount} already has a key`);
-          const creditsOf: NewAccount["creditsOf"] = (balance, isDeleted, similarName) => {
-            if (isDeleted)
-              throw refuse(409, "account_deleted", `an account ${name} was deleted, and its name is not given again`);
-            if (similarName !== undefined)
-              throw refuse(
-                409,
-                "account_exists",
-                `the account ${similarName} has almost this name; nothing was changed`,
-              );
-            // Credits of an existing account are never replaced, because they may have been paid for.
-            if (balance !== undefined && (isNew || credits !== undefined))
-              throw refuse(
-                409,
-                "account_exists",
-                `the account ${name} exists, with ${balance} credits; nothing was changed`,
-              );
-            return balance ?? credits ?? defaultCredits;
-          };
-          const { made } = await addKey({ name, creditsOf });
-          note(c, `a key was created for ${name}, with ${made.credits} credits`);
-          return c.json(made);
-        },
-      },
-    },
-    "/accounts/credits": {
-      POST: {
-        async handle(c) {
-          const { account, amount } = await readFields(c, newCredits);
-          const key = readIdempotencyKey(c);
-          if (key === undefined)
+      ...get(async (c) => c.json({ accounts: await store.accounts() })),
+      ...post(async (c) => {
+        const { name, credits, new: isNew } = await readFields(c, newAccount);
+        if (name === localAccount)
+          throw refuse(400, "invalid_account", `the account ${localAccount} already has a key`);
+        const creditsOf: NewAccount["creditsOf"] = (balance, isDeleted, similarName) => {
+          if (isDeleted)
+            throw refuse(409, "account_deleted", `an account ${name} was deleted, and its name is not given again`);
+          if (similarName !== undefined)
+            throw refuse(409, "account_exists", `the account ${similarName} has almost this name; nothing was changed`);
+          // Credits of an existing account are never replaced, because they may have been paid for.
+          if (balance !== undefined && (isNew || credits !== undefined))
             throw refuse(
-              400,
-              "idempotency_key_required",
-              "credits are added with an Idempotency-Key, so that a repeated call adds once",
+              409,
+              "account_exists",
+              `the account ${name} exists, with ${balance} credits; nothing was changed`,
             );
-          const outcome = await store.addCredits({ account, amount, key });
-          if (outcome.kind === "no account") throw refuseNoAccount(account);
-          if (outcome.kind === "key reused")
-            throw refuse(409, "idempotency_key_reused", "this Idempotency-Key was already used with another amount");
-          if (outcome.kind === "out of range")
-            throw refuse(409, "credits_out_of_range", `${account} has ${outcome.credits} credits; nothing was changed`);
-          const { credits, replayed } = outcome;
-          if (!replayed) note(c, `${amount} credits were added to ${account}, with ${credits} now`);
-          return c.json({ account, amount, credits, replayed });
-        },
-      },
+          return balance ?? credits ?? defaultCredits;
+        };
+        const { made } = await addKey({ name, creditsOf });
+        note(c, `a key was created for ${name}, with ${made.credits} credits`);
+        return c.json(made);
+      }),
     },
-    "/accounts/limits": {
-      POST: {
-        async handle(c) {
-          const { account, ...limits } = await readFields(c, newLimits);
-          const changed = await store.setLimits(account, limits);
-          if (!changed) throw refuseNoAccount(account);
-          const { max_running, max_per_hour } = changed;
-          note(c, `the limits of ${account} are max_running ${max_running} and max_per_hour ${max_per_hour}`);
-          return c.json({ account, ...changed });
-        },
-      },
-    },
-    "/accounts/rotate": {
-      POST: {
-        async handle(c) {
-          const { account } = await readFields(c, onlyAccount);
-          if (account === localAccount) throw refuse(409, "own_key", ownKey);
-          const creditsOf = (balance: number | undefined, isDeleted: boolean) => {
-            if (balance === undefined || isDeleted) throw refuseNoAccount(account);
-            return balance;
-          };
-          const { made, removed } = await addKey({ name: account, creditsOf, replacesKeys: true });
-          note(c, `a new key of ${account} replaced ${removed}`);
-          return c.json({ ...made, revoked: removed });
-        },
-      },
-    },
-    "/accounts/delete": {
-      POST: {
-        async handle(c) {
-          const { account } = await readFields(c, onlyAccount);
-          if (account === localAccount) throw refuse(409, "own_account", "the owner's account cannot be deleted");
-          const removed = await store.deleteAccount(account, options.clock.date().toISOString());
-          if (removed === undefined) throw refuseNoAccount(account);
-          note(c, `the account ${account} was deleted, with ${removed} of its keys`);
-          return c.json({ account, revoked: removed, not_submitted: await endWaiting(account, options) });
-        },
-      },
-    },
-    "/accounts/disable": {
-      POST: {
-        async handle(c) {
-          const { account } = await readFields(c, onlyAccount);
-          if (account === localAccount) throw refuse(409, "own_account", "the owner's account cannot be disabled");
-          const at = options.clock.date().toISOString();
-          return c.json(await setDisabled(c, account, at));
-        },
-      },
-    },
-    "/accounts/enable": {
-      POST: {
-        async handle(c) {
-          const { account } = await readFields(c, onlyAccount);
-          return c.json(await setDisabled(c, account, null));
-        },
-      },
-    },
-    "/accounts/keys": {
-      GET: {
-        async handle(c) {
-          const { account: name } = parse(onlyAccount, { account: c.req.query("account") }, { names, codes });
-          const keys = await store.keys(name);
-          if (!keys) throw refuseNoAccount(name);
-          return c.json({ account: name, keys });
-        },
-      },
-    },
-    "/accounts/key": {
-      POST: {
-        async handle(c) {
-          const { account, name } = await readFields(c, newKey, { name: "a key name" });
-          if (account === localAccount) throw refuse(409, "own_account", "the owner's account gets no other keys here");
-          const keys = await store.keys(account);
-          if (!keys) throw refuseNoAccount(account);
-          if (keys.some((key) => key.name === name))
-            throw refuse(409, "key_exists", `the account ${account} has a key ${name}; nothing was changed`);
-          const creditsOf: NewAccount["creditsOf"] = (balance, isDeleted) => {
-            if (balance === undefined || isDeleted) throw refuseNoAccount(account);
-            return balance;
-          };
-          const { made } = await addKey({ name: account, keyName: name, creditsOf });
-          note(c, `a key ${name} was created for ${account}`);
-          return c.json(made);
-        },
-      },
-    },
-    "/accounts/link": {
-      POST: {
-        async handle(c) {
-          const { account, seconds } = await readFields(c, newLink);
-          if (!(await store.keys(account))) throw refuseNoAccount(account);
-          if (!linkFor) throw refuse(409, "no_page", options.isCommand ? notServed : noPage);
-          const keyHash = await store.newestKey(account);
-          if (keyHash === undefined)
-            throw refuse(409, "no_key", `the account ${account} has no key: rotate gives it one`);
-          const page_url = await linkFor(keyHash, seconds && seconds * 1_000);
-          note(c, `a link to the page was made for ${account}`);
-          return c.json({ account, page_url });
-        },
-      },
-    },
-    "/accounts/revoke": {
-      POST: {
-        async handle(c) {
-          const { revoke, key } = await readFields(c, revoking);
-          const owner = await store.keyOwner(hashKey(revoke));
-          if (revoke === localAccount || owner === localAccount) throw refuse(409, "own_key", ownKey);
-          if (key !== undefined) {
-            const ended = await store.removeKeys({ account: revoke, key });
-            if (ended > 0) note(c, `the key ${key} of ${revoke} was revoked`);
-            return c.json({ revoked: ended });
-          }
-          // `revoke` is a key or the name of an account.
-          const isKey = (await store.removeKeys({ keyHash: hashKey(revoke) })) > 0;
-          const removed = isKey ? 1 : await store.removeKeys({ account: revoke });
-          // Does not log `revoke`, which may be a key.
-          if (removed > 0)
-            note(c, `${removed} of the keys of ${isKey ? owner : revoke} ${removed === 1 ? "was" : "were"} revoked`);
-          return c.json({ revoked: removed });
-        },
-      },
-    },
+    "/accounts/credits": post(async (c) => {
+      const { account, amount } = await readFields(c, newCredits);
+      const key = readIdempotencyKey(c);
+      if (key === undefined)
+        throw refuse(
+          400,
+          "idempotency_key_required",
+          "credits are added with an Idempotency-Key, so that a repeated call adds once",
+        );
+      const outcome = await store.addCredits({ account, amount, key });
+      if (outcome.kind === "no account") throw refuseNoAccount(account);
+      if (outcome.kind === "key reused")
+        throw refuse(409, "idempotency_key_reused", "this Idempotency-Key was already used with another amount");
+      if (outcome.kind === "out of range")
+        throw refuse(409, "credits_out_of_range", `${account} has ${outcome.credits} credits; nothing was changed`);
+      const { credits, replayed } = outcome;
+      if (!replayed) note(c, `${amount} credits were added to ${account}, with ${credits} now`);
+      return c.json({ account, amount, credits, replayed });
+    }),
+    "/accounts/limits": post(async (c) => {
+      const { account, ...limits } = await readFields(c, newLimits);
+      const changed = await store.setLimits(account, limits);
+      if (!changed) throw refuseNoAccount(account);
+      const { max_running, max_per_hour } = changed;
+      note(c, `the limits of ${account} are max_running ${max_running} and max_per_hour ${max_per_hour}`);
+      return c.json({ account, ...changed });
+    }),
+    "/accounts/rotate": post(async (c) => {
+      const { account } = await readFields(c, onlyAccount);
+      if (account === localAccount) throw refuse(409, "own_key", ownKey);
+      const creditsOf = keepCredits(account);
+      const { made, removed } = await addKey({ name: account, creditsOf, replacesKeys: true });
+      note(c, `a new key of ${account} replaced ${removed}`);
+      return c.json({ ...made, revoked: removed });
+    }),
+    "/accounts/delete": post(async (c) => {
+      const { account } = await readFields(c, onlyAccount);
+      if (account === localAccount) throw refuse(409, "own_account", "the owner's account cannot be deleted");
+      const removed = await store.deleteAccount(account, options.clock.date().toISOString());
+      if (removed === undefined) throw refuseNoAccount(account);
+      note(c, `the account ${account} was deleted, with ${removed} of its keys`);
+      return c.json({ account, revoked: removed, not_submitted: await endWaiting(account, options) });
+    }),
+    "/accounts/disable": post(async (c) => {
+      const { account } = await readFields(c, onlyAccount);
+      if (account === localAccount) throw refuse(409, "own_account", "the owner's account cannot be disabled");
+      const at = options.clock.date().toISOString();
+      return c.json(await setDisabled(c, account, at));
+    }),
+    "/accounts/enable": post(async (c) => {
+      const { account } = await readFields(c, onlyAccount);
+      return c.json(await setDisabled(c, account, null));
+    }),
+    "/accounts/keys": get(async (c) => {
+      const { account: name } = parse(onlyAccount, { account: c.req.query("account") }, { names, codes });
+      const keys = await store.keys(name);
+      if (!keys) throw refuseNoAccount(name);
+      return c.json({ account: name, keys });
+    }),
+    "/accounts/key": post(async (c) => {
+      const { account, name } = await readFields(c, newKey, { name: "a key name" });
+      if (account === localAccount) throw refuse(409, "own_account", "the owner's account gets no other keys here");
+      const keys = await store.keys(account);
+      if (!keys) throw refuseNoAccount(account);
+      if (keys.some((key) => key.name === name))
+        throw refuse(409, "key_exists", `the account ${account} has a key ${name}; nothing was changed`);
+      const creditsOf = keepCredits(account);
+      const { made } = await addKey({ name: account, keyName: name, creditsOf });
+      note(c, `a key ${name} was created for ${account}`);
+      return c.json(made);
+    }),
+    "/accounts/link": post(async (c) => {
+      const { account, seconds } = await readFields(c, newLink);
+      if (!(await store.keys(account))) throw refuseNoAccount(account);
+      if (!linkFor) throw refuse(409, "no_page", options.isCommand ? notServed : noPage);
+      const keyHash = await store.newestKey(account);
+      if (keyHash === undefined) throw refuse(409, "no_key", `the account ${account} has no key: rotate gives it one`);
+      const page_url = await linkFor(keyHash, seconds && seconds * 1_000);
+      note(c, `a link to the page was made for ${account}`);
+      return c.json({ account, page_url });
+    }),
+    "/accounts/revoke": post(async (c) => {
+      const { revoke, key } = await readFields(c, revoking);
+      const owner = await store.keyOwner(hashKey(revoke));
+      if (revoke === localAccount || owner === localAccount) throw refuse(409, "own_key", ownKey);
+      if (key !== undefined) {
+        const ended = await store.removeKeys({ account: revoke, key });
+        if (ended > 0) note(c, `the key ${key} of ${revoke} was revoked`);
+        return c.json({ revoked: ended });
+      }
+      // `revoke` is a key or the name of an account.
+      const isKey = (await store.removeKeys({ keyHash: hashKey(revoke) })) > 0;
+      const removed = isKey ? 1 : await store.removeKeys({ account: revoke });
+      // Does not log `revoke`, which may be a key.
+      if (removed > 0)
+        note(c, `${removed} of the keys of ${isKey ? owner : revoke} ${removed === 1 ? "was" : "were"} revoked`);
+      return c.json({ revoked: removed });
+    }),
+  };
+}
+
+const get = (handle: OwnerRoute["handle"]) => ({ GET: { handle } });
+const post = (handle: OwnerRoute["handle"]) => ({ POST: { handle } });
+
+/** The `creditsOf` of an account that must exist. */
+function keepCredits(account: string) {
+  return (balance: number | undefined, isDeleted: boolean) => {
+    if (balance === undefined || isDeleted) throw refuseNoAccount(account);
+    return balance;
   };
 }
 

@@ -15,26 +15,25 @@ import { checkRepeats, type EngineSpec, isFromFlag, originOf, readSpec, type Ser
 import { describe } from "./upstream/upstream.ts";
 import { maxImagesOf } from "./videos/kinds.ts";
 import { fetchOffers, type Offer } from "./videos/offers.ts";
+import type { ServerOptions } from "./videos/server.ts";
 import { createVideosEngine } from "./videos/videos.ts";
 
-export type EngineSettings = KeyReader & {
-  /** `[model=]kind[:url][#upstream-model]`, or the specification that was read from it or from a file. */
-  engines: readonly (string | EngineSpec)[];
-  /**
-   * The time limit of a job without progress, as `--engine-timeout` sets it; by default 30 minutes, or a day for a job that ComfyUI shows as running.
-   */
-  timeoutMs?: number | undefined;
-  /** Whether finished videos stay on their servers. */
-  keepUpstream?: boolean | undefined;
-  /** How many generations each engine runs at the same time; by default the preview one per processor, and a server of real models 16. */
-  jobs: number | undefined;
-  /**
-   * Whether the engines come from saved settings or a shared database, and not from the command. Then a package is not loaded from the current
-   * folder, because these engines are used in every folder, and a folder from elsewhere may have another package of that name.
-   */
-  fromSettings?: boolean | undefined;
-  onNote(text: string): void;
-};
+export type EngineSettings = KeyReader &
+  Pick<ServerOptions, "keepUpstream" | "onNote"> & {
+    /** `[model=]kind[:url][#upstream-model]`, or the specification that was read from it or from a file. */
+    engines: readonly (string | EngineSpec)[];
+    /**
+     * The time limit of a job without progress, as `--engine-timeout` sets it; by default 30 minutes, or a day for a job that ComfyUI shows as running.
+     */
+    timeoutMs?: number | undefined;
+    /** How many generations each engine runs at the same time; by default the preview one per processor, and a server of real models 16. */
+    jobs: number | undefined;
+    /**
+     * Whether the engines come from saved settings or a shared database, and not from the command. Then a package is not loaded from the current
+     * folder, because these engines are used in every folder, and a folder from elsewhere may have another package of that name.
+     */
+    fromSettings?: boolean | undefined;
+  };
 
 const defaultTimeoutMs = 30 * 60_000;
 const defaultRunningMs = 24 * 3_600_000;

@@ -95,7 +95,7 @@ const actionWords: Record<Action, { verb: string; past: string; keep: string }> 
   delete: { verb: "Delete", past: "Deleted", keep: "Keep" },
 };
 
-type CancelOrDeleteProps = {
+export type CancelOrDeleteProps = {
   generation: StoredGeneration;
   /** Why an unfinished generation cannot be cancelled; `undefined` if it can be. */
   cancelFault: string | undefined;

@@ -11,7 +11,7 @@ import { makeAgain, type Repeats } from "./again.ts";
 import { batchAddress } from "./batches.tsx";
 import { DeliveryPane } from "./callbacks.tsx";
 import { AgainCode } from "./code.tsx";
-import { CancelOrDelete } from "./confirm.tsx";
+import { CancelOrDelete, type CancelOrDeleteProps } from "./confirm.tsx";
 import { SelectBox, Star, selectId } from "./controls.tsx";
 import { CopyButton, Fact, Menu } from "./elements.tsx";
 import { createForecast } from "./forecast.ts";
@@ -86,19 +86,18 @@ function readPicture(source: string | undefined) {
   }
 }
 
-type GenerationProps = TimelineProps & {
-  /** Why an unfinished generation cannot be cancelled; `undefined` if it can be. */
-  cancelFault: string | undefined;
-  /** The expected end of a running generation, if known. */
-  expectedEnd: ExpectedEnd | undefined;
-  again: Repeats;
-  /** The charges and refunds of the generation. */
-  payments: readonly LedgerEntry[];
-  /** The addresses of the neighbours in the list that the generation was opened from. The previous one is newer. */
-  previous: string | undefined;
-  next: string | undefined;
-  sign: Signer;
-};
+type GenerationProps = TimelineProps &
+  Omit<CancelOrDeleteProps, "generation"> & {
+    /** The expected end of a running generation, if known. */
+    expectedEnd: ExpectedEnd | undefined;
+    again: Repeats;
+    /** The charges and refunds of the generation. */
+    payments: readonly LedgerEntry[];
+    /** The addresses of the neighbours in the list that the generation was opened from. The previous one is newer. */
+    previous: string | undefined;
+    next: string | undefined;
+    sign: Signer;
+  };
 
 /** The length of a prompt in the title of the tab. */
 const titleCharacters = 80;
@@ -178,7 +177,7 @@ function Neighbours({ previous, next }: Pick<GenerationProps, "previous" | "next
 }
 
 /** The actions for the generation, the most frequent ones first. */
-function Actions({ generation, cancelFault }: Pick<GenerationProps, "generation" | "cancelFault">) {
+function Actions({ generation, cancelFault }: CancelOrDeleteProps) {
   const { id, status, media, removed_at, request, isStarred } = generation;
   const { prompt, model } = request;
   const video = media && !removed_at ? media : undefined;

@@ -1,11 +1,10 @@
-import type { DeliveryRecord } from "../store/deliveries.ts";
-import type { StoredGeneration } from "../store/generations.ts";
 import { spanText } from "./formatting.ts";
+import type { TimelineProps } from "./timeline.tsx";
 
 /** A part of the time that a generation took; `isOpen` while it lasts. */
 type Phase = { name: "Queue" | "Render" | "Queue and render" | "Callback"; kind: string; ms: number; isOpen: boolean };
 
-export type PhasesProps = { generation: StoredGeneration; delivery: DeliveryRecord | undefined; now: Date };
+type PhasesProps = Omit<TimelineProps, "progress">;
 
 /** A bar of the times for the queue, the rendering and the callback. */
 export function Phases(props: PhasesProps) {

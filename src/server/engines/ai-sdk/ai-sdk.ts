@@ -5,19 +5,18 @@ import type { Outbound } from "../../outbound/outbound.ts";
 import type { Engine } from "../engine.ts";
 import { resumeOrSubmit } from "../upstream/finish.ts";
 import { createUpstreamParts, paidPatienceMs, type Upstream } from "../upstream/upstream.ts";
+import type { ServerOptions } from "../videos/server.ts";
 import { loadPackage, type Sdk, type SdkModel, type SdkPackage } from "./package.ts";
 import { createPoll } from "./poll.ts";
 import { findOptionFault, start } from "./start.ts";
 
-export type AiSdkOptions = {
-  /** The package's name on npm, such as "@ai-sdk/fal". */
-  packageName: string;
-  /** The provider's name for the model. */
-  upstreamModel: string;
-  /** The time limit for a video without a usable reply about it. */
-  timeoutMs: number;
-  onNote(text: string): void;
-} & Pick<Engine, "models" | "concurrency">;
+export type AiSdkOptions = Pick<Engine, "models" | "concurrency"> &
+  Pick<ServerOptions, "timeoutMs" | "onNote"> & {
+    /** The package's name on npm, such as "@ai-sdk/fal". */
+    packageName: string;
+    /** The provider's name for the model. */
+    upstreamModel: string;
+  };
 
 /**
  * Returns the engine for a model of an AI SDK provider, whose package is the user's own and reads its key from the environment. Its checkpoint is the

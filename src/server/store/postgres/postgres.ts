@@ -55,12 +55,9 @@ export type PostgresOptions = {
 const checkWritable = `INSERT INTO vidgen.settings (name, value) VALUES ('checked_at', now()::text)
   ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value`;
 
-/** A service's database, for a command that does not run the service. */
-export type PostgresVisit = Awaited<ReturnType<typeof visitPostgres>>;
-
 /**
- * Opens a PostgreSQL database that a service has used, and changes nothing. Rejects with `usage` when no service has used the database, or only one
- * of an earlier version; otherwise as `openPostgres` does.
+ * Opens a PostgreSQL database that a service has used, for a command that does not run the service, and changes nothing. Rejects with `usage` when
+ * no service has used the database, or only one of an earlier version; otherwise as `openPostgres` does.
  */
 export async function visitPostgres(url: string, clock: PostgresOptions["clock"]) {
   const database = await openDatabase(url, { maxConnections: 1, clock, reportProblem: () => {} });
