@@ -84,7 +84,8 @@ export async function readCommand(typed: TypedStart, context: Context): Promise<
   for (const note of input.notes) output.note(note);
   const outputPath = await numberedPath(typed, resolved.outputPath, io);
   checkInfoPath(outputPath, flags);
-  const images = await readAllImages(input.images, { onNote: output.note });
+  // The local service takes data: URLs.
+  const images = await readAllImages(input.images, isLocal ? {} : { onNote: output.note });
   const requests = resolved.models.flatMap((model) => {
     const request = buildRequest({ ...input, texts: { ...input.texts, model }, images }, { isLocal });
     return Array.from({ length: typed.count }, (_, index) => withNextSeed(request, index));

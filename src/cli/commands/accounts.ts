@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { Command, CommandUnknownOpts } from "@commander-js/extra-typings";
+import type { Command, CommandOptions, CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { AccountLimits, ListedAccount, NewKey } from "../../connect/accounts.ts";
 import { readNumber, readTime } from "../../connect/values.ts";
 import { usage, VidgenError } from "../../errors.ts";
@@ -50,16 +50,17 @@ async function open(place: AccountsPlace, context: Context) {
   return openAccounts(place, context);
 }
 
-/** Adds the flags that say which service it is. */
-function addPlace(command: Command) {
-  return command
+/** Adds a subcommand with its examples, and with the flags that say which service it is. */
+function subcommand(accounts: CommandUnknownOpts, name: string, examples: string[], options?: CommandOptions) {
+  const command: Command = accounts.command(name, options);
+  return withDetails(command, { examples })
     .addOption(localOption("use the service of this machine: its PostgreSQL database, or else its folder"))
     .addOption(baseUrlOption())
     .option("--database <url>", "use the service of this PostgreSQL database (default: VIDGEN_DATABASE_URL)");
 }
 
 function addList(accounts: CommandUnknownOpts, context: Context): void {
-  const command = addPlace(accounts.command("list", { isDefault: true }))
+  subcommand(accounts, "list", ["vidgen accounts", "vidgen accounts list --json"], { isDefault: true })
     .summary("list the accounts")
     .description(
       "Lists the accounts: name, credits, number of keys, maximum numbers of unfinished generations and of starts per hour, and whether it is disabled.",
@@ -69,11 +70,10 @@ function addList(accounts: CommandUnknownOpts, context: Context): void {
       const headers = ["ACCOUNT", "CREDITS", "KEYS", "MAX RUNNING", "MAX PER HOUR", "STATE"];
       await context.output.result(await formatRows(headers, found.map(listAccount), context.io), found);
     });
-  withDetails(command, { examples: ["vidgen accounts", "vidgen accounts list --json"] });
 }
 
 function addCreate(accounts: CommandUnknownOpts, context: Context): void {
-  const command = addPlace(accounts.command("create"))
+  subcommand(accounts, "create", ["vidgen accounts create ci --credits 500 > ci-key.txt"])
     .summary("create an account and print its key")
     .description("Creates an account and prints its key, which is shown only once. An existing account is not changed.")
     .argument("<account>", "its name")
@@ -85,11 +85,10 @@ function addCreate(accounts: CommandUnknownOpts, context: Context): void {
       const credits = typed === undefined ? undefined : readNumber(typed, "--credits", { max: most });
       await printKey(await (await open(options, context)).create(name, credits), context);
     });
-  withDetails(command, { examples: ["vidgen accounts create ci --credits 500 > ci-key.txt"] });
 }
 
 function addCredits(accounts: CommandUnknownOpts, context: Context): void {
-  const command = addPlace(accounts.command("credits"))
+  subcommand(accounts, "credits", ["vidgen accounts credits ci 500", "vidgen accounts credits ci -100"])
     .summary("add credits to an account")
     .description(
       "Adds credits to an account, or takes some away, and prints its balance. If the request has to be sent again, the credits are still added only once.",
@@ -109,11 +108,10 @@ function addCredits(accounts: CommandUnknownOpts, context: Context): void {
       if (changed.replayed)
         context.output.note("This change was already made by an earlier command; nothing was changed now.");
     });
-  withDetails(command, { examples: ["vidgen accounts credits ci 500", "vidgen accounts credits ci -100"] });
 }
 
 function addLimit(accounts: CommandUnknownOpts, context: Context): void {
-  const command = addPlace(accounts.command("limit"))
+  subcommand(accounts, "limit", ["vidgen accounts limit ci --max-running 4 --max-per-hour none"])
     .summary("limit what an account may start")
     .description(
       "Limits the generations of an account. A start above a limit is refused with HTTP 429, and nothing is charged.",
@@ -133,11 +131,13 @@ function addLimit(accounts: CommandUnknownOpts, context: Context): void {
         `Limits of ${name}: ${countUpTo(max_running)} unfinished generations, ${countUpTo(max_per_hour)} starts per hour.`,
       );
     });
-  withDetails(command, { examples: ["vidgen accounts limit ci --max-running 4 --max-per-hour none"] });
 }
 
 function addRotate(accounts: CommandUnknownOpts, context: Context): void {
-  const command = addPlace(accounts.command("rotate"))
+  subcommand(accounts, "rotate", [
+    "vidgen accounts rotate ci > ci-key.txt",
+    "vidgen accounts rotate ci --yes > ci-key.txt",
+  ])
     .summary("replace the keys of an account")
     .description(
       "Replaces all keys of an account with a new one, and prints it. Credits and generations are unchanged. Asks first; a script needs --yes.",
@@ -153,13 +153,10 @@ function addRotate(accounts: CommandUnknownOpts, context: Context): void {
         `${countKeys(created.revoked)} revoked. Other processes of the service refuse revoked keys within 5 s.`,
       );
     });
-  withDetails(command, {
-    examples: ["vidgen accounts rotate ci > ci-key.txt", "vidgen accounts rotate ci --yes > ci-key.txt"],
-  });
 }
 
 function addKey(accounts: CommandUnknownOpts, context: Context): void {
-  const command = addPlace(accounts.command("key"))
+  subcommand(accounts, "key", ["vidgen accounts key ci --name laptop > laptop-key.txt"])
     .summary("make another key for an account")
     .description(
       "Makes another key for an account, and prints it. Its other keys stay; `revoke --key` ends one by its name.",
@@ -169,11 +166,10 @@ function addKey(accounts: CommandUnknownOpts, context: Context): void {
     .action(async (account, { name, ...place }) => {
       await printKey(await (await open(place, context)).addKey(account, name), context);
     });
-  withDetails(command, { examples: ["vidgen accounts key ci --name laptop > laptop-key.txt"] });
 }
 
 function addLink(accounts: CommandUnknownOpts, context: Context): void {
-  const command = addPlace(accounts.command("link"))
+  subcommand(accounts, "link", ["vidgen accounts link ci", "vidgen accounts link ci --for 3d"])
     .summary("print a link to the page for an account")
     .description(
       "Prints a link that signs an account in to the page, once. Its keys and sessions stay. The link ends with the account's newest key.",
@@ -187,11 +183,10 @@ function addLink(accounts: CommandUnknownOpts, context: Context): void {
       await context.output.result(linked.page_url, linked);
       context.output.note(`The link signs in once, within ${options.for}. Anyone with the link can use it.`);
     });
-  withDetails(command, { examples: ["vidgen accounts link ci", "vidgen accounts link ci --for 3d"] });
 }
 
 function addKeys(accounts: CommandUnknownOpts, context: Context): void {
-  const command = addPlace(accounts.command("keys"))
+  subcommand(accounts, "keys", ["vidgen accounts keys ci"])
     .summary("list the keys of an account with their last use")
     .description(
       "Lists the keys of an account: the first 8 characters of the key's hash, when it was created, its last use, which is recorded at most once a minute, and its name.",
@@ -202,11 +197,10 @@ function addKeys(accounts: CommandUnknownOpts, context: Context): void {
       const rows = keys.map(({ key, name, created_at, used_at }) => [key, created_at, used_at ?? "-", name ?? "-"]);
       await context.output.result(await formatRows(["KEY", "CREATED", "LAST USE", "NAME"], rows, context.io), keys);
     });
-  withDetails(command, { examples: ["vidgen accounts keys ci"] });
 }
 
 function addRevoke(accounts: CommandUnknownOpts, context: Context): void {
-  const command = addPlace(accounts.command("revoke"))
+  subcommand(accounts, "revoke", ["vidgen accounts revoke ci", "vidgen accounts revoke - < key.txt"])
     .summary("revoke keys")
     .description(
       "Revokes all keys of an account, one of them with --key, or one key that is read from stdin, and prints how many were revoked. Credits and generations are unchanged.",
@@ -228,11 +222,10 @@ function addRevoke(accounts: CommandUnknownOpts, context: Context): void {
       await output.result(String(revoked), { revoked });
       output.note(`${countKeys(revoked)} revoked. Other processes of the service refuse revoked keys within 5 s.`);
     });
-  withDetails(command, { examples: ["vidgen accounts revoke ci", "vidgen accounts revoke - < key.txt"] });
 }
 
 function addDisable(accounts: CommandUnknownOpts, context: Context): void {
-  const command = addPlace(accounts.command("disable"))
+  subcommand(accounts, "disable", ["vidgen accounts disable ci"])
     .summary("disable an account until it is enabled")
     .description(
       "Disables an account until it is enabled: its keys, links and page sessions are refused, and it starts nothing. Its running and waiting generations continue, and their callbacks are sent.",
@@ -245,11 +238,10 @@ function addDisable(accounts: CommandUnknownOpts, context: Context): void {
         `Disabled. Other processes of the service refuse its keys within 5 s. To enable it: vidgen accounts enable ${name}`,
       );
     });
-  withDetails(command, { examples: ["vidgen accounts disable ci"] });
 }
 
 function addEnable(accounts: CommandUnknownOpts, context: Context): void {
-  const command = addPlace(accounts.command("enable"))
+  subcommand(accounts, "enable", ["vidgen accounts enable ci"])
     .summary("enable an account that was disabled")
     .description("Enables an account that was disabled: its keys and page sessions work again.")
     .argument("<account>", "its name")
@@ -258,11 +250,10 @@ function addEnable(accounts: CommandUnknownOpts, context: Context): void {
       await context.output.result(enabled.account, enabled);
       context.output.note("Enabled. Its keys work again.");
     });
-  withDetails(command, { examples: ["vidgen accounts enable ci"] });
 }
 
 function addDelete(accounts: CommandUnknownOpts, context: Context): void {
-  const command = addPlace(accounts.command("delete"))
+  subcommand(accounts, "delete", ["vidgen accounts delete ci", "vidgen accounts delete ci --yes"])
     .summary("delete an account")
     .description(
       "Deletes an account. Its keys and page sessions end at once, and its waiting generations end without being submitted. Running ones are completed, its videos and its ledger stay, and its name cannot be used again. Asks first; a script needs --yes.",
@@ -279,7 +270,6 @@ function addDelete(accounts: CommandUnknownOpts, context: Context): void {
         `Deleted. ${countKeys(deleted.revoked)} revoked. Generations that waited and were not submitted: ${formatNumber(deleted.not_submitted)}.`,
       );
     });
-  withDetails(command, { examples: ["vidgen accounts delete ci", "vidgen accounts delete ci --yes"] });
 }
 
 /** Asks about a change. Throws `usage` if nobody can be asked, and `interrupted` if the answer is not yes. */

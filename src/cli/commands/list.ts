@@ -276,9 +276,10 @@ async function openSaved(selection: Selection, { io, output }: Pick<Context, "io
   const { id, attempt, status, reason, file } = await findToOpen(selection, io);
   if (file === undefined || file === "-") {
     const isNeverMade = status === "failed" || id === undefined;
-    const why = isNeverMade && reason ? `: ${reason}` : ", and its video was not saved to a file here.";
+    const why =
+      isNeverMade && reason ? ` has no video: ${reason}` : ` is ${status}, and its video was not saved to a file here.`;
     const hint = isNeverMade ? undefined : `\`vidgen wait ${id} -o <file> --open\` saves and opens it.`;
-    throw new VidgenError("output", `${id ?? attempt} is ${status}${why}`, { hint });
+    throw new VidgenError("output", `${id ?? attempt}${why}`, { hint });
   }
   if (!(await isThere(file, io))) throw new VidgenError("output", `The video of ${id} is no longer at ${file}.`);
   const { openExternally } = await import("../terminal/opener.ts");

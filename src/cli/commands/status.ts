@@ -103,10 +103,7 @@ function capitalize(text: string): string {
 /** The saved file, if it still exists. */
 async function findFile(entry: Entry | undefined, { disk }: Pick<Io, "disk">): Promise<string | undefined> {
   if (entry?.file === undefined || entry.file === "-") return undefined;
-  return disk.stat(entry.file).then(
-    () => entry.file,
-    () => undefined,
-  );
+  return (await disk.stat(entry.file).catch(() => undefined)) && entry.file;
 }
 
 type Known = { where: string | undefined; entry: Entry | undefined };

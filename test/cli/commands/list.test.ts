@@ -213,7 +213,7 @@ test("--open guesses last, says why there is no video, and opens a film, which i
   expect(await open("lake")).toMatchObject({ code: 10, stderr: expect.not.stringContaining("Did you mean") });
   expect(await open("last")).toMatchObject({
     code: 9,
-    stderr: expect.stringMatching(/^error: [\w-]+ is failed: out of memory\n$/),
+    stderr: expect.stringMatching(/^error: [\w-]+ has no video: out of memory\n$/),
   });
   const film = join(world.folder, "film.mp4");
   expect(await open(film)).toMatchObject({ code: 10 });

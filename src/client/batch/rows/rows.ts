@@ -131,7 +131,7 @@ async function readTableRows(
       ...noteUnused(unusedColumns),
       ...droppedImageNotes,
       ...(await findOutputNotes(rows, io)),
-      ...images.notes(),
+      ...(isLocal ? [] : images.notes()),
     ],
   };
 }
