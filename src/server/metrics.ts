@@ -10,6 +10,7 @@ import type { RequestEvent } from "./observe/log.ts";
 import { type Counts, createOutcomes, failureReasons } from "./outcomes.ts";
 import type { Queue } from "./queue/queue.ts";
 import type { ServiceParts } from "./service-parts.ts";
+import { sumPayments } from "./store/accounts.ts";
 
 /** The metrics of the service. */
 export type Metrics = {
@@ -177,10 +178,9 @@ export function createMetrics({
       const ms = Date.parse(completed_at ?? created_at) - Date.parse(created_at);
       seconds.vidgen_generation_duration_seconds.observe({ model, status }, Math.max(0, ms / 1_000));
       if (reason !== undefined) counter.vidgen_generation_failures_total.inc({ model, reason });
-      const countReturned = (entries: readonly { amount: number }[]) => {
-        for (const { amount } of entries) counter.vidgen_credits_returned_total.inc(Math.max(0, amount));
-      };
-      if (isRefunded) store.ledger({ generation: id, limit: 10 }).then(countReturned, () => {});
+      if (!isRefunded) return;
+      const refunds = store.ledger({ generation: id, limit: 10 }).then(sumPayments);
+      refunds.then(({ returned }) => counter.vidgen_credits_returned_total.inc(returned)).catch(() => {});
     },
     onTaken: (model, waitedMs) => seconds.vidgen_queue_wait_seconds.observe({ model }, waitedMs / 1_000),
     onRequest({ method, route = "other", isStream, status, ms }) {

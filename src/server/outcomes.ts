@@ -6,7 +6,7 @@ import type { Media, StoredGeneration } from "./store/generations.ts";
 //
 // | type            | what it says                                                         | made in                     |
 // | --------------- | -------------------------------------------------------------------- | --------------------------- |
-// | SubmitVerdict   | what the reply to a create means                                     | each engine's `submit.ts`   |
+// | SubmitVerdict   | what the reply to a create means                                     | each engine's `classify`    |
 // | SubmitOutcome   | how the create ended: what follows from the verdict, or no reply     | engines/upstream/submit.ts  |
 // | EndedJob        | the last status of an accepted job at its server                     | engines/upstream/follow.ts  |
 // | RenderOutcome   | how the engine's work on a task ended, if it did not throw           | each engine's `render`      |

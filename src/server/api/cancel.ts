@@ -10,6 +10,7 @@ import { removeImages } from "../queue/image-fetch.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { ServiceParts } from "../service-parts.ts";
 import { statusBody } from "../status-body.ts";
+import { sumPayments } from "../store/accounts.ts";
 import type { GenerationEnd, StoredGeneration } from "../store/generations.ts";
 import { named, parameters, type Route, refusal, reply } from "./openapi/operation.ts";
 import { findOwnGeneration, notFound, ownersAccount, ownId } from "./own-generation.ts";
@@ -49,8 +50,8 @@ export function createCancelRoute(options: CancelOptions): Route {
     async handle(c) {
       const generation = await cancelGeneration(() => findOwnGeneration(c, options.store), options);
       const entries = await options.store.ledger({ generation: generation.id, limit: 10 });
-      const credits_returned = entries.reduce((sum, { amount }) => sum + Math.max(0, amount), 0);
-      return c.json({ ...statusBody(generation, options.mediaUrl()), credits_returned });
+      const { returned } = sumPayments(entries);
+      return c.json({ ...statusBody(generation, options.mediaUrl()), credits_returned: returned });
     },
   };
 }

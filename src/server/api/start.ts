@@ -25,6 +25,7 @@ import { readTraceparent } from "../observe/trace.ts";
 import type { FindImageFault } from "../outbound/outbound.ts";
 import { findImageFault } from "../queue/images.ts";
 import type { ServiceParts } from "../service-parts.ts";
+import { sumPayments } from "../store/accounts.ts";
 import type { Idempotency, Label, StartOutcome, StoredGeneration, StoredRequest } from "../store/generations.ts";
 import type { Limited } from "../store/limits.ts";
 import type { Store } from "../store/store.ts";
@@ -273,7 +274,7 @@ async function start(
 /** Returns an earlier start with what it was charged, from the ledger, because the price of the model may have changed since. */
 async function replay(outcome: StartOutcome & { kind: "started" }, store: Pick<Store, "ledger">) {
   const entries = await store.ledger({ generation: outcome.generation.id, limit: 10 });
-  return { ...outcome, credits_charged: entries.reduce((sum, { amount }) => sum + Math.max(0, -amount), 0) };
+  return { ...outcome, credits_charged: sumPayments(entries).paid };
 }
 
 type UnknownOptions = Pick<StartOptions, "engines" | "hasPassthrough"> & {

@@ -1,4 +1,5 @@
 import { refuse, streamResponse } from "../http/message.ts";
+import { sumPayments } from "../store/accounts.ts";
 import { listImages } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 import { GenerationControls } from "./controls.tsx";
@@ -85,8 +86,8 @@ async function findSimilar(c: PageContext, store: Store, id: string): Promise<st
 
 /** The credits that a generation cost, without those that were returned. */
 async function readCredits(store: Pick<Store, "ledger">, id: string): Promise<number> {
-  const payments = await store.ledger({ generation: id, limit: 2 });
-  return -payments.reduce((sum, { amount }) => sum + amount, 0);
+  const { paid, returned } = sumPayments(await store.ledger({ generation: id, limit: 2 }));
+  return paid - returned;
 }
 
 type Compared = { generation: GenerationWithVideo; credits: number };

@@ -1,11 +1,11 @@
-import type { EngineCheck } from "../engines/check.ts";
+import type { Clock } from "../../io.ts";
+import { checkEngines, type EngineCheck } from "../engines/check.ts";
 import type { Engine } from "../engines/engine.ts";
 import type { Counts } from "../outcomes.ts";
 import type { Outage } from "../queue/breaker.ts";
 import type { Retired } from "../queue/retired.ts";
 import type { Waiting } from "../store/claims.ts";
 import { Fact, TableSection } from "./elements.tsx";
-import { createEngineChecks } from "./engine-checks.ts";
 import { countText } from "./formatting.ts";
 import { Layout, RelativeTime } from "./layout.tsx";
 import { NothingHere } from "./messages.tsx";
@@ -15,12 +15,12 @@ import { accountOf } from "./visitor.ts";
 /** Adds the page of engines, for the owner only. */
 export function addEngines({ app, options, send, signedIn }: PageParts): void {
   const { queue, clock } = options;
-  const checkEngines = createEngineChecks(options.engines, clock);
+  const checkAll = createEngineChecks(options.engines, clock);
 
   app.get("/engine-status", signedIn, async (c) => {
     if (accountOf(c) !== undefined)
       return send(c, <NothingHere title="Only the service's owner can see the engines" />, 403);
-    const checks = await checkEngines();
+    const checks = await checkAll();
     const engines = options.engines.flatMap((engine) => {
       const check = checks.get(engine);
       return check ? { engine, check, outage: queue.outageOf(engine) } : [];
@@ -32,6 +32,30 @@ export function addEngines({ app, options, send, signedIn }: PageParts): void {
       <EnginesPage {...{ engines, counts, retired }} waiting={await queue.waitingGenerations()} now={clock.date()} />,
     );
   });
+}
+
+/** How long a page waits for the engines. */
+const limitMs = 2_000;
+/** How long a check is reused, whatever the number of open pages. */
+const reuseMs = 5_000;
+
+/** Returns a function that checks all engines. Calls within five seconds share the results, unless the engines have changed. */
+export function createEngineChecks(
+  engines: readonly Engine[],
+  clock: Pick<Clock, "now" | "limit">,
+): () => Promise<Map<Engine, EngineCheck>> {
+  const check = async (used: readonly Engine[]) => {
+    const limit = clock.limit(limitMs, new AbortController().signal, new Error(`no response in ${limitMs / 1_000} s`));
+    const checks = await checkEngines(used, clock, limit.signal).finally(limit.clear);
+    return new Map(used.flatMap((engine, index) => (checks[index] ? [[engine, checks[index]] as const] : [])));
+  };
+  let last: { at: number; used: readonly Engine[]; checks: Promise<Map<Engine, EngineCheck>> } | undefined;
+  return () => {
+    const [now, used] = [clock.now(), [...engines]];
+    const isSame = last?.used.length === used.length && last.used.every((engine, index) => engine === used[index]);
+    if (!last || !isSame || now - last.at >= reuseMs) last = { at: now, used, checks: check(used) };
+    return last.checks;
+  };
 }
 
 /** An engine of this process, whether it responds, and its outage, if any. */

@@ -4,7 +4,7 @@ import { findCancelFault } from "../api/cancel.ts";
 import type { Signer } from "../callbacks/signature.ts";
 import { failureHint } from "../engines/failure-hint.ts";
 import { pictureFormat, readData } from "../media/picture.ts";
-import type { LedgerEntry } from "../store/accounts.ts";
+import { type LedgerEntry, sumPayments } from "../store/accounts.ts";
 import { beginningOf, listImages, replaceImages, type StoredGeneration, stateOf } from "../store/generations.ts";
 import type { Store } from "../store/store.ts";
 import { makeAgain, type Repeats } from "./again.ts";
@@ -340,13 +340,6 @@ function SourceImage({ id, source, number }: { id: string; source: string; numbe
       <img class="thumbnail" src={address} alt={`Source ${number + 1}`} loading="lazy" />
     </a>
   );
-}
-
-/** The credits that were paid for a generation, and those that were returned. */
-function sumPayments(payments: GenerationProps["payments"]) {
-  const sumOf = (isWanted: (amount: number) => boolean) =>
-    payments.reduce((sum, { amount }) => sum + (isWanted(amount) ? Math.abs(amount) : 0), 0);
-  return { paid: sumOf((amount) => amount < 0), returned: sumOf((amount) => amount > 0) };
 }
 
 function costText(payments: GenerationProps["payments"], usd: number | null): string {

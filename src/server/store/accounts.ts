@@ -58,6 +58,12 @@ export type LedgerEntry = {
   cost: number | null;
 };
 
+/** The credits that were paid for a generation, and those that were returned, by its rows of the ledger. */
+export function sumPayments(entries: readonly Pick<LedgerEntry, "amount">[]): { paid: number; returned: number } {
+  const sumOf = (sign: 1 | -1) => entries.reduce((sum, { amount }) => sum + Math.max(0, sign * amount), 0);
+  return { paid: sumOf(-1), returned: sumOf(1) };
+}
+
 export type LedgerQuery = PageOf<number> & { generation?: string | undefined; account?: string | undefined };
 
 /** The accounts with their keys, limits and credits. See `Store` for when methods resolve and reject. */

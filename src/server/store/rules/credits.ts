@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import type { CreditChange, CreditOutcome } from "../accounts.ts";
-import { lockAccount } from "./account.ts";
+import { type AccountRow, lockAccount } from "./account.ts";
 import { publish, type Rule, sql } from "./rule.ts";
 
 /** A row of the ledger; `generation` is the number of the generation that was paid for, and `keyHash` the hash of an Idempotency-Key. */
@@ -27,6 +27,16 @@ export function* changeCredits({ account, amount, reason, at, generation, keyHas
     ...[account, amount, reason, at, generation ?? null, keyHash ?? null],
   );
   yield* publish({ kind: "credits", account });
+}
+
+/**
+ * Returns the credits that were paid for a generation (by its number), up to the maximum balance of its account, which must be locked. The database
+ * refuses a second refund.
+ */
+export function* refund({ name, credits }: AccountRow, generation: number, at: string): Rule<void> {
+  const [paid] = yield* sql("SELECT -sum(amount) AS amount FROM ledger WHERE generation = ?", generation);
+  const amount = Math.min(Number(paid?.amount), Number.MAX_SAFE_INTEGER - credits);
+  if (amount > 0) yield* changeCredits({ account: name, amount, reason: "refund", at, generation });
 }
 
 /** Adds credits to an account, or takes some away, once for each Idempotency-Key. */

@@ -4,8 +4,8 @@ import type { Cancellation, GenerationEnd } from "../generations.ts";
 import { searchText } from "../search.ts";
 import { toJson } from "../values.ts";
 import { addDelivery } from "./callback.ts";
+import { refund } from "./credits.ts";
 import { isHeldHere, lockOwner } from "./generation.ts";
-import { refund } from "./refund.ts";
 import { type Context, publish, type Rule, type SqlValue, sql } from "./rule.ts";
 
 type Ending = { end: GenerationEnd; delivery: Delivery | undefined };
