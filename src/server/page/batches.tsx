@@ -9,7 +9,7 @@ import { type CardProps, Cards, readCards, Selection } from "./gallery.tsx";
 import { Layout, RelativeTime, VisitorContext } from "./layout.tsx";
 import { NothingHere } from "./messages.tsx";
 import type { PageParts } from "./parts.ts";
-import { readValue } from "./query.ts";
+import { readValue, withQuery } from "./query.ts";
 import { LoginHint, TypedLine } from "./terminal.tsx";
 import { accountOf, type PageContext, terminalOf } from "./visitor.ts";
 
@@ -55,8 +55,7 @@ async function findBatch(c: PageContext, store: Pick<Store, "labels">): Promise<
 }
 
 export function batchAddress(label: string, account?: string): string {
-  const query = account === undefined ? "" : `?${new URLSearchParams({ account })}`;
-  return `/batches/${encodeURIComponent(label)}${query}`;
+  return withQuery(`/batches/${encodeURIComponent(label)}`, { account });
 }
 
 function BatchesPage({ batches, now }: { batches: readonly LabelTotals[]; now: Date }) {
@@ -130,7 +129,7 @@ function BatchPage({ totals, cells, failed, others, command, now }: BatchProps) 
         <span>
           started <RelativeTime at={totals.started_at} now={now} />
         </span>
-        <a href={`/?${new URLSearchParams({ label })}`}>Show all in the list</a>
+        <a href={withQuery("/", { label })}>Show all in the list</a>
       </p>
       {totals.account === visitor.account ? <Continue totals={totals} unstarted={unstarted} command={command} /> : null}
       {failed.length === 0 ? null : (

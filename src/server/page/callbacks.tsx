@@ -7,7 +7,7 @@ import { countText, shortText, spanText } from "./formatting.ts";
 import { OlderLink } from "./gallery.tsx";
 import { Layout, RelativeTime } from "./layout.tsx";
 import type { PageParts } from "./parts.ts";
-import { olderAddress, readList, readValue } from "./query.ts";
+import { olderAddress, readList, readValue, withQuery } from "./query.ts";
 import { accountOf, findVisible, type PageContext } from "./visitor.ts";
 
 /** Adds the page of callbacks, and the routes that send them again. */
@@ -143,11 +143,6 @@ function StateLink({ filter, state, name, count }: StateLinkProps) {
       <span class="count">{countText(count)}</span>
     </a>
   );
-}
-
-function withQuery(path: string, values: Readonly<Record<string, string | undefined>>): string {
-  const given = Object.entries(values).filter((entry): entry is [string, string] => entry[1] !== undefined);
-  return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
 }
 
 type DeliveryProps = { delivery: DeliveryRecord; sign: Signer; now: Date };

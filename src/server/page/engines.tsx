@@ -10,6 +10,7 @@ import { countText } from "./formatting.ts";
 import { Layout, RelativeTime } from "./layout.tsx";
 import { NothingHere } from "./messages.tsx";
 import type { PageParts } from "./parts.ts";
+import { withQuery } from "./query.ts";
 import { accountOf } from "./visitor.ts";
 
 /** Adds the page of engines, for the owner only. */
@@ -195,7 +196,7 @@ function QueueTable({ waiting, now }: Pick<EnginesProps, "waiting" | "now">) {
 function ModelCell({ model, state }: { model: string; state: "queued" | "failed" }) {
   return (
     <th scope="row">
-      <a href={`/?${new URLSearchParams({ state, model })}`}>{model}</a>
+      <a href={withQuery("/", { state, model })}>{model}</a>
     </th>
   );
 }

@@ -19,7 +19,7 @@ import {
 import { shortcutAttributes, shortcutOf } from "./keys.ts";
 import { Layout, RelativeTime } from "./layout.tsx";
 import type { PageOptions, PageParts } from "./parts.ts";
-import { addressBefore, olderAddress, readList, readValue } from "./query.ts";
+import { addressBefore, olderAddress, readList, readValue, withQuery } from "./query.ts";
 import { TypedLine } from "./terminal.tsx";
 import { accountOf, type PageContext, uuid } from "./visitor.ts";
 
@@ -222,11 +222,7 @@ function NewerLink({ filter, totals, isNewest }: Pick<GalleryProps, "filter" | "
 /** The filter as a query, with the question mark. */
 function queryOf(filter: GenerationFilter): string {
   const { state, model, text, label, isStarred } = filter;
-  const values = { state, model, text, label, starred: isStarred && "1" };
-  const query = new URLSearchParams(
-    Object.entries(values).filter((entry) => entry[1] !== undefined) as [string, string][],
-  );
-  return query.size === 0 ? "" : `?${query}`;
+  return withQuery("", { state, model, text, label, starred: isStarred ? "1" : undefined });
 }
 
 type StateChoiceProps = { value: string; name: string; count: number; chosen: string | undefined };

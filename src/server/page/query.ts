@@ -15,6 +15,12 @@ export function readValue({ req }: Context, name: string, pattern = /^/): string
   return value;
 }
 
+/** Returns an address with those values of a query that are given. */
+export function withQuery(path: string, values: Readonly<Record<string, string | undefined>>): string {
+  const given = Object.entries(values).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
+}
+
 /** Reads a form that was posted. Throws a refusal if it is larger than `maxBytes`. */
 export async function readForm(c: ApiContext, maxBytes: number): Promise<URLSearchParams> {
   const body = await readBody(c, { maxBytes, types: ["application/x-www-form-urlencoded"] });
