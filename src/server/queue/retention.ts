@@ -4,9 +4,7 @@ import { createOutageReporter, isUnavailable } from "../observe/problem.ts";
 import type { ServiceParts } from "../service-parts.ts";
 import type { Completed } from "../store/generations.ts";
 
-type CleaningOptions = Pick<ServiceParts, "store" | "clock" | "reportProblem"> & {
-  videos: Pick<MediaStore, "remove">;
-};
+type CleanerParts = Pick<ServiceParts, "store" | "videos" | "clock" | "reportProblem">;
 
 /** How many videos or records to remove at a time, so that starts and replies are not delayed. */
 const batchSize = 200;
@@ -18,12 +16,7 @@ const retryMs = 60_000;
 const minImageAgeMs = 3_600_000;
 
 /** Removes the fetched images that no unfinished generation names, such as those of a process that was killed: at once, and then every hour. */
-export function createImageCleaner({
-  store,
-  videos,
-  clock,
-  reportProblem,
-}: CleaningOptions & Pick<ServiceParts, "videos">): Loop {
+export function createImageCleaner({ store, videos, clock, reportProblem }: CleanerParts): Loop {
   const outage = createOutageReporter(
     "Fetched images that are not needed any more could not be removed",
     reportProblem,
@@ -51,7 +44,10 @@ export function createRetention({
   videos,
   clock,
   reportProblem,
-}: CleaningOptions & { keep: NonNullable<ServiceParts["keep"]> }): Loop {
+}: Omit<CleanerParts, "videos"> & {
+  keep: NonNullable<ServiceParts["keep"]>;
+  videos: Pick<MediaStore, "remove">;
+}): Loop {
   const { recordsMs = Number.POSITIVE_INFINITY } = keep;
   // A record must not be deleted before its video, because then nothing would refer to the file.
   const videosMs = Math.min(keep.videosMs ?? Number.POSITIVE_INFINITY, recordsMs);
