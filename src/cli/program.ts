@@ -166,9 +166,11 @@ async function configureHelp(program: CommandUnknownOpts, argv: readonly string[
   const shared = { showGlobalOptions: true, visibleGlobalOptions, minWidthToWrap: 20 };
   if (context.output.json) {
     const { helpDocument } = await import("./help/tree.ts");
+    const { topicsAsData } = await import("./help/topics.ts");
+    const topics = await topicsAsData();
     program.configureHelp({
       ...shared,
-      formatHelp: (command) => `${JSON.stringify(helpDocument(command), null, 2)}\n`,
+      formatHelp: (command) => `${JSON.stringify(helpDocument(command, topics), null, 2)}\n`,
     });
     return;
   }

@@ -712,11 +712,10 @@ describe("batch", () => {
   });
 });
 
-test("the schema in the docs, which the package has as a file, is that of the program, and the example there is a file of it", async () => {
-  const [example = "", schema = ""] = [...readPage("project").text.matchAll(/```json\n([^`]*)```/g)].map(
-    ([, json]) => json,
-  );
+test("the schema that help prints, which the package has as a file, is that of the program, and the example of the page is a file of it", async () => {
+  const [, example = ""] = /```json\n([^`]*)```/.exec(readPage("project").text) ?? [];
   const own = await loadProjectSchema();
+  const { stdout: schema } = await (await createWorld()).vidgen("help", "project", "--json");
   expect(JSON.parse(schema)).toEqual(z.toJSONSchema(own, { io: "input" }));
   expect(own.safeParse(JSON.parse(example)).success).toBe(true);
   expect(JSON.parse(readFileSync("dist/vidgen.schema.json", "utf8"))).toEqual(JSON.parse(schema));

@@ -77,7 +77,7 @@ async function printHelp(words: readonly string[], program: CommandUnknownOpts, 
   const page = { ...readPage(name), text };
   if (context.io.stdout.isTTY && !output.json) return showPage(page, context);
   const { describeCommand } = await import("../help/tree.ts");
-  const document = command ? { ...describeCommand(command), page: page.text } : topicDocument(page);
+  const document = command ? { ...describeCommand(command), page: page.text } : await topicDocument(page);
   await output.result(page.text, document);
 }
 

@@ -1,6 +1,6 @@
 import { listPages, type Page, readPage, readTables, type TableRow } from "../../docs.ts";
 
-/** What `--json` prints for the topics that programs read as data. For every other topic it prints the page. */
+/** What `--json` prints for the topics that programs read as data; of a file for people, its JSON Schema. For every other topic it prints the page. */
 const documents: Readonly<Record<string, (tables: TableRow[][], text: string) => unknown>> = {
   "exit-codes": ([codes = []]) => codes.map((row) => ({ ...row, code: Number(row.code) })),
   environment: ([variables = []]) => variables.map((row) => ({ ...row, flag: row.flag || null })),
@@ -11,19 +11,16 @@ const documents: Readonly<Record<string, (tables: TableRow[][], text: string) =>
     events: meanings(events),
   }),
   directives: ([directives = []]) => directives,
-  "serve-config": readSchema,
-  project: readSchema,
+  "serve-config": async () => (await import("../serve/engines.ts")).loadConfigSchema(),
+  project: async () => {
+    const { loadProjectSchema } = await import("../../connect/project-schema.ts");
+    return (await import("zod")).toJSONSchema(await loadProjectSchema(), { io: "input" });
+  },
   agents: ([codes = []], page) => ({
     page,
     actions: Object.fromEntries(codes.map((row) => [row.name, row["what to do"]])),
   }),
 };
-
-/** The schema at the end of a page, for an editor. */
-function readSchema(_: unknown, page: string): unknown {
-  const fence = "```json";
-  return JSON.parse(page.slice(page.lastIndexOf(fence) + fence.length, page.lastIndexOf("```")));
-}
 
 /** The topics of `vidgen help <topic>`, by who reads them. */
 export const topicNames = {
@@ -68,14 +65,15 @@ export function readTopics(): Page[] {
 }
 
 /** What `--json` prints for a topic. */
-export function topicDocument({ name, text }: Page): unknown {
+export async function topicDocument({ name, text }: Page): Promise<unknown> {
   return documents[name]?.(readTables(text), text) ?? { page: text };
 }
 
 /** The topics that are data, with their names in `vidgen help --json`, such as `exit_codes`. */
-export function topicsAsData(): Record<string, unknown> {
+export async function topicsAsData(): Promise<Record<string, unknown>> {
   const names = Object.keys(documents);
-  return Object.fromEntries(names.map((name) => [name.replace("-", "_"), topicDocument(readPage(name))]));
+  const found = await Promise.all(names.map((name) => topicDocument(readPage(name))));
+  return Object.fromEntries(names.map((name, index) => [name.replace("-", "_"), found[index]]));
 }
 
 /** Turns a table of two columns into an object. */

@@ -1,7 +1,6 @@
 import type { Argument, CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { collectValues, detailsOf, suggestionsFor } from "../command.ts";
 import { eventSchema, jsonSchemaOf, results } from "./results.ts";
-import { topicsAsData } from "./topics.ts";
 
 export type Flag = ReturnType<typeof describeFlag>;
 
@@ -12,9 +11,9 @@ export type CommandTree = Omit<ReturnType<typeof describe>, "examples"> & {
 };
 
 /** What `help` and `--help` print with `--json`: a command, or the whole program with its version and the topics that are data. */
-export function helpDocument(command: CommandUnknownOpts): object {
+export function helpDocument(command: CommandUnknownOpts, topics: Record<string, unknown>): object {
   if (command.parent) return describeCommand(command);
-  return { version: command.version(), ...describeCommand(command), ...topicsAsData() };
+  return { version: command.version(), ...describeCommand(command), ...topics };
 }
 
 /** A command and its subcommands as plain data, without hidden ones: for `help --json` and the man page. */

@@ -161,6 +161,12 @@ async function noteChecks(engines: readonly Engine[], all: readonly Engine[], { 
   await Promise.all((await startChecks(real, io)).map(async (check) => output.note(checkLine(await check, all))));
 }
 
+/** The JSON Schema of the file of `serve --config`. */
+export async function loadConfigSchema(): Promise<object> {
+  const { configSchema } = await import("../../server/config.ts");
+  return (await import("zod")).toJSONSchema(configSchema);
+}
+
 /** Starts to check each engine, while the service already runs. */
 export async function startChecks(engines: readonly Engine[], io: Io): Promise<Promise<EngineCheck>[]> {
   const { checkEngine } = await import("../../server/engines/check.ts");
