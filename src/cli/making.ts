@@ -103,24 +103,24 @@ function reportStarted(
   const is_preview = session.service.isPreview(request.model);
   const cost = isPriced ? priceText(started) : localText(request.model, session);
   // The generation is in the local service's queue; an engine may never get it.
-  const isQueued = session.isLocal && is_preview === false;
+  const isQueued = session.service.isLocal && is_preview === false;
   const preview = `Started a preview, drawn on this machine (no ${request.model} video): ${id}${isPriced ? cost : ""}.`;
   output.note(is_preview ? preview : `${isQueued ? "Queued" : "Started"} ${id} (${request.model}${cost}).`);
-  const charged = chargedOf({ credits: credits_charged, is_preview }, session);
+  const charged = chargedOf({ base_url: session.service.name, credits: credits_charged, is_preview });
   const document = { ...generation, credits_charged, remaining_credits, charged, warnings };
   return { attempt, document, credits, isResumed: false, accepted: { ...started, key } };
 }
 
 function reportResumed(
   { attempt, earlier }: StartedAttempt & { kind: "resumed" },
-  { startOptions, session }: PreparedStart,
+  { startOptions }: PreparedStart,
   { io, output, reporter }: StartContext,
 ): FollowedStart {
   const { id, file } = attempt;
   reporter.report({ event: "started", id, attempt: attempt.attempt, model: earlier.request.model, resumed: true });
   const outcome = startOptions.earlier === "reuse" ? "nothing is charged" : "--again starts a new one";
   if (file === undefined) output.note(`Resuming ${id}, started ${formatAge(earlier, io)} ago; ${outcome}.`);
-  const document = { ...earlierDocument(earlier), charged: chargedOf(earlier, session) };
+  const document = { ...earlierDocument(earlier), charged: chargedOf(earlier) };
   return { attempt, document, isResumed: true };
 }
 
@@ -142,7 +142,7 @@ function localText(model: string, { service, enginesFor }: Session): string {
 /** `--no-wait`: prints the id. A Ctrl-C during the request takes effect here. */
 export async function printId(
   { attempt, document }: FollowedStart,
-  { isInProcess }: Pick<Session, "isInProcess">,
+  { service }: Session,
   { io, output }: Pick<Context, "io" | "output">,
 ): Promise<void> {
   const { id } = attempt;
@@ -150,6 +150,7 @@ export async function printId(
   await output.printed();
   // The id is now on stdout.
   await handOverId(attempt);
-  if (isInProcess()) output.note(`It is rendered when you run vidgen wait ${id}, or while vidgen serve is running.`);
+  if (service.isInProcess())
+    output.note(`It is rendered when you run vidgen wait ${id}, or while vidgen serve is running.`);
   io.signal.throwIfAborted();
 }

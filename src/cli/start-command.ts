@@ -2,10 +2,11 @@ import { join } from "node:path";
 import type { Origin } from "../client/generation/choose.ts";
 import type { StartedEntry } from "../client/ledger/policy.ts";
 import { repeatRequest } from "../client/ledger/repeat.ts";
+import { isLocal } from "../client/ledger/same-service.ts";
 import { localImages, readAllImages } from "../client/request/images.ts";
 import { isFolder } from "../client/save/output-path.ts";
 import { checkEngineTimeout, withEngine, withEngineFlag } from "../connect/engines.ts";
-import { findServed, localBaseUrl } from "../connect/local.ts";
+import { findServed } from "../connect/local.ts";
 import type { Project } from "../connect/project.ts";
 import { findJournal } from "../connect/services.ts";
 import { findBaseUrl } from "../connect/settings.ts";
@@ -79,15 +80,16 @@ export async function readCommand(typed: TypedStart, context: Context): Promise<
   const flags = parent ? withServiceOf(parent, read.flags) : read.flags;
   const frame = await findFrame({ ...read, flags, parent, findOwn }, context);
   const resolved = await resolveInput({ ...read, flags, parent, frame }, context);
-  const isLocal = flags.local ?? false;
-  const input = withProject(resolved.input, projectInput, { isRepeated: isRepeat && prompt === undefined, isLocal });
+  const destination = { isLocal: flags.local ?? false };
+  const isRepeated = isRepeat && prompt === undefined;
+  const input = withProject(resolved.input, projectInput, { isRepeated, ...destination });
   for (const note of input.notes) output.note(note);
   const outputPath = await numberedPath(typed, resolved.outputPath, io);
   checkInfoPath(outputPath, flags);
   // The local service takes data: URLs.
   const images = await readAllImages(input.images, isLocal ? {} : { onNote: output.note });
   const requests = resolved.models.flatMap((model) => {
-    const request = buildRequest({ ...input, texts: { ...input.texts, model }, images }, { isLocal });
+    const request = buildRequest({ ...input, texts: { ...input.texts, model }, images }, destination);
     return Array.from({ length: typed.count }, (_, index) => withNextSeed(request, index));
   });
   checkDistinctNames(requests, outputPath);
@@ -139,8 +141,9 @@ async function readValues(typed: TypedStart, context: Context): Promise<ReadValu
 }
 
 /** The flags with the service of the generation that is repeated, unless they name another service. */
-function withServiceOf({ base_url, engine }: StartedEntry, flags: StartFlags): StartFlags {
-  if (flags.local || flags.baseUrl !== undefined || base_url !== localBaseUrl) return checkEngineTimeout(flags);
+function withServiceOf(parent: StartedEntry, flags: StartFlags): StartFlags {
+  if (flags.local || flags.baseUrl !== undefined || !isLocal(parent)) return checkEngineTimeout(flags);
+  const { engine } = parent;
   return checkEngineTimeout({ ...flags, local: true, ...(engine === undefined ? {} : { engine: [...engine] }) });
 }
 
@@ -165,7 +168,7 @@ async function readLine(
   return {
     line: { ...hashes, isPlaceTyped, ...projectPlace },
     earlier: typed.earlier,
-    outputAt: async ({ isLocal }) => numberedPath(typed, place.value ?? (isLocal && flags.wait ? "." : undefined), io),
+    outputAt: async (atLocal) => numberedPath(typed, place.value ?? (atLocal && flags.wait ? "." : undefined), io),
   };
 }
 
@@ -242,7 +245,7 @@ async function resolveInput(
     const models = await confirmModels(typedModels, flags, context);
     const changed = { texts: { ...texts, prompt, model: models[0] }, images, set };
     const input = parent
-      ? repeatRequest({ ...parent, isLocal: parent.base_url === localBaseUrl }, changed)
+      ? repeatRequest(parent, changed)
       : { ...changed, texts: { ...texts, prompt: prompt ?? "", model: models[0] ?? model } };
     const allModels = models.length > 0 ? models : [input.texts.model];
     return { input, models: allModels, outputPath: place ?? defaultPath, isConfirmed: false };

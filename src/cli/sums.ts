@@ -1,7 +1,7 @@
 import { basename } from "node:path";
 import type { Entry } from "../client/ledger/history.ts";
 import { distinctStarts, statedPrice } from "../client/ledger/price.ts";
-import { localBaseUrl } from "../connect/local.ts";
+import { isLocal } from "../client/ledger/same-service.ts";
 
 /** The cost of a start: "?" if its service has not stated it, "-" if nothing can have been charged. */
 export type ListedPrice = { credits?: number; usd?: number } | "free" | "?" | "-";
@@ -9,7 +9,7 @@ export type ListedPrice = { credits?: number; usd?: number } | "free" | "?" | "-
 /** The cost of a failed generation is "?", because its credits may have been returned. A provider of the local service is paid in USD. */
 export function findListedPrice(entry: Entry): ListedPrice {
   const { status, id } = entry;
-  const { credits, usd } = statedPrice(entry, { isLocal: isLocal(entry) });
+  const { credits, usd } = statedPrice(entry);
   if (usd !== undefined) return { usd };
   if (status === "unsent" || (status === "refused" && id === undefined) || isNotSubmitted(entry)) return "-";
   if (isLocal(entry) && credits === 0) return "free";
@@ -20,10 +20,6 @@ export function findListedPrice(entry: Entry): ListedPrice {
 /** Whether a generation of the local service failed before it was submitted to an engine: then it has a code, and nothing was charged. */
 export function isNotSubmitted({ status, code, cost, base_url }: Entry): boolean {
   return status === "failed" && code !== undefined && cost === undefined && isLocal({ base_url });
-}
-
-export function isLocal({ base_url }: Pick<Entry, "base_url">): boolean {
-  return base_url === localBaseUrl;
 }
 
 /** The stated costs of some generations; a unit is `null` if no service has stated a cost in it. */

@@ -1,7 +1,6 @@
 import type { Budget } from "../client/batch/costs.ts";
 import { handOverId, isGone } from "../client/generation/attempt.ts";
 import { expectCost } from "../client/generation/cost.ts";
-import type { Service } from "../client/generation/service.ts";
 import { openTakes, type PaidStartOptions } from "../client/generation/start.ts";
 import { hasContent } from "../client/ledger/content.ts";
 import { type Entry, isPaidBy } from "../client/ledger/history.ts";
@@ -69,9 +68,7 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
     );
     // With another key, the service knows no video of the account that paid.
     const isDelivered = doneAttempt?.state === "delivered" && isPaidBy(session.service.account, doneAttempt);
-    return isDelivered && outcome.error && isGone(outcome.error)
-      ? printGone(doneAttempt, session.service, output)
-      : outcome;
+    return isDelivered && outcome.error && isGone(outcome.error) ? printGone(doneAttempt, output) : outcome;
   };
   const outcomes: TakeResult["outcome"][] = [];
   const makeTake = async (index: number, request: StartRequest): Promise<TakeResult> => {
@@ -90,8 +87,8 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
     const doneAttempt = earlierAttempt && isTakeDone(earlierAttempt) ? earlierAttempt : undefined;
     try {
       if (doneAttempt && (await hasResult(doneAttempt, flags, io)))
-        return { outcome: await printEarlier(doneAttempt, session.service, context) };
-      if (doneAttempt?.removed) return { outcome: printGone(doneAttempt, session.service, output) };
+        return { outcome: await printEarlier(doneAttempt, context) };
+      if (doneAttempt?.removed) return { outcome: printGone(doneAttempt, output) };
       if (!earlierAttempt && (await spending?.mustWait(request))) {
         await Promise.all(outcomes);
         if (await spending?.mustWait(request)) overrun = unpricedError(request);
@@ -219,11 +216,7 @@ async function hasResult(
   return file !== undefined && content !== undefined && hasContent(file, content, disk);
 }
 
-async function printEarlier(
-  earlierAttempt: Entry,
-  service: Service,
-  { output, reporter }: Pick<StartContext, "output" | "reporter">,
-) {
+async function printEarlier(earlierAttempt: Entry, { output, reporter }: Pick<StartContext, "output" | "reporter">) {
   const { id = "", attempt, request, status, file } = earlierAttempt;
   reporter.report({ event: "started", id, attempt, model: request.model, resumed: true });
   const shownPath = file === undefined ? undefined : displayPath(file);
@@ -235,7 +228,7 @@ async function printEarlier(
     status,
     model,
     ...(file === undefined ? {} : { file: shownPath }),
-    charged: chargedOf(earlierAttempt, service),
+    charged: chargedOf(earlierAttempt),
   };
   if (file !== undefined)
     reporter.ended(id, { document, file: shownPath, videoUrl: "", durableUrl: undefined, isNew: false });
@@ -243,11 +236,11 @@ async function printEarlier(
 }
 
 /** A take that was delivered, whose file is missing, and whose video the service no longer has: it stays done. */
-function printGone(doneAttempt: Entry, service: Service, output: Output): Outcome {
+function printGone(doneAttempt: Entry, output: Output): Outcome {
   const { id = "", request, file, status } = doneAttempt;
   const name = file === undefined ? id : `${id} (${displayPath(file)})`;
   output.note(`Already delivered: ${name}. Its video is no longer at the service.`);
-  return { id, document: { id, status, model: request.model, charged: chargedOf(doneAttempt, service) } };
+  return { id, document: { id, status, model: request.model, charged: chargedOf(doneAttempt) } };
 }
 
 /** The result of a started generation with `--no-wait`. */

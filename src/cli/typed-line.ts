@@ -5,8 +5,8 @@ import { type RecordedOutput, recordOutput } from "../client/ledger/identity.ts"
 import type { Journal } from "../client/ledger/journal.ts";
 import { type CommandLine, isSameLine } from "../client/ledger/line.ts";
 import { type Earlier, findResumable, isSameOutput } from "../client/ledger/policy.ts";
+import { isLocal } from "../client/ledger/same-service.ts";
 import { findByCommand } from "../client/ledger/search.ts";
-import { localBaseUrl } from "../connect/local.ts";
 import type { Io } from "../io.ts";
 import { fields, readOlderRatio, wireValue } from "../protocol/fields.ts";
 import type { Context } from "./context.ts";
@@ -28,7 +28,7 @@ export type TypedLine = {
   line: CommandLine;
   earlier: Earlier;
   /** The output path by flag, setting or default; the local service has another default. */
-  outputAt(service: { isLocal: boolean }): Promise<string | undefined>;
+  outputAt(atLocal: boolean): Promise<string | undefined>;
 };
 
 /**
@@ -99,10 +99,10 @@ export async function findOwnAttempt(
   const hashes = [line.hash, line.olderHash ?? []].flat();
   const entries = (await findByCommand(journal, { hashes })).filter((entry) => isSameLine(entry, line));
   if (entries.length === 0) return undefined;
-  const recordedAt = async (isLocal: boolean): Promise<RecordedOutput> =>
-    recordOutput(await outputAt({ isLocal }), output.redact, io.disk);
+  const recordedAt = async (atLocal: boolean): Promise<RecordedOutput> =>
+    recordOutput(await outputAt(atLocal), output.redact, io.disk);
   const [local, other] = [await recordedAt(true), await recordedAt(false)];
   const isOutputOf = (entry: Entry) =>
-    !(line.isPlaceTyped || entry.place_typed) || isSameOutput(entry, entry.base_url === localBaseUrl ? local : other);
+    !(line.isPlaceTyped || entry.place_typed) || isSameOutput(entry, isLocal(entry) ? local : other);
   return findResumable(entries, { earlier, now: io.date(), isOutputOf });
 }

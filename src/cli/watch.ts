@@ -55,6 +55,6 @@ export async function deliver(finished: Finished, print: PrintOptions, context: 
   await print.output.printed();
   await handOver(finished);
   const isSaved = result.isNew && result.file !== undefined && print.outputPath !== "-";
-  if (isSaved) await noteFirstSaved(finished.of.id, { journal: session.journal, io, output: print.output });
+  if (isSaved) await noteFirstSaved(finished.of.id, { journal: session.service.journal, io, output: print.output });
   return result.document;
 }

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { unlessAborted } from "../abort.ts";
 import { checkAddressSpace } from "../address-space.ts";
+import { localBaseUrl } from "../client/ledger/same-service.ts";
 import { systemReason, usage, VidgenError } from "../errors.ts";
 import { type FetchInit, type Io, RequestError } from "../io.ts";
 import { defaultModel } from "../protocol/models.ts";
@@ -68,9 +69,6 @@ export const unsetUrl = "https://vidgen.invalid";
 
 /** A `fetch` that sends nothing. */
 export const sendNothing = () => Promise.reject(new Error("a dry run sends nothing"));
-
-/** The name of the local service in the journal, whichever process runs it. */
-export const localBaseUrl = "http://vidgen.localhost";
 
 /**
  * Connects to the process that runs the local service on this machine; without one, this process runs the service until the command ends. If the other

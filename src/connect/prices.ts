@@ -5,7 +5,6 @@ import { kindOfRequest, statedPrice } from "../client/ledger/price.ts";
 import { readRecent } from "../client/ledger/search.ts";
 import type { Io } from "../io.ts";
 import { priceFieldsOf } from "../protocol/price.ts";
-import { localBaseUrl } from "./local.ts";
 import { findJournal, resolveService } from "./services.ts";
 
 /** A service's stated price of a kind of request: in credits, or in US dollars as its provider charged. */
@@ -51,6 +50,6 @@ export async function findModelPrices(io: Io): Promise<Map<string, ModelPrice>> 
 
 /** Whether an entry shows the price of its model. A preview does not. */
 function showsPrice(entry: Entry): boolean {
-  const { credits, usd } = statedPrice(entry, { isLocal: entry.base_url === localBaseUrl });
+  const { credits, usd } = statedPrice(entry);
   return !entry.is_preview && (credits ?? usd) !== undefined;
 }

@@ -1,7 +1,8 @@
 import { type Journal, type JournalIo, noJournal, openJournal } from "../client/ledger/journal.ts";
+import { localBaseUrl } from "../client/ledger/same-service.ts";
 import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { localBaseUrl, noKey, openLocal } from "./local.ts";
+import { noKey, openLocal } from "./local.ts";
 import { createSession, type ServiceAccess, type Session, type SessionOptions } from "./session.ts";
 import { findBaseUrl, findEngineSetting, resolveApiKey, resolveBaseUrl, resolveKeyOfStart } from "./settings.ts";
 import { journalIn, storageFolder } from "./storage.ts";

@@ -5,11 +5,12 @@ import { addInfo } from "../client/generation/status.ts";
 import { unusedProxy } from "../client/http/proxy.ts";
 import { type Entry, typicalMs } from "../client/ledger/history.ts";
 import type { Journal } from "../client/ledger/journal.ts";
+import { localBaseUrl } from "../client/ledger/same-service.ts";
 import { findByBeginning } from "../client/ledger/search.ts";
 import { VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { configPath } from "./keys.ts";
-import { findServiceFolder, type Local, localBaseUrl, noKey, sendNothing, unsetUrl } from "./local.ts";
+import { findServiceFolder, type Local, noKey, sendNothing, unsetUrl } from "./local.ts";
 import { hasFolder, journalIn, storageFolder } from "./storage.ts";
 import { type SessionOutput, traceFetch } from "./trace.ts";
 
@@ -37,14 +38,8 @@ export type ServiceAccess = { baseUrl: string; apiKey: string; keyHint?: string;
 /** A command's access to one service and its journal. */
 export type Session = {
   service: Service;
-  /** The user's journal, of all services. */
-  journal: Journal;
-  /** Whether the local service runs inside this process, so that its URLs end with the command. */
-  isInProcess(): boolean;
   /** The URL of a video; `undefined` if it ends with the command. */
   durableUrl(videoUrl: string | undefined): string | undefined;
-  /** Whether the service is the local service, whose credits are free. */
-  isLocal: boolean;
   /** The engines for a model at the local service. */
   enginesFor(model: string): readonly string[];
   /** The model of a generation and its typical time, if the journal knows them. Never rejects. */
@@ -74,7 +69,6 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
       protectedPaths: findProtectedPaths(io),
       isPreview: local?.isPreview,
       ...(local?.engine.length ? { engine: local.engine } : { servedBy: local?.servedBy }),
-      isLocal: local !== undefined,
       isFree: local?.isFree,
       isInProcess: local?.isInProcess,
       redact: output.redact,
@@ -106,15 +100,10 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
     if (finished.kind === "found" && options.writeInfoJson) await addInfo(service, finished.of.id, finished.file, io);
   };
 
-  const isInProcess = () => local?.isInProcess() ?? false;
-
   return {
     service,
-    journal,
-    isLocal: local !== undefined,
     enginesFor: (model) => (local?.engine.length ? local.engine : (local?.enginesFor(model) ?? [])),
-    isInProcess,
-    durableUrl: (videoUrl) => (isInProcess() ? undefined : videoUrl),
+    durableUrl: (videoUrl) => (service.isInProcess() ? undefined : videoUrl),
     explainNotFound,
     findTypicalTime,
     addInfoFile,

@@ -5,13 +5,13 @@ import { listAttempts } from "../client/ledger/attempts.ts";
 import type { Entry } from "../client/ledger/history.ts";
 import { isStarted } from "../client/ledger/policy.ts";
 import { repeatRequest } from "../client/ledger/repeat.ts";
+import { localBaseUrl } from "../client/ledger/same-service.ts";
 import { findById, findNewest, readRecent } from "../client/ledger/search.ts";
 import { doubtError, findFileError } from "../client/request/doubtful-prompt.ts";
 import { readAllImages } from "../client/request/images.ts";
 import { findMentions, findMisspelt } from "../client/request/references.ts";
 import { formatAge } from "../connect/format.ts";
 import { type FrameSource, findLastFrame } from "../connect/frames.ts";
-import { localBaseUrl } from "../connect/local.ts";
 import { describeEarlierPrice, listEarlierPrices } from "../connect/prices.ts";
 import { findProject } from "../connect/project.ts";
 import { findBaseUrl, findModelSetting } from "../connect/settings.ts";
@@ -136,11 +136,10 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
         options,
         io,
       );
-      const earlier = { id, request: parent.request, isLocal: parent.base_url === localBaseUrl };
       const files = await findFiles(images, frame, options);
-      const { set, ...input } = repeatRequest(earlier, { texts, images: files, set: [] });
+      const { set, ...input } = repeatRequest(parent, { texts, images: files, set: [] });
       // Starts at the service that the flags name, or else at the service of the parent.
-      const isLocal = local || (baseUrl === undefined && earlier.isLocal);
+      const isLocal = local || (baseUrl === undefined && parent.base_url === localBaseUrl);
       const doubt = exactPrompt ? undefined : await findDoubt(texts, options, io);
       const startOptions = { ...starting, isLocal, parent, frame, doubt, cancelled: signal };
       return startVideo({ ...input, extra: readSetFields(set) }, startOptions, options, io);

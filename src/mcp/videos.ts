@@ -95,7 +95,7 @@ function noteOf(status: string, { generation, hint = "", session }: NoteOptions)
   if (status === "failed") return `It cannot be saved. ${hint}`.trim();
   if (status !== "completed")
     return `It is ${readStage(generation) ?? "still running"}: call get_video again, with wait_seconds up to ${maxWaitSeconds}.`;
-  return session.isInProcess()
+  return session.service.isInProcess()
     ? "Call save_video to save it; the URLs work only while this server runs."
     : "Call save_video to save it.";
 }

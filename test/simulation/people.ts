@@ -524,7 +524,7 @@ async function mcp({ calls, isAtOnce, maxCredits }: Command & { type: "mcp" }, r
     if (line.kind === "intent") for (const cancel of onIntent.splice(0)) cancel();
   };
   const service = openService({ baseUrl: serviceUrl, apiKey: run.key, journal: { ...journal, append }, onNote }, io);
-  const session = { service, isLocal: false } as unknown as Session;
+  const session = { service } as unknown as Session;
   const services: Pick<Services, "journal" | "open"> = { journal, open: async () => session };
   const start = createStarts({ services, budget: { maxCredits }, ending: process.signal }, io);
   const ask = async ({ prompt, again, cancels, cancelsAtIntent, waits }: AgentCall) => {

@@ -6,6 +6,7 @@ import { findUnfollowed, listAttempts } from "../../client/ledger/attempts.ts";
 import { type Entry, keyOf } from "../../client/ledger/history.ts";
 import type { Journal } from "../../client/ledger/journal.ts";
 import { distinctStarts, shownCredits } from "../../client/ledger/price.ts";
+import { isLocal } from "../../client/ledger/same-service.ts";
 import { findByBeginning, findByKey, readRecent } from "../../client/ledger/search.ts";
 import { sharesKey } from "../../client/ledger/shared-key.ts";
 import { dismiss } from "../../client/save/claim.ts";
@@ -24,7 +25,6 @@ import { findLast, findNamed, hintForName, isNamedBy, minTypedChars, namesOf, to
 import { checkNotFolder, findByFile, isSavedFile, lastWord } from "../saved-file.ts";
 import {
   findListedPrice,
-  isLocal,
   isNotSubmitted,
   type ListedPrice,
   type Spent,
@@ -509,7 +509,7 @@ function entryDocument(entry: Entry, unfollowed: ReadonlySet<string>): object {
   return {
     // Only vidgen itself needs these fields of the journal.
     ...omit(shown, ["place", "path", "typed", "parts", "told", "paused", "state"]),
-    credits: shownCredits(entry, { isLocal: isLocal(entry) }),
+    credits: shownCredits(entry),
     ...(isNotSubmitted(entry) && { cost: 0 }),
     ...(entry.status === "processing" && { followed: !unfollowed.has(entry.attempt) }),
     sha256: content?.sha256,

@@ -1,5 +1,6 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { type EngineOffer, findOffers, localBaseUrl } from "../../connect/local.ts";
+import { localBaseUrl } from "../../client/ledger/same-service.ts";
+import { type EngineOffer, findOffers } from "../../connect/local.ts";
 import type { ModelPrice } from "../../connect/prices.ts";
 import { findModelSetting } from "../../connect/settings.ts";
 import { usage } from "../../errors.ts";

@@ -64,9 +64,9 @@ async function status(typed: string | undefined, flags: StatusFlags, { io, outpu
     throw await session.explainNotFound(error, id);
   });
   const { entry } = located;
-  const isFree = entry !== undefined && chargedOf(entry, session) === "no";
+  const isFree = entry !== undefined && chargedOf(entry) === "no";
   const failure = generation.status === "failed" ? failedError(generation.id, generation, { isFree }) : undefined;
-  const urlsOutliveCommand = !session.isInProcess();
+  const urlsOutliveCommand = !session.service.isInProcess();
   const videoUrl = session.durableUrl(readVideoUrl(generation));
   if (videoUrl !== undefined) checkVideoUrl(videoUrl, generation.id, output);
   const videoText = isDataUrl(generation.video_url ?? "") ? generation.video_url : undefined;
@@ -92,7 +92,7 @@ async function status(typed: string | undefined, flags: StatusFlags, { io, outpu
   if (!options.exitStatus && stage !== undefined) output.note(`${capitalize(stage)}.`);
   if (!options.exitStatus || generation.status === "completed") return;
   const progressText = capitalize(stage ?? "still generating");
-  const error = withCharge(failure ?? new VidgenError("pending", `${progressText}.`), entry, session);
+  const error = withCharge(failure ?? new VidgenError("pending", `${progressText}.`), entry);
   throw withResume(error, generation.id, { ...options, outputPath: undefined }, io);
 }
 

@@ -3,7 +3,6 @@ import { close, type OpenAttemptOptions, openAttempt } from "../../client/genera
 import { withCharge } from "../../client/ledger/price.ts";
 import { isExistsError } from "../../client/save/files.ts";
 import { withEngine, withEngineFlag } from "../../connect/engines.ts";
-import { localBaseUrl } from "../../connect/local.ts";
 import type { Session } from "../../connect/session.ts";
 import { findOutputSetting } from "../../connect/settings.ts";
 import { asVidgenError, usage, type VidgenError } from "../../errors.ts";
@@ -127,10 +126,10 @@ async function findTyped(typed: string[], { find }: Generations): Promise<Locate
  */
 function chooseOutput(
   { entry }: LocatedGeneration,
-  { isLocal }: Session,
+  { service }: Session,
   { output }: WaitCommandOptions,
 ): string | undefined {
-  if (output !== undefined || !isLocal) return output;
+  if (output !== undefined || !service.isLocal) return output;
   // The journal's `place` is -o as it was typed, and its `path` is absolute.
   const { place: typedPath, path = typedPath } = entry ?? {};
   return path === undefined || typedPath === "-" ? "." : displayPath(path) || ".";
@@ -166,7 +165,7 @@ async function waitForOne(located: LocatedGeneration, waitContext: WaitContext):
 
 /** The error with the id, and whether its generation was charged, as far as the journal knows. */
 function withKnownCharge(thrown: unknown, { id, entry }: LocatedGeneration): VidgenError {
-  return withCharge(asVidgenError(thrown).with({ id }), entry, { isLocal: entry?.base_url === localBaseUrl });
+  return withCharge(asVidgenError(thrown).with({ id }), entry);
 }
 
 type AttemptOutput = { outputPath: string | undefined; firstNumber: number };

@@ -1,8 +1,9 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { createApi } from "../../client/http/api.ts";
+import { localBaseUrl } from "../../client/ledger/same-service.ts";
 import { type Accounts, createAccounts } from "../../connect/accounts.ts";
-import { findLocal, findServiceFolder, localBaseUrl } from "../../connect/local.ts";
+import { findLocal, findServiceFolder } from "../../connect/local.ts";
 import { openServices } from "../../connect/services.ts";
 import { findBaseUrl } from "../../connect/settings.ts";
 import { hasFolder } from "../../connect/storage.ts";

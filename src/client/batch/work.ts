@@ -86,7 +86,7 @@ export function createWork(
     const { id = null, credits, cost } = entry ?? {};
     // A failed write to the results file is reported even after Ctrl-C, because then only the journal has the id.
     const error = ended.error?.code === "interrupted" ? (failure ?? ended.error) : (ended.error ?? failure);
-    const charged = entry && status === "completed" && !error ? chargedOf(entry, service) : undefined;
+    const charged = entry && status === "completed" && !error ? chargedOf(entry) : undefined;
     const details = { credits, cost, charged, error: error ? errorFieldsOf(error) : null };
     onEvent({ event: "ended", ...rowFields(row), id, status, file, video_url, ...details });
     ledger.forget(attempt);

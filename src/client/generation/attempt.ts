@@ -80,7 +80,7 @@ export async function openAttempt(service: Service, id: string, options: OpenAtt
   // `findEntry` never fails, so that a paid video can be saved even if the journal cannot be read.
   const entry = await findEntry(service, id);
   const claimed = await claimOutput(outputPath, { ...options, id, entry }, service, service.io).catch((error) => {
-    throw withCharge(asVidgenError(error).with({ id }), entry, service);
+    throw withCharge(asVidgenError(error).with({ id }), entry);
   });
   const { target, file } = claimed;
   return createAttempt(service, { id, attempt, target, file, outputPath: target?.outputPath ?? outputPath, options });
@@ -106,7 +106,7 @@ export async function finish(attempt: Attempt, listeners: Listeners = {}): Promi
     check();
     return finished;
   } catch (error) {
-    throw withCharge(asVidgenError(error).with({ id }), await findEntry(attempt.service, id), attempt.service);
+    throw withCharge(asVidgenError(error).with({ id }), await findEntry(attempt.service, id));
   }
 }
 
@@ -245,7 +245,7 @@ export async function recordFound(service: Service, id: string, entry: Entry | u
 /** The journal's data for the info file of a generation; if it cannot be read, `before`. */
 export async function findInfo(service: Service, id: string, before?: Entry) {
   const entry = (await findEntry(service, id)) ?? before;
-  return { entry, credits: entry && shownCredits(entry, service) };
+  return { entry, credits: entry && shownCredits(entry) };
 }
 
 /** Explains a `not_found` error. Only a generation that this key started is recorded as lost, until it is found again. */
@@ -264,13 +264,13 @@ export async function explainNotFound(
   }
   if (entry.removed) {
     const again = `\`vidgen again ${id}\` starts the same request once more`;
-    const hint = chargedOf(entry, service) === "no" ? `${again}.` : `${again}, and is charged.`;
+    const hint = chargedOf(entry) === "no" ? `${again}.` : `${again}, and is charged.`;
     return new VidgenError("not_found", `The video of ${id} was deleted.`, { id, httpStatus: error.httpStatus, hint });
   }
   if (!isUndelivered(entry)) return error;
   await record(service, { kind: "lost", id });
   const message = `The service accepted generation ${id} but no longer knows it: the generation is lost.`;
-  const charged = chargedOf(entry, service) === "no" ? "" : "It was charged. ";
+  const charged = chargedOf(entry) === "no" ? "" : "It was charged. ";
   const hint = `${charged}\`vidgen wait ${id}\` asks the service again. The same command does not start another one unless you add --again.`;
   return new VidgenError("not_found", message, { id, httpStatus: error.httpStatus, hint });
 }

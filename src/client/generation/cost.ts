@@ -38,7 +38,7 @@ export function isPayer(
   return isPaidBy(account, entry) && nameOf(entry.engine ?? entry.served_by) === nameOf(engine ?? servedBy);
 }
 
-export type PricedService = Payer & Pick<Service, "isLocal" | "isFree" | "isPreview"> & { io: Pick<Clock, "date"> };
+export type PricedService = Payer & Pick<Service, "name" | "isFree" | "isPreview"> & { io: Pick<Clock, "date"> };
 
 /** For how long a price is known that an earlier command has seen. */
 const knownForMs = 24 * 3600_000;
@@ -173,15 +173,15 @@ export function sumCosts(
 
 /** Whether a start would cost credits: unless its price is in US dollars, or it is free. */
 export function countsCredits(
-  { isLocal, isFree, isPreview }: Pick<Service, "isLocal" | "isFree" | "isPreview">,
+  { name, isFree, isPreview }: Pick<Service, "name" | "isFree" | "isPreview">,
   model: string,
 ): boolean {
-  return isPaidInCredits({ is_preview: isPreview(model) }, { isLocal }) && !isFree(model);
+  return isPaidInCredits({ base_url: name, is_preview: isPreview(model) }) && !isFree(model);
 }
 
 /** Whether a generation was charged, by the journal; `cost` is the cost in US dollars that the service states now. Never rejects. */
 export async function findCharged(service: Service, id: string, cost?: number): Promise<{ charged?: Charge }> {
   const entry = await findEntry(service, id);
-  const charged = chargedOf({ ...entry, cost: cost ?? entry?.cost }, service);
+  const charged = chargedOf({ base_url: service.name, ...entry, cost: cost ?? entry?.cost });
   return charged === undefined ? {} : { charged };
 }

@@ -8,7 +8,7 @@ import { invalidKeyHint } from "../http/reply.ts";
 import { accountOf, type Entry, type JournalLine, recordOf } from "../ledger/history.ts";
 import { type Journal, noJournal, withoutSecrets } from "../ledger/journal.ts";
 import { isComparable, readBalance } from "../ledger/price.ts";
-import { isSameService } from "../ledger/same-service.ts";
+import { isSameService, localBaseUrl } from "../ledger/same-service.ts";
 import { findById, findByKey, readEntries, readRecent } from "../ledger/search.ts";
 import { createProtectedCheck, type ProtectedCheck } from "../save/protected.ts";
 import { createTargets, type Targets } from "../save/target.ts";
@@ -16,7 +16,21 @@ import { createTargets, type Targets } from "../save/target.ts";
 /** The I/O of a service. `unsettled` has the attempts whose request was sent and not answered yet. */
 export type ServiceIo = Machine & Pick<Io, "fetch" | "loadDelivery" | "unsettled">;
 
-export type ServiceOptions = {
+/** What is known of the local service, and of no other. */
+type LocalFacts = {
+  /** Whether a model's videos are previews; `undefined` if that is unknown. */
+  isPreview(model: string): boolean | undefined;
+  /** Whether a model's videos are previews that cost nothing. */
+  isFree(model: string): boolean;
+  /** Whether it runs inside this process, and so works only while a command runs. */
+  isInProcess(): boolean;
+  /** Its engines, as in `--engine`. */
+  engine: readonly string[] | undefined;
+  /** Without `engine`: those that it announces. */
+  servedBy: readonly string[] | undefined;
+};
+
+export type ServiceOptions = { [Name in keyof LocalFacts]?: LocalFacts[Name] | undefined } & {
   /** The base URL as returned by `checkBaseUrl`. */
   baseUrl: string;
   apiKey: string;
@@ -28,18 +42,6 @@ export type ServiceOptions = {
   recall?: ((id: string) => Entry | undefined) | undefined;
   /** Files and folders that no video may replace. */
   protectedPaths?: readonly string[] | undefined;
-  /** Returns whether a model's videos are previews; `undefined` if that is unknown. */
-  isPreview?: ((model: string) => boolean | undefined) | undefined;
-  /** The engines of a local service, as in `--engine`. */
-  engine?: readonly string[] | undefined;
-  /** Without `engine`: those that a running local service announces. */
-  servedBy?: readonly string[] | undefined;
-  /** Whether the service is the local service, whose credits are free. */
-  isLocal?: boolean | undefined;
-  /** Returns whether the local service says that a model's videos are free previews. */
-  isFree?: ((model: string) => boolean) | undefined;
-  /** Returns whether the local service runs inside this process, and so works only while a command runs. */
-  isInProcess?: (() => boolean) | undefined;
   /** Hides the keys of other services, which a prompt may contain. */
   redact?: ((text: string) => string) | undefined;
   /** Called with notes for the user, such as about a misspelled model. */
@@ -47,7 +49,7 @@ export type ServiceOptions = {
 };
 
 /** A service, an account at it, and this machine's journal of both: the first argument of every function about a generation. */
-export type Service = {
+export type Service = LocalFacts & {
   baseUrl: string;
   /** The base URL without any key in it: the service's name in the journal. */
   name: string;
@@ -63,14 +65,6 @@ export type Service = {
   checkProtected: ProtectedCheck;
   /** Whether the service is the local service, whose credits are free. */
   isLocal: boolean;
-  /** Whether the local service says that a model's videos are free previews. */
-  isFree(model: string): boolean;
-  /** Whether the local service runs inside this process, and so works only while a command runs. */
-  isInProcess(): boolean;
-  /** Whether a model's videos are previews; `undefined` if that is unknown. */
-  isPreview(model: string): boolean | undefined;
-  engine: readonly string[] | undefined;
-  servedBy: readonly string[] | undefined;
   keyHint: string | undefined;
   /** The text without keys. */
   redact(text: string): string;
@@ -102,7 +96,7 @@ export function openService(options: ServiceOptions, io: ServiceIo): Service {
     recall: options.recall ?? (() => undefined),
     targets: createTargets(options.journal && journal, io, options.protectedPaths),
     checkProtected: createProtectedCheck(options.protectedPaths ?? [], io.disk),
-    isLocal: options.isLocal ?? false,
+    isLocal: baseUrl === localBaseUrl,
     isFree: options.isFree ?? (() => false),
     isInProcess: options.isInProcess ?? (() => false),
     isPreview: options.isPreview ?? (() => undefined),

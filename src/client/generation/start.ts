@@ -205,7 +205,7 @@ async function beginOrResume(
     if (chosen.kind === "refuse") sent = asSent(request, chosen.entry.request);
     chosen = await chooseAndWrite(service, { ...wanted, request: recordedRequest(service, sent), keptKey }, options);
   }
-  if (chosen.kind === "refuse") throw withCharge(refusalError(chosen), chosen.entry, service);
+  if (chosen.kind === "refuse") throw withCharge(refusalError(chosen), chosen.entry);
   return chosen.kind === "new" ? { ...chosen, request: sent } : resume(service, wanted, chosen, options);
 }
 
@@ -437,7 +437,7 @@ async function resume(
     const resumable = isExistsError(error)
       ? new VidgenError(known.code, known.message, { hint, cause: known.cause })
       : known;
-    throw withCharge(resumable.with({ id }), entry, service);
+    throw withCharge(resumable.with({ id }), entry);
   }
 }
 
@@ -477,6 +477,6 @@ export async function openTakes(
     const lease = await service.journal.acquire(name);
     return lease && { kind: "opened" as const, name, positions, isDone, release: lease.release };
   });
-  if (opened.kind === "refuse") throw withCharge(refusalError(opened), opened.entry, service);
+  if (opened.kind === "refuse") throw withCharge(refusalError(opened), opened.entry);
   return opened;
 }

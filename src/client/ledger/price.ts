@@ -3,6 +3,7 @@ import { isPriceable, priceFieldsOf } from "../../protocol/price.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
 import { blocksRestart } from "./attempt.ts";
 import { type Entry, isPaidBy, keyOf } from "./history.ts";
+import { isLocal } from "./same-service.ts";
 
 type KeyedEntry = Pick<Entry, "attempt" | "key" | "resend_of" | "base_url">;
 
@@ -40,43 +41,42 @@ export function kindOfRequest(request: StartRequest): string {
   return JSON.stringify([request.model, ...priceFieldsOf(request), ...(isPriceable(request) ? [] : ["other"])]);
 }
 
-/** The service of a start: `isLocal` for the local service. */
-type Where = { isLocal: boolean };
+type PricedStart = Pick<Entry, "base_url" | "credits" | "cost" | "is_preview">;
 
 /** Whether the credits of a start are its price. At the local service only those of a preview are: other engines charge US dollars, or nothing. */
-export function isPaidInCredits({ is_preview }: Pick<Entry, "is_preview">, { isLocal }: Where): boolean {
-  return !isLocal || is_preview === true;
+export function isPaidInCredits(start: Pick<Entry, "base_url" | "is_preview">): boolean {
+  return !isLocal(start) || start.is_preview === true;
 }
 
 /** What a start has cost, as far as that is stated: in credits at its start, in US dollars at its end, or both. */
-export function statedPrice(start: Pick<Entry, "credits" | "cost" | "is_preview">, where: Where) {
-  return { credits: isPaidInCredits(start, where) ? start.credits : undefined, usd: start.cost };
+export function statedPrice(start: PricedStart) {
+  return { credits: isPaidInCredits(start) ? start.credits : undefined, usd: start.cost };
 }
 
 export type Charge = "yes" | "no";
 
 /** Whether a generation was charged, if its price is stated. */
-export function chargedOf(start: Parameters<typeof statedPrice>[0], where: Where): Charge | undefined {
-  const { credits, usd } = statedPrice(start, where);
+export function chargedOf(start: PricedStart): Charge | undefined {
+  const { credits, usd } = statedPrice(start);
   if (credits === undefined && usd === undefined) return undefined;
   return (credits ?? 0) > 0 || (usd ?? 0) > 0 ? "yes" : "no";
 }
 
 /** The credits of a start as they are shown: a real video at the local service costs none. */
-export function shownCredits(start: Parameters<typeof statedPrice>[0], where: Where): number | undefined {
-  return start.credits === undefined ? undefined : (statedPrice(start, where).credits ?? 0);
+export function shownCredits(start: PricedStart): number | undefined {
+  return start.credits === undefined ? undefined : (statedPrice(start).credits ?? 0);
 }
 
 /**
  * Adds to an error about a generation its attempt, and whether the attempt was charged. An accepted start was charged unless it costs nothing; at an
  * engine of the local service, only a stated price shows that.
  */
-export function withCharge(error: VidgenError, entry: Entry | undefined, where: Where): VidgenError {
+export function withCharge(error: VidgenError, entry: Entry | undefined): VidgenError {
   if (entry === undefined) return error;
   // If a generation ended because the provider's account has no credits, this start may still have been charged.
   const isChargeUnknown = error.ended !== undefined && error.code === "credits";
   const isAccepted = entry.id !== undefined && entry.state !== "refused" && entry.state !== "unknown";
-  const chargeIfAccepted = chargedOf(entry, where) ?? (where.isLocal ? undefined : "yes");
+  const chargeIfAccepted = chargedOf(entry) ?? (isLocal(entry) ? undefined : "yes");
   return error.with({ attempt: entry.attempt, charged: isAccepted && !isChargeUnknown ? chargeIfAccepted : undefined });
 }
 

@@ -12,19 +12,21 @@ import {
 import { isSourceImage, type RequestInput } from "../../protocol/request.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
 import { holdsHash, isHash } from "../../protocol/secrets.ts";
+import type { StartedEntry } from "./policy.ts";
+import { isLocal } from "./same-service.ts";
 
 /** The typed values that replace those of an earlier request. */
 export type Changes = { texts: FieldTexts; images: Images; set: readonly string[] };
-
-/** The generation whose request is repeated; `isLocal` if it was started at the local service. */
-type RepeatedGeneration = { id: string; request: StartRequest; isLocal: boolean };
 
 /**
  * A recorded request in the form of command-line input, with changes. Throws `usage` for a field that is not changed and whose value the journal has
  * only as a hash.
  */
-export function repeatRequest({ id, request, isLocal }: RepeatedGeneration, changes: Changes): RequestInput {
-  const earlier = readRecord(request, isLocal);
+export function repeatRequest(
+  { id, request, base_url }: Pick<StartedEntry, "id" | "request" | "base_url">,
+  changes: Changes,
+): RequestInput {
+  const earlier = readRecord(request, isLocal({ base_url }));
   const texts = { ...earlier.texts, ...withoutUndefined(changes.texts) };
   const setNames = changes.set.map((each) => each.split("=", 1)[0]?.trim() ?? "");
   const changedNames = new Set([...setNames, ...Object.keys(withoutUndefined(changes.images))]);
@@ -64,7 +66,7 @@ function hashOnlyError(id: string, what: string, why: string, hint: string) {
 
 function readRecord(
   { imageUrl, imageUrls, ...record }: StartRequest & { imageUrl?: unknown; imageUrls?: unknown },
-  isLocal: boolean,
+  isOfLocal: boolean,
 ) {
   const images: Record<string, string[]> = { imageUrl: readTexts([imageUrl, imageUrls].flat()) };
   const texts: FieldTexts = {};
@@ -73,7 +75,7 @@ function readRecord(
     const field = fields.find((each) => each.name === name);
     if (field !== undefined && isImageField(field)) {
       // For other services, the field came from `--set`.
-      if (isLocal) images[name] = readTexts([value].flat());
+      if (isOfLocal) images[name] = readTexts([value].flat());
       else extra[name] = value;
       continue;
     }

@@ -1,3 +1,11 @@
+/** The name of the local service in the journal, whichever process runs it. */
+export const localBaseUrl = "http://vidgen.localhost";
+
+/** Whether an attempt was started at the local service. */
+export function isLocal({ base_url }: { base_url: string }): boolean {
+  return base_url === localBaseUrl;
+}
+
 /**
  * Whether two base URLs are the same service. Only at the same service is a key sent again, an id asked for, and an attempt resumed, joined or dismissed;
  * only there does 404 mean that a generation is lost, and do prices and balances count.

@@ -22,7 +22,7 @@ function openAt() {
     return opened.scan(range);
   };
   const io = { ...systemMachine, fetch: () => Promise.reject(new Error("sent")), unsettled: new Set<string>() };
-  const options = { baseUrl, apiKey: "key", journal: { ...opened, scan }, isLocal: false };
+  const options = { baseUrl, apiKey: "key", journal: { ...opened, scan } };
   return { service: openService(options, io as unknown as Io), path, ranges };
 }
 

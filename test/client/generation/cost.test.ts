@@ -8,7 +8,7 @@ const service = {
   account: "mine",
   engine: ["openrouter"],
   servedBy: undefined,
-  isLocal: false,
+  name: "https://api.video.example",
   isFree: (model: string) => model === "free",
   isPreview: () => undefined,
   io: { date: () => now },
