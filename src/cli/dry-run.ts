@@ -16,7 +16,8 @@ import { earlierDocument } from "./terminal/result.ts";
  */
 export async function printDryRun(command: StartCommand, context: Context): Promise<undefined> {
   const { io, output } = context;
-  const { requests, project, earlier, origin, outputPath } = command;
+  const { requests, projectInput, earlier, origin, outputPath } = command;
+  const { project } = projectInput;
   for (const line of project ? describeProject(project) : []) output.note(line);
   const session = await openForDryRun(command, context);
   for (const warning of new Set(requests.flatMap((each) => findWarnings(each, session?.service)))) output.note(warning);
@@ -93,7 +94,7 @@ async function describeDryStart(
   const lines = Object.entries(allHeaders).map(([name, value]) => `${name}: ${value}`);
   const text = [`${method} ${url}`, ...lines, "", JSON.stringify(shownBody, null, 2)].join("\n");
   const document = { method, url, headers: allHeaders, body: shownBody };
-  const { file } = command.project ?? {};
+  const { file } = command.projectInput.project ?? {};
   return { text, document: file === undefined ? document : { ...document, project: file } };
 }
 

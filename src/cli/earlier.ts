@@ -1,10 +1,10 @@
 import type { Entry } from "../client/ledger/history.ts";
 import type { Journal } from "../client/ledger/journal.ts";
 import { isStarted, type StartedEntry } from "../client/ledger/policy.ts";
-import { findById } from "../client/ledger/search.ts";
+import { findStarted } from "../client/ledger/search.ts";
 import type { FrameSource } from "../connect/frames.ts";
 import type { Services } from "../connect/services.ts";
-import { asVidgenError, usage, VidgenError } from "../errors.ts";
+import { usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { findLast, locateGenerations } from "./generations.ts";
 import { findByFile, isVideoFile, lastWord } from "./saved-file.ts";
@@ -41,14 +41,16 @@ export async function findFrameSource(
  */
 async function resolveLast(ownAttempt: Entry, sourceId: string | undefined, journal: Journal): Promise<StartedEntry> {
   if (sourceId === undefined) throw new Error("an attempt of a command with `last` has not recorded an id for it");
-  return findStarted(sourceId, journal).catch((error) => {
+  const source = await findStarted(journal, sourceId);
+  if (source === undefined) {
     const nextStep =
       ownAttempt.id === undefined
         ? `\`vidgen list --dismiss ${ownAttempt.attempt}\` closes it`
         : `\`vidgen wait ${ownAttempt.id}\` gets its video`;
     const hint = `The same command has an attempt that is ${ownAttempt.status}: ${nextStep}.`;
-    throw asVidgenError(error).with({ hint });
-  });
+    throw notFoundError(`generation ${sourceId}`).with({ hint });
+  }
+  return source;
 }
 
 /** The generation whose request is repeated. Throws `not_found` if the journal does not have it, because nothing else records requests. */
@@ -60,23 +62,20 @@ export async function findParent(
 ): Promise<StartedEntry> {
   if (typed === "") throw usage("The id is empty.");
   if (typed === lastWord) return ownAttempt ? resolveLast(ownAttempt, ownAttempt.parent, journal) : findLast(journal);
-  if (await isVideoFile(typed, io))
-    return (await findByFile(typed, journal, io)) ?? throwNotFound(`generation with the video ${typed}`);
+  const isFile = await isVideoFile(typed, io);
   const open = () => Promise.reject(new Error("no service is needed"));
-  const { id, entry } = await (await locateGenerations({}, { journal, open }, io)).findForChange(typed);
-  return entry ?? throwNotFound(`generation ${id}`);
+  const findById = async () => (await locateGenerations({}, { journal, open }, io)).findForChange(typed);
+  const entry = isFile ? await findByFile(typed, journal, io) : (await findById()).entry;
+  if (entry === undefined) throw notFoundError(`generation ${isFile ? "with the video " : ""}${typed}`);
+  return entry;
 }
 
 function mayHaveVideo(entry: Entry): entry is StartedEntry {
   return isStarted(entry) && !["failed", "refused", "unsent"].includes(entry.state);
 }
 
-async function findStarted(id: string, journal: Journal): Promise<StartedEntry> {
-  return (await findById(journal, id)).find(isStarted) ?? throwNotFound(`generation ${id}`);
-}
-
-function throwNotFound(what: string): never {
-  throw new VidgenError(
+function notFoundError(what: string): VidgenError {
+  return new VidgenError(
     "not_found",
     `The journal has no ${what}, so vidgen does not know what to repeat or continue. Nothing was sent.`,
     {

@@ -3,7 +3,7 @@ import { countsCredits } from "../client/generation/cost.ts";
 import { type PaidStartOptions, type StartedAttempt, startGeneration } from "../client/generation/start.ts";
 import { chargedOf } from "../client/ledger/price.ts";
 import { isSameService } from "../client/ledger/same-service.ts";
-import { findById } from "../client/ledger/search.ts";
+import { findStarted } from "../client/ledger/search.ts";
 import { formatAge, formatCost } from "../connect/format.ts";
 import type { Session } from "../connect/session.ts";
 import { asVidgenError, type VidgenError } from "../errors.ts";
@@ -78,7 +78,7 @@ export async function unsentError(
   const { id, code } = error;
   if (id === undefined) return error;
   const { name, journal } = session.service;
-  const [entry] = await findById(journal, id).catch(() => []);
+  const entry = await findStarted(journal, id).catch(() => undefined);
   const isElsewhere = entry !== undefined && !isSameService(entry.base_url, name);
   const service = isElsewhere ? { baseUrl: entry.base_url } : {};
   const resume = { ...flags, ...service, outputPath: startOptions.save?.outputPath };

@@ -2,8 +2,8 @@ import { join, resolve } from "node:path";
 import { hashFile } from "../client/ledger/content.ts";
 import type { DatedLine } from "../client/ledger/history.ts";
 import type { Journal } from "../client/ledger/journal.ts";
-import { isStarted, type StartedEntry } from "../client/ledger/policy.ts";
-import { findById, findLine, wordOf } from "../client/ledger/search.ts";
+import type { StartedEntry } from "../client/ledger/policy.ts";
+import { findLine, findStarted, wordOf } from "../client/ledger/search.ts";
 import { systemCode, systemReason, usage } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { quote, shellOf } from "../shell.ts";
@@ -63,7 +63,7 @@ export async function findByFile(
     return line.kind === "delivered" && line.file === saved;
   };
   const line = await findLine(journal, isOfVideo, [wordOf(sha256 ?? saved)]);
-  if (line !== undefined) return (await findById(journal, line.id)).find(isStarted);
+  if (line !== undefined) return findStarted(journal, line.id);
   if (sha256 === undefined) throw usage(`Cannot read the video ${path}: there is no such file.`);
   return undefined;
 }

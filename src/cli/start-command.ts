@@ -7,7 +7,6 @@ import { localImages, readAllImages } from "../client/request/images.ts";
 import { isFolder } from "../client/save/output-path.ts";
 import { checkEngineTimeout, withEngine, withEngineFlag } from "../connect/engines.ts";
 import { findServed } from "../connect/local.ts";
-import type { Project } from "../connect/project.ts";
 import { findJournal } from "../connect/services.ts";
 import { findBaseUrl } from "../connect/settings.ts";
 import { usage } from "../errors.ts";
@@ -41,11 +40,7 @@ import { checkInfoPath, checkOutputPath, noteOutputPath } from "./terminal/resul
 import { findOwnAttempt, hashLine, type TypedLine } from "./typed-line.ts";
 
 /** A command that starts generations, read whole: its words and flags, vidgen.json, the settings, and what was asked for at a terminal. */
-export type StartCommand = Pick<TypedStart, "earlier" | "times" | "budget"> & {
-  /** With the service that the start uses. */
-  flags: StartFlags;
-  /** The generation whose request is repeated. */
-  parent: StartedEntry | undefined;
+export type StartCommand = ReadStart & {
   origin: Origin;
   /** The requests to send, one for each generation, with the bytes of their images. */
   requests: readonly StartRequest[];
@@ -55,9 +50,18 @@ export type StartCommand = Pick<TypedStart, "earlier" | "times" | "budget"> & {
   newFolder: string | undefined;
   /** The files that the request was read from, which no video may replace. */
   protectedPaths: readonly string[];
-  project: Project | undefined;
   /** Whether the user has already confirmed the start. */
   isConfirmed: boolean;
+};
+
+/** What is typed, with what vidgen.json, the settings and the journal add. Its flags have the service that the start uses. */
+type ReadStart = TypedStart & {
+  projectInput: ProjectInput;
+  model: Awaited<ReturnType<typeof findModel>>;
+  place: Awaited<ReturnType<typeof findOutput>>;
+  prompt: string | undefined;
+  /** The generation whose request is repeated. */
+  parent: StartedEntry | undefined;
 };
 
 /**
@@ -66,22 +70,21 @@ export type StartCommand = Pick<TypedStart, "earlier" | "times" | "budget"> & {
  */
 export async function readCommand(typed: TypedStart, context: Context): Promise<StartCommand> {
   const { io, output } = context;
-  const read = await readValues(typed, context);
-  const { prompt, projectInput } = read;
-  const isRepeat = typed.generation !== undefined;
-  const line = await readLine(read, context);
+  const { generation } = typed;
+  const found = await readValues(typed, context);
+  const { prompt, projectInput } = found;
+  const line = await readLine(found, context);
   await checkPrompt(prompt, typed, { references: projectInput.references, line: line.line }, context);
   const journal = findJournal({ ...io, onNote: output.note });
   const findOwn = (word: string) => (word === lastWord ? findOwnAttempt(line, journal, context) : undefined);
   const parent =
-    typed.generation === undefined
-      ? undefined
-      : await findParent(typed.generation, await findOwn(typed.generation), journal, io);
-  const flags = parent ? withServiceOf(parent, read.flags) : read.flags;
-  const frame = await findFrame({ ...read, flags, parent, findOwn }, context);
-  const resolved = await resolveInput({ ...read, flags, parent, frame }, context);
+    generation === undefined ? undefined : await findParent(generation, await findOwn(generation), journal, io);
+  const read = { ...found, parent, flags: parent ? withServiceOf(parent, found.flags) : found.flags };
+  const { flags } = read;
+  const frame = await findFrame(read, findOwn, context);
+  const resolved = await resolveInput(read, frame?.path, context);
   const destination = { isLocal: flags.local ?? false };
-  const isRepeated = isRepeat && prompt === undefined;
+  const isRepeated = parent !== undefined && prompt === undefined;
   const input = withProject(resolved.input, projectInput, { isRepeated, ...destination });
   for (const note of input.notes) output.note(note);
   const outputPath = await numberedPath(typed, resolved.outputPath, io);
@@ -93,37 +96,19 @@ export async function readCommand(typed: TypedStart, context: Context): Promise<
     return Array.from({ length: typed.count }, (_, index) => withNextSeed(request, index));
   });
   checkDistinctNames(requests, outputPath);
-  const { earlier, times, budget } = typed;
-  const { project } = projectInput;
   const { isConfirmed } = resolved;
   return {
-    earlier,
-    times,
-    budget,
-    flags,
-    parent,
+    ...read,
     origin: { parent: parent?.id, from: frame?.id, line: { ...line.line, isAnswered: isConfirmed } },
     requests,
     outputPath,
     newFolder: requests.length > 1 && /[/\\]$/.test(resolved.outputPath ?? "") ? resolved.outputPath : undefined,
-    protectedPaths: [localImages(input.images), flags.from ?? [], project?.file ?? []].flat(),
-    project,
+    protectedPaths: [localImages(input.images), flags.from ?? [], projectInput.project?.file ?? []].flat(),
     isConfirmed,
   };
 }
 
-/** What is typed, with what vidgen.json and the settings add. */
-type ReadValues = {
-  typed: TypedStart;
-  /** With the service, unless it is that of a repeated generation. */
-  flags: StartFlags;
-  projectInput: ProjectInput;
-  model: Awaited<ReturnType<typeof findModel>>;
-  place: Awaited<ReturnType<typeof findOutput>>;
-  prompt: string | undefined;
-};
-
-async function readValues(typed: TypedStart, context: Context): Promise<ReadValues> {
+async function readValues(typed: TypedStart, context: Context): Promise<Omit<ReadStart, "parent">> {
   const { io, output } = context;
   const isRepeat = typed.generation !== undefined;
   // Asked first, because the service is a part of the line.
@@ -137,7 +122,7 @@ async function readValues(typed: TypedStart, context: Context): Promise<ReadValu
   checkStdin(typed.argument, typed.images, { isPromptOptional: isRepeat }, io);
   const isPromptKept = isRepeat && typed.argument === undefined;
   const prompt = isPromptKept ? undefined : await readPrompt(typed.argument, context, projectInput.references);
-  return { typed, flags, projectInput, model: await findModel(typed.texts, projectInput, io), place, prompt };
+  return { ...typed, flags, projectInput, model: await findModel(typed.texts, projectInput, io), place, prompt };
 }
 
 /** The flags with the service of the generation that is repeated, unless they name another service. */
@@ -148,55 +133,44 @@ function withServiceOf(parent: StartedEntry, flags: StartFlags): StartFlags {
 }
 
 /** The typed line, by which the command is recognized when it is typed again. */
-async function readLine(
-  { typed, flags, projectInput, model, place, prompt }: ReadValues,
-  { io, output }: Context,
-): Promise<TypedLine> {
+async function readLine(read: Omit<ReadStart, "parent">, { io, output }: Context): Promise<TypedLine> {
+  const { generation, flags, set, images, projectInput, model, place, prompt } = read;
   // As in the recorded request, a key in the prompt does not count, so that a new key makes no other command.
-  const words = { prompt: prompt && output.redact(prompt), service: await serviceOf(typed, flags, io) };
-  const hash = await hashLine(typed, words, io);
+  const words = { prompt: prompt && output.redact(prompt), service: await serviceOf(read, io) };
+  const hash = await hashLine(read, words, io);
   // A repeated request has its own model.
-  const isModelSaid = typed.generation !== undefined || Object.hasOwn(typed.set, "model");
+  const isModelSaid = generation !== undefined || Object.hasOwn(set, "model");
   const variableModel = model.source === "environment" && !isModelSaid ? io.env.VIDGEN_MODEL : undefined;
   const hashes =
     variableModel === undefined
       ? { hash }
-      : { hash: await hashLine(typed, { ...words, variableModel }, io), olderHash: hash };
-  const namedReferences = await findNamedReferences(prompt, typed.images, projectInput, io);
+      : { hash: await hashLine(read, { ...words, variableModel }, io), olderHash: hash };
+  const namedReferences = await findNamedReferences(prompt, images, projectInput, io);
   const projectPlace = await findProjectPlace(projectInput, namedReferences, io);
   const isPlaceTyped = place.source === "typed" || place.source === "environment";
   return {
     line: { ...hashes, isPlaceTyped, ...projectPlace },
-    earlier: typed.earlier,
-    outputAt: async (atLocal) => numberedPath(typed, place.value ?? (atLocal && flags.wait ? "." : undefined), io),
+    earlier: read.earlier,
+    outputAt: async (atLocal) => numberedPath(read, place.value ?? (atLocal && flags.wait ? "." : undefined), io),
   };
 }
 
 /** The origin of the service that a line names, or "local"; `undefined` for `again` without a flag, which uses that of the earlier generation. */
-async function serviceOf(
-  { generation }: TypedStart,
-  { local, baseUrl }: StartFlags,
-  io: Io,
-): Promise<string | undefined> {
+async function serviceOf({ generation, flags: { local, baseUrl } }: TypedStart, io: Io): Promise<string | undefined> {
   if (local) return "local";
   const url = generation === undefined || baseUrl !== undefined ? await findBaseUrl(baseUrl, io) : undefined;
   return url && new URL(url).origin;
 }
 
-type FrameOptions = Pick<ReadValues, "typed" | "flags"> & {
-  parent: StartedEntry | undefined;
-  /** Returns the attempt of the same command, which says what "last" means. */
-  findOwn(word: string): ReturnType<typeof findOwnAttempt> | undefined;
-};
-
-type Frame = { path: string; id: string | undefined };
-
-/** The last frame that `--from` asks for. A repeated generation begins with the same frame again, unless other images are given. */
+/**
+ * The last frame that `--from` asks for. A repeated generation begins with the same frame again, unless other images are given. `findOwn` returns the
+ * attempt of the same command, which says what "last" means.
+ */
 async function findFrame(
-  { typed, flags, parent, findOwn }: FrameOptions,
+  { flags, images, set, times, parent }: ReadStart,
+  findOwn: (word: string) => ReturnType<typeof findOwnAttempt> | undefined,
   context: Context,
-): Promise<Frame | undefined> {
-  const { images, set, times } = typed;
+): Promise<{ path: string; id: string | undefined } | undefined> {
   const { from: typedFrom } = flags;
   const imageSetting = Object.keys(set).find(isSourceImage);
   const imageFlag = images.imageUrl?.length ? "--image" : imageSetting && `--set ${imageSetting}=...`;
@@ -213,35 +187,21 @@ async function findFrame(
  * local video is always saved, because its URL may stop working when the command ends.
  */
 async function resolveInput(
-  {
-    typed,
-    flags,
-    projectInput,
-    prompt,
-    parent,
-    frame,
-    ...found
-  }: ReadValues & {
-    parent: StartedEntry | undefined;
-    frame: Frame | undefined;
-  },
+  read: ReadStart,
+  frame: string | undefined,
   context: Context,
-): Promise<{
-  input: RequestInput;
-  models: readonly string[];
-  outputPath: string | undefined;
-  isConfirmed: boolean;
-}> {
+): Promise<{ input: RequestInput; models: readonly string[]; outputPath: string | undefined; isConfirmed: boolean }> {
   const { io, output } = context;
+  const { flags, projectInput, prompt, parent } = read;
   const { set = [], wait, dryRun } = flags;
-  const [model, place] = [found.model.value, found.place.value];
+  const [model, place] = [read.model.value, read.place.value];
   const defaultPath = flags.local && wait ? "." : undefined;
-  const typedImages = await withStdinImage(typed.images, context);
-  for (const note of findDroppedImages({ images: typedImages, extra: typed.set }, "--image")) output.note(note);
-  const images = frame === undefined ? typedImages : { ...typedImages, imageUrl: [frame.path] };
-  const texts = { ...projectInput.texts, ...typed.texts };
+  const typedImages = await withStdinImage(read.images, context);
+  for (const note of findDroppedImages({ images: typedImages, extra: read.set }, "--image")) output.note(note);
+  const images = frame === undefined ? typedImages : { ...typedImages, imageUrl: [frame] };
+  const texts = { ...projectInput.texts, ...read.texts };
   if (parent || prompt !== undefined) {
-    const typedModels = parent || typed.models.length > 0 ? typed.models : [model];
+    const typedModels = parent || read.models.length > 0 ? read.models : [model];
     const models = await confirmModels(typedModels, flags, context);
     const changed = { texts: { ...texts, prompt, model: models[0] }, images, set };
     const input = parent
@@ -250,7 +210,7 @@ async function resolveInput(
     const allModels = models.length > 0 ? models : [input.texts.model];
     return { input, models: allModels, outputPath: place ?? defaultPath, isConfirmed: false };
   }
-  if (typed.models.length > 1 || !canAsk(context, io))
+  if (read.models.length > 1 || !canAsk(context, io))
     throw usage(missingPrompt, 'Use vidgen generate "a prompt", - for stdin, or @path for a file.');
   const { askForInput } = await import("./interactive.ts");
   // The image of a frame comes from --from, so the command that is shown after the questions has no --image.
@@ -259,12 +219,12 @@ async function resolveInput(
     { texts, images, set, initialModel: model },
     {
       ...flags,
-      starts: typed.count,
+      starts: read.count,
       outputPath: place,
       defaultPath,
       waits: wait && !dryRun,
       complete: (input) => withProject(input, projectInput, { isRepeated: false, isLocal: flags.local ?? false }),
-      flags: (values) => flagWords(typed.command, { ...flags, ...values, ...withoutFrame }),
+      flags: (values) => flagWords(read.command, { ...flags, ...values, ...withoutFrame }),
     },
     context,
   );

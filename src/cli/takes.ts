@@ -31,8 +31,6 @@ type TakeResult = {
   outcome: Outcome | Promise<Outcome>;
   /** Why the generation was not started. */
   failure?: VidgenError;
-  /** Whether the budget is the reason. */
-  isOverBudget?: boolean;
 };
 
 /**
@@ -71,6 +69,8 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
     return isDelivered && outcome.error && isGone(outcome.error) ? printGone(doneAttempt, output) : outcome;
   };
   const outcomes: TakeResult["outcome"][] = [];
+  /** Why the budget ended the starts. */
+  let overrun: VidgenError | undefined;
   const makeTake = async (index: number, request: StartRequest): Promise<TakeResult> => {
     const { position, attempt: earlierAttempt } = run.positions[index] ?? { position: index + 1 };
     const take = { run: run.name, position, count: requests.length };
@@ -78,7 +78,6 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
     const sameModel = requests.slice(0, index).filter((each) => each.model === model);
     // The number for `{n}` is counted within each model whose name is part of the path.
     const first = startOptions.save?.outputPath?.includes("{model}") ? sameModel.length + 1 : position;
-    let overrun: VidgenError | undefined;
     const check = () => {
       overrun ??= spending?.check(request);
       if (overrun) throw overrun;
@@ -109,14 +108,12 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
         outcome: { ...failed, document: { model, ...failed.document } },
         // Without its file, a take that was delivered before stays done, and stops no other.
         ...(doneAttempt ? {} : { failure }),
-        isOverBudget: failure === overrun,
       };
     }
   };
   let hasFailed = false;
   /** Models whose request the service refused. Other models may still be accepted. */
   const refusedModels = new Set<string>();
-  let budgetError: VidgenError | undefined;
   let unstartedCount = 0;
   for (const [index, request] of requests.entries()) {
     const isNew = run.positions[index]?.attempt === undefined;
@@ -124,12 +121,11 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
       unstartedCount++;
       continue;
     }
-    const { outcome, failure, isOverBudget } = await makeTake(index, request);
+    const { outcome, failure } = await makeTake(index, request);
     outcomes.push(outcome);
     if (isNew && failure && isUnstarted(failure)) unstartedCount++;
     if (failure?.code === "rejected") refusedModels.add(request.model);
     else hasFailed ||= failure !== undefined;
-    if (isOverBudget) budgetError ??= failure;
   }
   if (unstartedCount > 0)
     output.note(`${unstartedCount} of ${requests.length} ${unstartedCount === 1 ? "was" : "were"} not started.`);
@@ -138,13 +134,13 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
   const isAgain = earlier === "again" && hasIntent;
   const isFinished = await run.isDone();
   await endAll(endedOutcomes, output, (failed) =>
-    isFinished ? findResumeSteps(failed, io) : findNextSteps(failed, { budget, budgetError, isAgain, output }),
+    isFinished ? findResumeSteps(failed, io) : findNextSteps(failed, { budget, overrun, isAgain, output }),
   );
 }
 
 type NextStepsOptions = {
   budget: Budget;
-  budgetError: VidgenError | undefined;
+  overrun: VidgenError | undefined;
   /** Whether the command has --again, and an attempt of it is recorded. */
   isAgain: boolean;
   output: Pick<Output, "sameLine">;
@@ -156,13 +152,13 @@ type NextStepsOptions = {
  */
 function findNextSteps(
   failed: readonly { error: VidgenError }[],
-  { budget, budgetError, isAgain, output }: NextStepsOptions,
+  { budget, overrun, isAgain, output }: NextStepsOptions,
 ) {
   const blocking = failed.find(({ error: { code } }) => code === "unknown" || code === "not_found");
   if (blocking) return { next: blocking.error.next };
   const same = isAgain ? "the same command without --again" : "the same command";
-  if (budgetError?.hint !== undefined) return { hint: `Then run ${same} to get the rest.`, next: [] };
-  if (budgetError) return { hint: `Raise ${flagsOf(budget)}, then run ${same} to get the rest.`, next: [] };
+  if (overrun?.hint !== undefined) return { hint: `Then run ${same} to get the rest.`, next: [] };
+  if (overrun) return { hint: `Raise ${flagsOf(budget)}, then run ${same} to get the rest.`, next: [] };
   const hint = `Run ${same} to get the rest: what is running or finished is not paid for again.`;
   return { hint, next: output.sameLine({ hasIntent: isAgain }) };
 }

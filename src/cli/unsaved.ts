@@ -24,11 +24,11 @@ export async function noteFirstSaved(
   { journal, io, output }: { journal: Pick<Journal, "scan">; io: Io; output: Output },
 ): Promise<void> {
   if (!isForPerson({ io, output })) return;
-  const { findById, findLine } = await import("../client/ledger/search.ts");
+  const { findLine, findStarted } = await import("../client/ledger/search.ts");
   const isEarlier = (line: DatedLine): line is DatedLine =>
     line.kind === "delivered" && line.file !== undefined && line.id !== id;
   if ((await findLine(journal, isEarlier, ["delivered"]).catch(() => true)) !== undefined) return;
-  const [entry] = await findById(journal, id).catch(() => []);
+  const entry = await findStarted(journal, id).catch(() => undefined);
   const real = entry?.is_preview ? ", and `vidgen help real-models` says how to make a real one" : "";
   output.note(`\`vidgen list --open last\` shows it${real}.`);
 }

@@ -3,10 +3,9 @@ import { knownAmount, openEstimates } from "../client/generation/cost.ts";
 import { statuses } from "../client/ledger/attempt.ts";
 import { listAttempts } from "../client/ledger/attempts.ts";
 import type { Entry } from "../client/ledger/history.ts";
-import { isStarted } from "../client/ledger/policy.ts";
 import { repeatRequest } from "../client/ledger/repeat.ts";
 import { localBaseUrl } from "../client/ledger/same-service.ts";
-import { findById, findNewest, readRecent } from "../client/ledger/search.ts";
+import { findNewest, findStarted, readRecent } from "../client/ledger/search.ts";
 import { doubtError, findFileError } from "../client/request/doubtful-prompt.ts";
 import { readAllImages } from "../client/request/images.ts";
 import { findMentions, findMisspelt } from "../client/request/references.ts";
@@ -120,7 +119,7 @@ function repeatTool(options: ToolOptions, io: Io): Tool {
     async run({ id, again, request_key, from, exactPrompt = false, ...fieldArgs }, { signal }) {
       const starting = readStarting({ again, request_key });
       const { services, local = false, baseUrl } = options;
-      const parent = (await findById(services.journal, id)).find(isStarted);
+      const parent = await findStarted(services.journal, id);
       if (parent === undefined)
         throw new VidgenError(
           "not_found",
@@ -191,7 +190,7 @@ async function findFrame(
 ): Promise<StartFrame | undefined> {
   if (from === undefined) return undefined;
   if (images.imageUrl?.length) throw usage("from and images cannot be combined. Nothing was sent.");
-  const entry = (await findById(services.journal, from)).find(isStarted);
+  const entry = await findStarted(services.journal, from);
   const source: FrameSource = entry
     ? { id: from, entry, open: () => services.open(entry.base_url) }
     : { file: await folder.video(from), id: undefined };

@@ -6,7 +6,7 @@ import { type Attempt, close, finish, openAttempt, recordDelivered } from "../cl
 import { findCharged } from "../client/generation/cost.ts";
 import { failedError, readStage, readVideoUrl } from "../client/generation/follow.ts";
 import { findSavedFile, readStatus } from "../client/generation/status.ts";
-import { findById } from "../client/ledger/search.ts";
+import { findStarted } from "../client/ledger/search.ts";
 import type { Session } from "../connect/session.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
@@ -28,7 +28,7 @@ export function followTools(options: ToolOptions, io: Io): Tool[] {
 
 /** Opens the service of a generation. `ageMs` is the age of the generation; infinite if the journal does not have it, or if it was deleted. */
 export async function openServiceOf(id: string, { services }: ToolOptions, io: Io) {
-  const [entry] = await findById(services.journal, id).catch(() => []);
+  const entry = await findStarted(services.journal, id).catch(() => undefined);
   const ageMs = entry && !entry.removed ? io.date().getTime() - Date.parse(entry.at) : Number.POSITIVE_INFINITY;
   return { session: await services.open(entry?.base_url), ageMs };
 }

@@ -116,6 +116,15 @@ export function findById(journal: ScannableJournal, id: string): Promise<Entry[]
   return findAttempts(journal, words, (line) => "id" in line && isSameId(line.id ?? "", id));
 }
 
+/** The newest attempt that has a generation of this id, at any service. */
+export async function findStarted(
+  journal: ScannableJournal,
+  id: string,
+): Promise<(Entry & { id: string }) | undefined> {
+  const isStarted = (entry: Entry): entry is Entry & { id: string } => entry.id !== undefined;
+  return (await findById(journal, id)).find(isStarted);
+}
+
 /** The attempts whose name or id is this text, or is a UUID that begins with it in any letter case. */
 export function findByBeginning(journal: ScannableJournal, text: string): Promise<Entry[]> {
   const words = [text, text.toLowerCase(), text.toUpperCase()].map((spelling) => wordOf(spelling).slice(0, -1));
