@@ -150,7 +150,7 @@ async function followAndRecord(
     failed = generation;
   };
   const onOutage = (reason: string) => listeners.outage?.(reason);
-  const isFree = entry !== undefined && chargedOf(entry, service) === "no";
+  const isFree = entry !== undefined && chargedOf(entry) === "no";
   const pollOptions = { isNew, isKnown, isFree, signal, onState, onOutage, onFailed, onNote: note };
   const completed = await follow(api, id, { ...times, ...pollOptions }, io)
     .catch(async (thrown) => {
