@@ -90,7 +90,7 @@ export async function readCommand(typed: TypedStart, context: Context): Promise<
   const outputPath = await numberedPath(typed, resolved.outputPath, io);
   checkInfoPath(outputPath, flags);
   // The local service takes data: URLs.
-  const images = await readAllImages(input.images, isLocal ? {} : { onNote: output.note });
+  const images = await readAllImages(input.images, destination.isLocal ? {} : { onNote: output.note });
   const requests = resolved.models.flatMap((model) => {
     const request = buildRequest({ ...input, texts: { ...input.texts, model }, images }, destination);
     return Array.from({ length: typed.count }, (_, index) => withNextSeed(request, index));
