@@ -262,7 +262,7 @@ describe("attempts that share a key are one", () => {
     expect(refused).toMatchObject({ code: 2, stderr: expect.stringMatching(/vidgen list --forget \S+ --yes/) });
     for (const name of [attempt, named(1), named(2)]) expect(refused.stderr).toContain(name);
     expect(read()).toEqual(before);
-    Object.assign(world, { isTerminal: true, columns: 200 });
+    Object.assign(world, { isTerminal: true, columns: 400 });
     const question = [attempt, named(1), named(2)].join(", ");
     const answer = async (key: string) => {
       world.answers = [["Remove from the journal anyway?", key]];
