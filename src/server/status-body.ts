@@ -1,9 +1,9 @@
 import { failureHint } from "./engines/failure-hint.ts";
 import type { StoredGeneration } from "./store/generations.ts";
 
-/** Returns the body of a status reply. `cost` (in USD), `error_code` and `hint` are additions to the interface. */
+/** Returns the body of a status reply. `cost` (in USD), `error_code`, `hint` and `drawn_seed` are additions to the interface. */
 export function statusBody(generation: StoredGeneration, mediaUrl: string) {
-  const { id, status, media, created_at, error, error_code, cost } = generation;
+  const { id, status, media, created_at, error, error_code, cost, checkpoint } = generation;
   const hint = failureHint(generation);
   const hasUrls = media !== null && !media.isUnlisted;
   const video_url = hasUrls ? `${mediaUrl}/${id}.mp4` : null;
@@ -18,5 +18,6 @@ export function statusBody(generation: StoredGeneration, mediaUrl: string) {
     ...(error_code === undefined ? {} : { error_code }),
     ...(hint === undefined ? {} : { hint }),
     ...(cost === null ? {} : { cost }),
+    ...(checkpoint?.drawn_seed === undefined ? {} : { drawn_seed: checkpoint.drawn_seed }),
   };
 }

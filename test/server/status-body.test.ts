@@ -26,6 +26,13 @@ const completed: StoredGeneration = {
   media: { file: "/videos/fox.mp4", size: 9, etag: '"9"', thumbnail: null },
 };
 
+test("the status has the seed that was drawn for the generation", () => {
+  const checkpoint = { state: "submitted", job: "1", engine: "http://gpu-1", at: completed.created_at } as const;
+  const drawn = (drawn_seed?: number) => statusBody({ ...completed, checkpoint: { ...checkpoint, drawn_seed } }, "");
+  expect(drawn(0)).toMatchObject({ drawn_seed: 0 });
+  expect(drawn()).not.toHaveProperty("drawn_seed");
+});
+
 test("the status of a completed generation has its video, and no thumbnail if there is none", () => {
   expect(statusBody(completed, "https://media.example")).toStrictEqual({
     id: "1-2-3",

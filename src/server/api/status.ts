@@ -25,6 +25,10 @@ export const generationSchema = z.object({
   }),
   hint: z.string().optional().meta({ description: "What to do about a failure, if error_code does not say that." }),
   cost: costSchema.optional(),
+  drawn_seed: z
+    .int()
+    .optional()
+    .meta({ description: "The seed that was sent to the engine, where the request has none." }),
 });
 
 const statusSchema = named("Generation", {

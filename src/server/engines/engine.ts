@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { UsdList } from "../../protocol/price.ts";
 import type { Capabilities } from "../store/claims.ts";
 import type { Checkpoint, EngineOrigin, FailureKind, Images, RenderRequest } from "../store/generations.ts";
@@ -35,6 +36,14 @@ export const requiredExtras: readonly string[] = [
   "frame_interpolation_scale",
   "frame_interpolation_model_path",
 ];
+
+/**
+ * Returns the seed for a generation whose request has none, for servers that otherwise make the same video each time: a whole number of at most
+ * 2^31 - 1, the same at each submission of the generation.
+ */
+export function drawSeed(id: string): number {
+  return createHash("sha256").update(id).digest().readUInt32BE() >>> 1;
+}
 
 /** An image that is small enough to be decoded. `name` is its address for messages. */
 export type ImageFile = { path: string; format: "png" | "jpeg" | "webp"; megapixels: number; name: string };

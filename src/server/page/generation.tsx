@@ -294,6 +294,9 @@ function Facts({ generation, payments }: GenerationProps) {
       {Object.entries(request.extras).map(([name, value]) => (
         <Fact name={name}>{typeof value === "string" ? value : JSON.stringify(value)}</Fact>
       ))}
+      {generation.checkpoint?.drawn_seed === undefined ? null : (
+        <Fact name="seed">{`${generation.checkpoint.drawn_seed}, drawn for this video`}</Fact>
+      )}
       <Fact name="Cost">{costText(payments, generation.cost)}</Fact>
       {request.label === undefined ? null : (
         <Fact name="Batch">

@@ -83,14 +83,16 @@ export type Label = { name: string; size: number | null };
  * the name of the job is known, so a job found as "submitting" may be running, and is never started again. "unconfirmed" is stored in place of
  * "submitting" if this service chooses the name: the engine asks whether the job exists, and may start it again only if it certainly does not.
  * "saved" and "finished" are stored if the reply to the request contains the video, which is now complete in a file on this machine, or its URL.
+ * `drawn_seed` is the seed that was sent where the request has none.
  */
-export type Checkpoint =
+export type Checkpoint = (
   | { state: "rendering"; tries: number }
   | { state: "submitting" }
   | { state: "unconfirmed"; job: string }
   | { state: "submitted"; job: string }
   | { state: "saved"; file: string }
-  | { state: "finished"; url: string };
+  | { state: "finished"; url: string }
+) & { drawn_seed?: number | undefined };
 
 /**
  * A checkpoint, with the engine of the job, the name of the model there if the owner has set one, and when it was written (ISO 8601). Several engines

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import * as z from "zod";
-import type { RenderTask } from "../engine.ts";
+import { drawSeed, type RenderTask } from "../engine.ts";
 import { clean, type ServerReply } from "../upstream/reply.ts";
 import {
   classifyReply,
@@ -57,6 +57,7 @@ export async function submitWorkflow(
     limit.clear();
   }
   const graph = fillWorkflow(workflow, values);
+  const drawnSeed = [values.get("seed")].find((seed) => seed === drawSeed(task.id)) as number | undefined;
   const { traceparent } = task.request;
   for (let attempt = 1; ; attempt++) {
     const job = randomUUID();
@@ -66,7 +67,7 @@ export async function submitWorkflow(
       hasInternalError = isInternalError(reply);
       return classify(reply, server, signals.signal);
     };
-    const outcome = await submitOnce(create, server, { ...options, job });
+    const outcome = await submitOnce(create, server, { ...options, job, drawnSeed });
     if (!hasInternalError || outcome.kind !== "not submitted") return outcome;
     if (attempt === maxInternalErrors)
       return {

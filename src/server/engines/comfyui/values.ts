@@ -1,5 +1,4 @@
-import { randomInt } from "node:crypto";
-import type { Passes, RenderTask } from "../engine.ts";
+import { drawSeed, type Passes, type RenderTask } from "../engine.ts";
 import { frameSize } from "../frame-size.ts";
 import { isCountOfOne } from "../passed.ts";
 import { imagePlaceholder, shortId, shortIdPlaceholder, type Workflow } from "./workflow.ts";
@@ -13,9 +12,6 @@ export function passesOf({ placeholders }: Workflow): Passes {
   const written = names.filter((name) => ownPlaceholders.test(name));
   return { names: names.filter((name) => !written.includes(name)), written, isOwn: true, title: "its workflow has" };
 }
-
-/** The maximum random seed. ComfyUI returns the earlier result for a graph that it has already run, so each video needs another seed. */
-const maxSeed = 2 ** 48 - 1;
 
 /**
  * Returns the value of each placeholder of a workflow: the request's value, otherwise the placeholder's default, otherwise the service's default.
@@ -41,7 +37,8 @@ export function valuesOf(
   if (requestsSize) requested.set("width", size.width).set("height", size.height);
   const defaults = new Map<string, unknown>([
     ["negative_prompt", ""],
-    ["seed", randomInt(maxSeed)],
+    // ComfyUI returns the earlier result for a graph that it has already run.
+    ["seed", drawSeed(id)],
     ["width", size.width],
     ["height", size.height],
     ["duration", duration],

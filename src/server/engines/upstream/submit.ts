@@ -44,6 +44,8 @@ export type SubmitSignals = {
 export type SubmitOptions = Pick<RenderOptions, "checkpoint" | "confirm" | "signal"> & {
   /** The id of the job, where vidgen chooses it and not the server. */
   job?: string;
+  /** The seed of the create, where the request has none. */
+  drawnSeed?: number | undefined;
 };
 
 /**
@@ -55,9 +57,12 @@ export type SubmitOptions = Pick<RenderOptions, "checkpoint" | "confirm" | "sign
 export async function submitOnce<Result extends SubmitVerdict>(
   send: (signals: SubmitSignals) => Promise<Result>,
   upstream: Upstream,
-  { job, ...options }: SubmitOptions,
+  { job, drawnSeed, ...given }: SubmitOptions,
 ): Promise<Exclude<Result, Unpaid> | Confirmed | Unanswered> {
-  const { checkpoint, signal } = options;
+  const { signal } = given;
+  const checkpoint: SubmitOptions["checkpoint"] = (state) =>
+    given.checkpoint(state && drawnSeed !== undefined ? { ...state, drawn_seed: drawnSeed } : state);
+  const options = { ...given, checkpoint };
   signal.throwIfAborted();
   await checkpoint(job === undefined ? { state: "submitting" } : { state: "unconfirmed", job });
   const outcome: Result | Unanswered = await sendWithGrace(send, upstream, options).catch(toUnanswered);

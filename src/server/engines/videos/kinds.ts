@@ -1,6 +1,6 @@
 import { readText } from "../../../protocol/secrets.ts";
 import { type ExtraValue, type Images, listImages, type RenderRequest } from "../../store/generations.ts";
-import type { ImageFile, Passes, RenderTask } from "../engine.ts";
+import { drawSeed, type ImageFile, type Passes, type RenderTask } from "../engine.ts";
 import { frameSize, sizeOf } from "../frame-size.ts";
 import { splitExtras, withoutCounts } from "../passed.ts";
 
@@ -12,6 +12,8 @@ export type CreateBody = {
   imageField: ImageField | undefined;
   /** Whether the images can go to another field if the server does not have this one. */
   hasOtherImageField: boolean;
+  /** The seed in it, if the request has none. */
+  drawnSeed: number | undefined;
 };
 
 /** A field for the images of a create; each create uses one field. */
@@ -42,6 +44,8 @@ type Dialect = {
   keyPath?: string;
   /** Whether it serves and lists only one model, and ignores the model that a request names. */
   servesOneModel?: boolean;
+  /** Whether it makes the same video of the same request each time, unless a create has a seed. */
+  hasFixedSeed?: boolean;
   /** How many generations it runs at the same time unless the owner says so, where it does not queue them itself. */
   jobs?: number;
   /** The fields of a start that it silently ignores, and those that it ignores when there is an image. */
@@ -77,7 +81,7 @@ export type Kind = Dialect & {
    * Error for people when the kind does not take the images.
    */
   createBody(
-    task: Pick<RenderTask, "request" | keyof Images<unknown>>,
+    task: Pick<RenderTask, "id" | "request" | keyof Images<unknown>>,
     upstreamModel: string | undefined,
     options?: { droppedFields?: readonly string[]; servedModel?: string | undefined },
   ): CreateBody;
@@ -151,6 +155,7 @@ const dialects: readonly Dialect[] = [
     encoding: "json",
     imageFields: [inputReference],
     hasDelete: true,
+    hasFixedSeed: true,
     ignoredFields: ["lora", "audio_reference", "boundary_ratio", "generate_sound", "short_edge"],
     // Both its JSON and its forms have these (VideoGenerationsRequest, create_video). Only some of its backends read `diffusers_kwargs`.
     passes: ["enable_teacache", "enable_upscaling", "upscaling_scale", "output_quality", "output_compression"],
@@ -165,6 +170,7 @@ const dialects: readonly Dialect[] = [
     encoding: "json",
     imageFields: [inputReference],
     hasDelete: true,
+    hasFixedSeed: true,
     jobs: 1,
     passes: ["enable_teacache"],
     ignoredFields: ["flow_shift"],
@@ -285,7 +291,11 @@ export const kinds: readonly Kind[] = dialects.map((dialect) => ({
     ...["prompt", "model", ...Object.keys(dialect.fields(anyRequest))],
     ...dialect.imageFields.map(({ name }) => name),
   ],
-  createBody({ request, images, lastImage, references }, configuredModel, { droppedFields = [], servedModel } = {}) {
+  createBody(
+    { id, request, images, lastImage, references },
+    configuredModel,
+    { droppedFields = [], servedModel } = {},
+  ) {
     const allImages = { images, lastImage, references };
     const upstreamModel = configuredModel ?? dialect.provider?.models[request.model];
     const maxImages = maxImagesOf(dialect);
@@ -299,11 +309,14 @@ export const kinds: readonly Kind[] = dialects.map((dialect) => ({
     if (suitableFields.length === 0 && !hasNoImage)
       throw new Error(`${dialect.title} would ignore the last image or the references of this generation`);
     const { passed, documented } = splitExtras(request.extras);
+    const needsSeed = dialect.hasFixedSeed && documented.seed === undefined && !droppedFields.includes("seed");
+    const drawnSeed = needsSeed ? drawSeed(id) : undefined;
     const fields: CreateBody["fields"] = {
       ...withoutCounts(passed),
       prompt: request.prompt,
       ...dialect.fields({ ...request, model: upstreamModel ?? servedModel ?? request.model }),
       ...documented,
+      ...(drawnSeed !== undefined && { seed: drawnSeed }),
       ...(upstreamModel === undefined ? {} : { model: upstreamModel }),
     };
     const remainingFields = suitableFields.filter(({ name }) => !droppedFields.includes(name));
@@ -319,6 +332,7 @@ export const kinds: readonly Kind[] = dialects.map((dialect) => ({
       images: allImages,
       imageField,
       hasOtherImageField: remainingFields.length > 1,
+      drawnSeed,
     };
   },
 }));

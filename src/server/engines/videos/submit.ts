@@ -77,7 +77,7 @@ async function tryOnce(
       return classify(read, server, { body, sentFields: [...Object.keys(body.fields), ...replaceableFields] });
     },
     server,
-    options,
+    { ...options, drawnSeed: body.drawnSeed },
   );
 }
 

@@ -79,7 +79,7 @@ describe("a placeholder", () => {
     expect((await fill({ own: "{{negative_prompt}}" })).filled).toEqual({ own: "" });
   });
 
-  test("for the seed gets a new one each time, because ComfyUI answers an equal graph with the earlier video", async () => {
+  test("for the seed gets another one for each generation, because ComfyUI answers an equal graph with the earlier video", async () => {
     const { make, fake } = await start();
     for (let count = 0; count < 2; count++) await make();
     const [first, second] = fake.runs.map(({ graph }) => graph["3"]?.inputs.seed);

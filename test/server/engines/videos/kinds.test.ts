@@ -41,6 +41,8 @@ const prompt = fox.prompt;
 
 const asMp4 = { prompt, width: 1280, height: 720, size: "1280x720", seconds: 5, format: "mp4" };
 const asked = { prompt, aspect_ratio: "16:9", resolution: "720p", duration: 5 };
+/** From the id of the generation, "1". */
+const drawn = { seed: 901_994_809 };
 const frame = {
   frame_images: [
     { type: "image_url", image_url: { url: "data:image/png;base64,iVBORwD/" }, frame_type: "first_frame" },
@@ -60,15 +62,15 @@ const expected: Record<
   },
   sglang: {
     create: createSglang,
-    text: { encoding: "json", fields: { prompt, size: "1280x720", seconds: 5 } },
+    text: { encoding: "json", fields: { prompt, size: "1280x720", seconds: 5, ...drawn } },
     image: { file: "input_reference", fields: { prompt, size: "1280x720", seconds: "5", ...extrasAsText } },
-    model: { prompt, size: "1280x720", seconds: 5, model: "Wan-AI/Wan2.2" },
+    model: { prompt, size: "1280x720", seconds: 5, ...drawn, model: "Wan-AI/Wan2.2" },
   },
   fastvideo: {
     create: () => createSglang({ owner: "fastvideo" }),
-    text: { encoding: "json", fields: { prompt, size: "1280x720", seconds: 5 } },
+    text: { encoding: "json", fields: { prompt, size: "1280x720", seconds: 5, ...drawn } },
     image: { file: "input_reference", fields: { prompt, size: "1280x720", seconds: "5", ...extrasAsText } },
-    model: { prompt, size: "1280x720", seconds: 5, model: "Wan-AI/Wan2.2" },
+    model: { prompt, size: "1280x720", seconds: 5, ...drawn, model: "Wan-AI/Wan2.2" },
   },
   "tensorrt-llm": {
     create: createTensorRtLlm,
@@ -107,7 +109,7 @@ async function create(
   fake: Fake,
   { request = fox, images = [], model }: { request?: RenderRequest; images?: ImageFile[]; model?: string },
 ) {
-  const { headers, body } = await encodeBody(kind.createBody({ request, images }, model));
+  const { headers, body } = await encodeBody(kind.createBody({ id: "1", request, images }, model));
   const reply = await fake.fetch(new Request("http://gpu.test/v1/videos", { method: "POST", headers, body }));
   const [read] = fake.creates;
   return { ...read, reply: await reply.json(), status: reply.status };
@@ -155,14 +157,14 @@ describe.each(Object.keys(expected) as (keyof typeof expected)[])("%s", (id) => 
   test("gets no more images than it supports", async () => {
     const image = await imageFile();
     const most = maxImagesOf(kind);
-    const body = () => kind.createBody({ request: fox, images: Array(most + 1).fill(image) }, undefined);
+    const body = () => kind.createBody({ id: "1", request: fox, images: Array(most + 1).fill(image) }, undefined);
     expect(body).toThrow(`${kind.title} takes ${most === 1 ? "1 image" : "12 images"}, and this generation has`);
   });
 
   test("gets the fields of real models unchanged, objects as JSON text in a form, and no field that would make a second video", async () => {
     const extra_params = { task: "t2va", steps: [1, 2] };
     const request = { ...fox, extras: { ...extras, extra_params, lora: { name: "snow" }, generate_sound: true } };
-    const body = kind.createBody({ request, images: [] }, undefined);
+    const body = kind.createBody({ id: "1", request, images: [] }, undefined);
     const { body: bytes, headers } = await encodeBody(body);
     const form = new Response(typeof bytes === "string" ? bytes : Buffer.from(bytes), { headers });
     const read = body.encoding === "json" ? await form.json() : Object.fromEntries(await form.formData());
@@ -185,7 +187,10 @@ test("vLLM-Omni gets several images as a list in image_reference, because most o
 });
 
 test("vLLM-Omni gets one reference as one object, because it refused a list before 24 July 2026", async () => {
-  const body = (kinds[0] as Kind).createBody({ request: fox, images: [], references: [await imageFile()] }, undefined);
+  const body = (kinds[0] as Kind).createBody(
+    { id: "1", request: fox, images: [], references: [await imageFile()] },
+    undefined,
+  );
   const { body: bytes, headers } = await encodeBody(body);
   const form = await new Response(Buffer.from(bytes), { headers }).formData();
   expect(JSON.parse(String(form.get("image_reference")))).toEqual({ image_url: "data:image/png;base64,iVBORwD/" });
@@ -197,7 +202,7 @@ test.each([
   ["mine", "wanderer-1", "848x480"],
 ])("%s with the upstream model %s is asked for %s", (model, upstreamModel, size) => {
   const request = { ...fox, model, resolution: "480p" as const };
-  expect(kinds[1]?.createBody({ request, images: [] }, upstreamModel).fields.size).toBe(size);
+  expect(kinds[1]?.createBody({ id: "1", request, images: [] }, upstreamModel).fields.size).toBe(size);
 });
 
 test("a field that a kind would ignore beside its images is not sent", async () => {
@@ -205,7 +210,7 @@ test("a field that a kind would ignore beside its images is not sent", async () 
   const part = { type: "image_url", image_url: { url: address } };
   const fieldsOf = async (kind: Kind, images: Partial<Images<ImageFile>>) => {
     try {
-      const { body } = await encodeBody(kind.createBody({ request: fox, images: [], ...images }, undefined));
+      const { body } = await encodeBody(kind.createBody({ id: "1", request: fox, images: [], ...images }, undefined));
       return Buffer.from(body).toString();
     } catch (error) {
       return error;
@@ -245,7 +250,7 @@ test.each([
 ] as const)("a ratio of %s at %s is %s pixels", (aspectRatio, resolution, size) => {
   const [vllm] = kinds;
   const request = { ...fox, aspectRatio, resolution };
-  expect(vllm?.createBody({ request, images: [] }, undefined).fields.size).toBe(size);
+  expect(vllm?.createBody({ id: "1", request, images: [] }, undefined).fields.size).toBe(size);
 });
 
 test.each([
@@ -256,12 +261,12 @@ test.each([
 ])("the size of %s is that of the family of what it is called there, %s", (model, upstreamModel, size) => {
   const request = { ...fox, model, resolution: "480p" as const };
   for (const kind of kinds.filter(({ provider }) => !provider))
-    expect(kind.createBody({ request, images: [] }, upstreamModel).fields.size).toBe(size);
+    expect(kind.createBody({ id: "1", request, images: [] }, upstreamModel).fields.size).toBe(size);
 });
 
 test("a size in pixels is sent unchanged, instead of a ratio and a resolution", () => {
   const request = { ...fox, aspectRatio: "5:3", resolution: "480p" as const, extras: { size: "640x384" } };
-  const sent = kinds.map((kind) => kind.createBody({ request, images: [] }, undefined).fields);
+  const sent = kinds.map((kind) => kind.createBody({ id: "1", request, images: [] }, undefined).fields);
   for (const { size, aspect_ratio, resolution } of sent)
     expect({ size, aspect_ratio, resolution }).toEqual({ size: "640x384" });
   expect(sent.find(({ width }) => width !== undefined)).toMatchObject({ width: 640, height: 384 });
@@ -272,7 +277,7 @@ test.each([
   [4.2, 5],
   [8, 8],
 ])("%d seconds are asked for as %d", (duration, seconds) => {
-  const sent = kinds.map((kind) => kind.createBody({ request: { ...fox, duration }, images: [] }, undefined));
+  const sent = kinds.map((kind) => kind.createBody({ id: "1", request: { ...fox, duration }, images: [] }, undefined));
   expect(sent.map(({ fields }) => fields.seconds ?? fields.duration)).toEqual([
     `${seconds}`,
     seconds,

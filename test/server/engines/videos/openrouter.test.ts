@@ -140,7 +140,7 @@ test("a size in pixels is compared only with the model's sizes in the list", () 
 test("fields that the start leaves out are left to the model", () => {
   const request = { prompt: "a fox", model: "veo-3.1", aspectRatio: "16:9", duration: 5, extras: {} };
   const open = { ...request, resolution: "480p" as const, unset: ["duration", "resolution", "aspectRatio"] as const };
-  expect(kind?.createBody({ request: open, images: [] }, undefined).fields).toEqual({
+  expect(kind?.createBody({ id: "1", request: open, images: [] }, undefined).fields).toEqual({
     prompt: "a fox",
     model: "google/veo-3.1",
   });

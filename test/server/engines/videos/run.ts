@@ -68,6 +68,8 @@ export type Made = {
   /** The same as the queue gets it; `undefined` for an error. */
   end: RenderOutcome | undefined;
   checkpoints: (string | null)[];
+  /** The drawn seed in each checkpoint. */
+  drawnSeeds: (number | undefined)[];
   percents: (number | undefined)[];
   /** The percents, each with the node that it is of. */
   told: [percent: number | undefined, node: string | undefined][];
@@ -122,6 +124,7 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
     };
     const file = join(folder, `${count++}.mp4`);
     const checkpoints: Made["checkpoints"] = [];
+    const drawnSeeds: Made["drawnSeeds"] = [];
     const percents: Made["percents"] = [];
     const told: Made["told"] = [];
     const said: Made["fetching"] = [];
@@ -140,8 +143,10 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
             percents.push(percent);
             told.push([percent, node]);
           },
-          checkpoint: async (kept) =>
-            void checkpoints.push(kept?.state === "submitted" ? kept.job : (kept?.state ?? null)),
+          async checkpoint(kept) {
+            checkpoints.push(kept?.state === "submitted" ? kept.job : (kept?.state ?? null));
+            drawnSeeds.push(kept?.drawn_seed);
+          },
         },
       )
       .then(
@@ -152,7 +157,17 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
         (error: Error) => error.message,
       );
     const video = await readFile(file).catch(() => undefined);
-    return { outcome, end, checkpoints, percents, told, fetching: said, video, seconds: (clock.now() - start) / 1_000 };
+    return {
+      outcome,
+      end,
+      checkpoints,
+      drawnSeeds,
+      percents,
+      told,
+      fetching: said,
+      video,
+      seconds: (clock.now() - start) / 1_000,
+    };
   }
   return { clock, engine, notes, folder, make };
 }

@@ -98,6 +98,40 @@ describe.each(kindIds)("a server of %s", (kind) => {
   });
 });
 
+describe.each(["sglang", "fastvideo"] as const)("%s, which makes the same video twice without a seed", (kind) => {
+  test("gets another seed for each generation, and the same one when it is submitted again", async () => {
+    const onCreate = (_call: Call, count: number) => (count === 1 ? json(429, { detail: "busy" }) : undefined);
+    const { make, fake } = await start({ kind, onCreate });
+    const busy = await make({ id: "fox" });
+    expect(busy.outcome).toMatch(/^not submitted/);
+    const [again, other] = [await make({ id: "fox" }), await make({ id: "owl" })];
+    const [first, second] = fake.creates.map(({ fields }) => Number(fields.seed));
+    expect(busy.drawnSeeds).toEqual([first, undefined]);
+    expect([again.drawnSeeds, other.drawnSeeds]).toEqual([
+      [first, first],
+      [second, second],
+    ]);
+    expect(first).not.toBe(second);
+    for (const seed of [first, second]) expect(seed).toSatisfy((n) => Number.isInteger(n) && n >= 0 && n < 2 ** 31);
+  });
+
+  test("gets the seed that was typed, and none if it says that it knows none", async () => {
+    const onCreate = (_call: Call, count: number) => (count === 2 ? lacks("seed") : undefined);
+    const { make, fake } = await start({ kind, onCreate });
+    const made = [await make({ extras: { seed: 0 } }), await make()];
+    expect(fake.creates.map(({ fields }) => fields.seed)).toEqual([0, undefined]);
+    expect(made.map(({ drawnSeeds }) => drawnSeeds.at(-1))).toEqual([undefined, undefined]);
+  });
+});
+
+test.each(["vllm-omni", "tensorrt-llm", "litellm", "openrouter"] as const)(
+  "%s gets no seed of its own",
+  async (kind) => {
+    const { make, fake } = await start({ kind });
+    expect([(await make()).outcome, "seed" in (fake.creates[0]?.fields ?? {})]).toEqual(["made", false]);
+  },
+);
+
 const lacks = (...names: string[]) =>
   json(422, {
     detail: names.map((name) => ({
