@@ -32,7 +32,6 @@ export type FollowedStart = {
   document: object;
   /** What it cost, if known. */
   credits?: number | undefined;
-  isResumed: boolean;
   /** The answer, if it was started now. */
   accepted?: AcceptedStart & { key: string };
 };
@@ -108,7 +107,7 @@ function reportStarted(
   output.note(is_preview ? preview : `${isQueued ? "Queued" : "Started"} ${id} (${request.model}${cost}).`);
   const charged = chargedOf({ base_url: session.service.name, credits: credits_charged, is_preview });
   const document = { ...generation, credits_charged, remaining_credits, charged, warnings };
-  return { attempt, document, credits, isResumed: false, accepted: { ...started, key } };
+  return { attempt, document, credits, accepted: { ...started, key } };
 }
 
 function reportResumed(
@@ -121,7 +120,7 @@ function reportResumed(
   const outcome = startOptions.earlier === "reuse" ? "nothing is charged" : "--again starts a new one";
   if (file === undefined) output.note(`Resuming ${id}, started ${formatAge(earlier, io)} ago; ${outcome}.`);
   const document = { ...earlierDocument(earlier), charged: chargedOf(earlier) };
-  return { attempt, document, isResumed: true };
+  return { attempt, document };
 }
 
 /** The text about the price, if the service states one. A fall of the balance is shown as such, because others may have spent too. */

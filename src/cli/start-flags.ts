@@ -1,5 +1,4 @@
 import type { Command, CommandUnknownOpts } from "@commander-js/extra-typings";
-import type { Budget } from "../client/batch/costs.ts";
 import type { Earlier } from "../client/ledger/policy.ts";
 import { readBudget } from "../connect/budget.ts";
 import { readNumber } from "../connect/values.ts";
@@ -23,7 +22,7 @@ import {
   styleOption,
   timeoutOption,
 } from "./command.ts";
-import { type FieldFlags, readFieldFlags, readModels, withFieldFlags } from "./field-flags.ts";
+import { readFieldFlags, readModels, withFieldFlags } from "./field-flags.ts";
 
 /** The flags of `withStartFlags` that most people need. */
 export const mainFlags = [
@@ -74,32 +73,18 @@ export function withStartFlags<Words extends unknown[]>(bareCommand: Command<Wor
 
 export type StartFlags = ReturnType<ReturnType<typeof withStartFlags>["opts"]>;
 
-/** The words and flags of a command that starts generations, as they are typed: read once, and checked as far as that needs nothing else. */
-export type TypedStart = FieldFlags & {
-  command: CommandUnknownOpts;
-  /** The generation that `again` repeats; `undefined` for `generate`. */
-  generation: string | undefined;
-  /** The argument with the prompt. */
-  argument: string | undefined;
-  flags: StartFlags;
-  /** The models of `-m`; empty without it. */
-  models: readonly string[];
-  /** How many generations of each model are started. */
-  count: number;
-  /** The fields of `--set`. */
-  set: Readonly<Record<string, unknown>>;
-  output: string | undefined;
-  earlier: Earlier;
-  times: ReturnType<typeof readTimes>;
-  budget: Budget;
-};
+/** The words and flags of a command that starts generations, as they are typed. */
+export type TypedStart = ReturnType<typeof readTyped>;
 
-/** Reads the flags of `withStartFlags`. Throws `usage` for a value that is not valid, and for flags that contradict each other. */
+/**
+ * Reads the words and flags of a command, once: the generation that `again` repeats, and the argument with the prompt. Throws `usage` for a value that is
+ * not valid, and for flags that contradict each other.
+ */
 export function readTyped(
-  words: Pick<TypedStart, "generation" | "argument">,
+  words: { generation: string | undefined; argument: string | undefined },
   flags: StartFlags,
   command: CommandUnknownOpts,
-): TypedStart {
+) {
   const { wait, open, again, reuse } = flags;
   if (flags.dryRun && flags.events) throw usage("--events and --dry-run cannot be combined: nothing is started.");
   const typed = {
@@ -109,7 +94,9 @@ export function readTyped(
     flags,
     times: readTimes(flags),
     budget: readBudget(flags),
+    /** How many generations of each model are started. */
     count: flags.count === undefined ? 1 : readNumber(flags.count, "-n", { min: 1, max: maxStarts }),
+    /** The fields of `--set`. */
     set: readSetFields(flags.set ?? []),
     output: flags.output ?? (flags.download ? "." : undefined),
   };
@@ -122,8 +109,9 @@ export function readTyped(
     throw usage("--no-wait cannot be combined with --open: open the video later with `vidgen wait <id> --open`.");
   if (!wait && command.getOptionValueSource("timeout") === "cli")
     throw usage("--no-wait cannot be combined with --timeout: wait later with `vidgen wait <id> --timeout ...`.");
-  const earlier = reuse ? "reuse" : "resume";
-  return { ...typed, models, earlier: again ? "again" : earlier };
+  const taken: Earlier = reuse ? "reuse" : "resume";
+  const earlier: Earlier = again ? "again" : taken;
+  return { ...typed, models, earlier };
 }
 
 /** The largest number of generations that one command starts. */

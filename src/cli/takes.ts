@@ -213,19 +213,12 @@ async function hasResult(
 }
 
 async function printEarlier(earlierAttempt: Entry, { output, reporter }: Pick<StartContext, "output" | "reporter">) {
-  const { id = "", attempt, request, status, file } = earlierAttempt;
+  const { id = "", attempt, request, file } = earlierAttempt;
   reporter.report({ event: "started", id, attempt, model: request.model, resumed: true });
   const shownPath = file === undefined ? undefined : displayPath(file);
   if (!output.json) await output.result(shownPath ?? id, undefined);
   output.note(shownPath === undefined ? `Already started: ${id}` : `Already saved: ${shownPath}`);
-  const { model } = request;
-  const document = {
-    id,
-    status,
-    model,
-    ...(file === undefined ? {} : { file: shownPath }),
-    charged: chargedOf(earlierAttempt),
-  };
+  const document = doneDocument(earlierAttempt, shownPath);
   if (file !== undefined)
     reporter.ended(id, { document, file: shownPath, videoUrl: "", durableUrl: undefined, isNew: false });
   return { id, document };
@@ -233,10 +226,15 @@ async function printEarlier(earlierAttempt: Entry, { output, reporter }: Pick<St
 
 /** A take that was delivered, whose file is missing, and whose video the service no longer has: it stays done. */
 function printGone(doneAttempt: Entry, output: Output): Outcome {
-  const { id = "", request, file, status } = doneAttempt;
+  const { id = "", file } = doneAttempt;
   const name = file === undefined ? id : `${id} (${displayPath(file)})`;
   output.note(`Already delivered: ${name}. Its video is no longer at the service.`);
-  return { id, document: { id, status, model: request.model, charged: chargedOf(doneAttempt) } };
+  return { id, document: doneDocument(doneAttempt) };
+}
+
+function doneDocument(entry: Entry, file?: string): object {
+  const { id, status, request } = entry;
+  return { id, status, model: request.model, ...(file === undefined ? {} : { file }), charged: chargedOf(entry) };
 }
 
 /** The result of a started generation with `--no-wait`. */

@@ -1,13 +1,12 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { createFolder } from "../../client/save/files.ts";
 import { openServices } from "../../connect/services.ts";
-import type { Session } from "../../connect/session.ts";
 import { beforePaying } from "../../errors.ts";
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { type PreparedStart, printId, type StartContext, startAndReport } from "../making.ts";
 import { lineOf, waitNext, withResumeHint } from "../resume.ts";
-import { readCommand, type StartCommand } from "../start-command.ts";
+import { readCommand } from "../start-command.ts";
 import { mainFlags, readTyped, type TypedStart, withStartFlags } from "../start-flags.ts";
 import type { Takes } from "../takes.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
@@ -82,6 +81,10 @@ async function readAndOpen(typed: TypedStart, context: Context): Promise<Takes |
   defer(services.close);
   const session = await services.open(parent?.base_url);
   if (newFolder !== undefined) await createFolder(newFolder, newFolder, io.disk);
+  const [request, ...others] = command.requests;
+  const { checkSingle } = await import("../../client/batch/spending.ts");
+  const overrun =
+    request && others.length === 0 && (await checkSingle(request, command.budget, session.service, io.signal));
   // `abandon` aborts on the second Ctrl-C, also while a start request is out.
   const { signal, abandon } = io;
   const { overwrite = false, writeInfoJson: infoJson, wait } = flags;
@@ -93,20 +96,12 @@ async function readAndOpen(typed: TypedStart, context: Context): Promise<Takes |
     noWait: !wait,
     signal,
     abandon,
-    check: await checkOf(command, session, signal),
+    // Several starts are checked one by one. To resume one costs nothing.
+    check() {
+      if (overrun) throw overrun;
+    },
   };
   return { command, session, startOptions };
-}
-
-/** The check of a single start against its limits. It throws only when a new generation would be started, since resuming one costs nothing. */
-async function checkOf({ requests, budget }: StartCommand, { service }: Session, signal: AbortSignal) {
-  const [request, ...others] = requests;
-  if (request === undefined || others.length > 0) return undefined;
-  const { checkSingle } = await import("../../client/batch/spending.ts");
-  const overrun = await checkSingle(request, budget, service, signal);
-  return () => {
-    if (overrun) throw overrun;
-  };
 }
 
 /** Starts one generation, or resumes it, follows it, and prints its result. */
@@ -115,13 +110,13 @@ async function makeOne(prepared: PreparedStart, context: StartContext): Promise<
   const { session } = prepared;
   const startedAt = io.now();
   const started = await startAndReport(prepared, context);
-  const { attempt, document, credits, isResumed } = started;
+  const { attempt, document, credits, accepted } = started;
   const { id, outputPath } = attempt;
   try {
     if (!flags.wait) return await printId(started, session, context);
     const finished = await ringAfter(flags.bell ?? false, () => watch(attempt, { session, reporter }), io);
     const saveCommand = lineOf(waitNext([id], { ...flags, outputPath: "." }, io), io);
-    const tookMs = isResumed ? undefined : io.now() - startedAt;
+    const tookMs = accepted && io.now() - startedAt;
     const print = { outputPath, extra: document, open: flags.open ?? false, tookMs, credits, saveCommand, output };
     await deliver(finished, print, { session, reporter, io });
   } catch (thrown) {

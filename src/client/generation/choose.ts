@@ -78,19 +78,11 @@ export async function chooseTakes(
   requests: readonly StartRequest[],
   options: ChooseOptions & Pick<WantedStart, "waitedFor"> & { earlier: Earlier },
 ): Promise<RunChoice> {
+  const { journal, io } = chooser;
+  const { earlier, waitedFor } = options;
   const wanted = await wantedOf(chooser, requests[0] as StartRequest, options);
-  const recordedRequests = requests.map((request) => recordedRequest(chooser, request));
-  return chooseRun(
-    {
-      ...wanted,
-      earlier: options.earlier,
-      waitedFor: options.waitedFor,
-      requests: recordedRequests,
-      now: chooser.io.date(),
-    },
-    chooser.journal,
-    chooser.io.disk,
-  );
+  const recorded = requests.map((request) => recordedRequest(chooser, request));
+  return chooseRun({ ...wanted, earlier, waitedFor, requests: recorded, now: io.date() }, journal, io.disk);
 }
 
 /** What the starts of one command would do now. Changes nothing. */

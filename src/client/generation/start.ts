@@ -312,7 +312,7 @@ async function writeIntent(
     lease = await journal.acquire(attempt);
     const writeAndDismiss = async () => {
       await journal.append(
-        intentLine(service, wanted, { attempt, resends, firstSentAt, part: target?.partPath, ...options }),
+        intentLine(service, wanted, { resends, firstSentAt }, { ...options, attempt, part: target?.partPath }),
       );
       await options.lock.confirm();
       await target?.open();
@@ -335,21 +335,8 @@ async function writeIntent(
 function intentLine(
   { account, engine, servedBy }: Service,
   wanted: WantedStart,
-  {
-    attempt,
-    resends,
-    firstSentAt,
-    part,
-    save,
-    noWait,
-    batch,
-    origin,
-  }: PaidStartOptions & {
-    attempt: string;
-    resends: KeptKey | undefined;
-    firstSentAt: string | undefined;
-    part: string | undefined;
-  },
+  { resends, firstSentAt }: { resends: KeptKey | undefined; firstSentAt: string | undefined },
+  { attempt, part, save, noWait, batch, origin }: PaidStartOptions & { attempt: string; part: string | undefined },
 ): JournalLine {
   return {
     kind: "intent",
