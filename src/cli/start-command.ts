@@ -73,10 +73,11 @@ export async function readCommand(typed: TypedStart, context: Context): Promise<
   const { generation } = typed;
   const found = await readValues(typed, context);
   const { prompt, projectInput } = found;
-  const line = await readLine(found, context);
-  await checkPrompt(prompt, typed, { references: projectInput.references, line: line.line }, context);
+  const typedLine = await readLine(found, context);
+  const { line } = typedLine;
+  await checkPrompt(prompt, typed, { references: projectInput.references, line }, context);
   const journal = findJournal({ ...io, onNote: output.note });
-  const findOwn = (word: string) => (word === lastWord ? findOwnAttempt(line, journal, context) : undefined);
+  const findOwn = (word: string) => (word === lastWord ? findOwnAttempt(typedLine, journal, context) : undefined);
   const parent =
     generation === undefined ? undefined : await findParent(generation, await findOwn(generation), journal, io);
   const read = { ...found, parent, flags: parent ? withServiceOf(parent, found.flags) : found.flags };
@@ -99,7 +100,7 @@ export async function readCommand(typed: TypedStart, context: Context): Promise<
   const { isConfirmed } = resolved;
   return {
     ...read,
-    origin: { parent: parent?.id, from: frame?.id, line: { ...line.line, isAnswered: isConfirmed } },
+    origin: { parent: parent?.id, from: frame?.id, line: { ...line, isAnswered: isConfirmed } },
     requests,
     outputPath,
     newFolder: requests.length > 1 && /[/\\]$/.test(resolved.outputPath ?? "") ? resolved.outputPath : undefined,

@@ -115,15 +115,14 @@ export function createStarts({ services, budget, ending }: CreateStartsOptions, 
     const { attempt } = outcome;
     const { id, at: started_at = "" } = attempt;
     try {
-      const charged = await findCharged(session.service, id);
+      const started = { id, model, started_at, ...(await findCharged(session.service, id)), session };
       if (outcome.kind === "resumed") {
         const { status, remaining_credits = null } = outcome.earlier;
-        return { id, status, model, resumed: true, started_at, remaining_credits, ...charged, warnings: [], session };
+        return { ...started, status, resumed: true, remaining_credits, warnings: [] };
       }
       const { generation, remaining_credits = null, warnings = [] } = outcome.started;
       spending?.started(outcome.key, request, outcome.started);
-      const { status } = generation;
-      return { id, status, model, resumed: false, started_at, remaining_credits, ...charged, warnings, session };
+      return { ...started, status: generation.status, resumed: false, remaining_credits, warnings };
     } finally {
       await close(attempt);
     }

@@ -117,7 +117,7 @@ export async function runRows(
     const reason = findListenerError() ?? checkBudget(row.record, options, costs);
     countAgain?.();
     if (reason) return stop(reason);
-    const sent = await work.start(row, row.source === undefined ? undefined : sources.get(row.source));
+    const sent = await work.startRow(row, row.source === undefined ? undefined : sources.get(row.source));
     if (sent.kind === "not now") {
       if (slots.refusedForMs() === 0) options.onNote("The service accepts no more generations at the moment; waiting.");
       slots.refused(inFlight.size, sent.afterMs);

@@ -149,7 +149,7 @@ export function createWork(
 
   return {
     /** Starts a row. Rejects when another process has taken over the results file: then nothing was sent. */
-    async start(row: PlannedRow, source: Source | undefined): Promise<RowStart> {
+    async startRow(row: PlannedRow, source: Source | undefined): Promise<RowStart> {
       const { key, line, state, record, outputPath, typed, untyped } = row;
       const {
         dismissed = [],
