@@ -104,7 +104,7 @@ export async function askForInput(known: KnownInput, options: AskInputOptions, c
   return { input, outputPath };
 }
 
-/** The service that a start would use, or a placeholder if none is set. Nothing is sent to it. */
+/** The service that a start would use, or a placeholder if none is set. It is asked for its prices alone. */
 async function openForPrice({ local = false, baseUrl, engine }: AskInputOptions, { io, output, defer }: Context) {
   // The start prints the notes itself.
   const quiet = { ...output, note: () => {} };

@@ -18,7 +18,7 @@ import { earlierDocument } from "./terminal/result.ts";
 
 export type StartContext = Context & { flags: StartFlags; reporter: Reporter };
 
-/** The parameters of a start, once all checks before it have passed. */
+/** The parameters of a start. */
 export type PreparedStart = {
   session: Session;
   request: StartRequest;

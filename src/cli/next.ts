@@ -30,13 +30,12 @@ export function nextOf(
   typed: TypedArgv,
 ): NextCommand[] {
   if (next !== undefined) return next;
+  const operand = (id: string) => (id.startsWith("-") ? ["--", id] : [id]);
   const freeCommand = (...words: string[]) => [{ argv: [...typed.program, ...words], pays: false }];
   if (code === "unknown")
-    return id === null
-      ? freeCommand("list", "--status", "unknown")
-      : freeCommand("wait", ...(id.startsWith("-") ? ["--"] : []), id);
+    return id === null ? freeCommand("list", "--status", "unknown") : freeCommand("wait", ...operand(id));
   // A usage error with an id: the same command line started that generation, and vidgen.json or stdin has changed since.
-  if (code === "usage" && id !== null) return freeCommand("wait", id);
+  if (code === "usage" && id !== null) return freeCommand("wait", ...operand(id));
   if (code === "not_found") return freeCommand("list");
   if (code === "pending" || isSignal({ code })) return sameLine(typed, { hasIntent: attempt !== null });
   return code === "network" ? sameLine(typed) : [];

@@ -46,7 +46,7 @@ export type StartCommand = ReadStart & {
   requests: readonly StartRequest[];
   /** Without a path, the result is the URL. */
   outputPath: string | undefined;
-  /** The folder that `outputPath` names with a slash at its end, which may be missing. */
+  /** The folder that the videos of several starts go to, typed with a slash at its end. It may be missing. */
   newFolder: string | undefined;
   /** The files that the request was read from, which no video may replace. */
   protectedPaths: readonly string[];
@@ -66,7 +66,7 @@ type ReadStart = TypedStart & {
 
 /**
  * Reads a command that starts generations. What is asked at a terminal is asked here, but for the yes to several starts. The typed line is known before
- * the parent and the frame are looked up, because it decides what "last" means. Nothing is sent, but for the videos of `--from`.
+ * the parent and the frame are looked up, because it decides what "last" means. Nothing is sent that may be charged; the videos of `--from` and prices may be fetched.
  */
 export async function readCommand(typed: TypedStart, context: Context): Promise<StartCommand> {
   const { io, output } = context;

@@ -19,7 +19,7 @@ import type { Output } from "./terminal/output.ts";
 import { askToStart, canAsk } from "./terminal/prompts.ts";
 import { displayPath } from "./terminal/result.ts";
 
-/** The generations that `-n` or several models ask for, one for each request. */
+/** A command that starts generations, one for each request, with its service open. */
 export type Takes = {
   command: StartCommand;
   session: Session;

@@ -52,7 +52,7 @@ function readEngineTimeout(text: string | undefined): number | undefined {
   return text === undefined ? undefined : readTime(text, "--engine-timeout");
 }
 
-/** The engines' settings from flags and environment; `leastJobs` is the minimum of `--jobs`. Throws `usage`. */
+/** The engines' settings from flags and environment; `minJobs` is the minimum of `--jobs`. Throws `usage`. */
 export function readEngineSettings(
   { engine = [], engineTimeout, keepUpstream, jobs }: EngineFlags,
   io: Pick<Io, "env" | "home" | "platform">,

@@ -68,8 +68,8 @@ type RestateOptions = {
 export function restateError(error: InternalError, { journal, idempotencyKey, redact }: RestateOptions): VidgenError {
   const { code, id, httpStatus, headers, attempt, cause } = error;
   const restate = (text: string) => plainText(redact(text));
-  const recordedNote = journal === undefined ? "" : `, and is recorded in ${journal}`;
-  const unclearHint = `It was not sent again${recordedNote}. Check your account for the generation before you retry.`;
+  const recordedNote = journal === undefined ? "" : ` The attempt is recorded in ${journal}.`;
+  const unclearHint = `Check your account for the generation before you retry.${recordedNote}`;
   const isUnclear = code === "unknown" && attempt !== undefined;
   const hint = isUnclear ? unclearHint : error.hint && restate(restateHint(error.hint));
   const restated = new InternalError(code, restate(error.message), { id, httpStatus, headers, cause, hint });

@@ -48,7 +48,7 @@ const counters = {
 
 const durations = {
   vidgen_generation_duration_seconds: ["Time from start to end of generations that ended", "model", "status"],
-  vidgen_queue_wait_seconds: ["Time from start until an engine took the generation", "model"],
+  vidgen_queue_wait_seconds: ["Time from start until an engine took the generation or ended it", "model"],
 } satisfies MetricList;
 
 const gauges = {

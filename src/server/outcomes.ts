@@ -2,7 +2,7 @@ import { type FailureCode, failureCodes } from "../protocol/schema.ts";
 import type { Charged, Discardable, FailureFacts, RenderOutcome } from "./engines/engine.ts";
 import type { Media, StoredGeneration } from "./store/generations.ts";
 
-// How a job ends, from the reply of a server to the log. Each type is made from those above it:
+// How a job ends, from the reply of a server to the log, in the order in which it happens:
 //
 // | type            | what it says                                                         | made in                     |
 // | --------------- | -------------------------------------------------------------------- | --------------------------- |

@@ -51,7 +51,7 @@ export type ServiceParts = {
   onStart?: ((generation: StoredGeneration, cost: number) => void) | undefined;
   /** Called with the outcome of each create. */
   onCreate?: ((engine: Engine, created: CreateOutcome) => void) | undefined;
-  /** Called once an engine has accepted a generation, with the time since its start. */
+  /** Called once an engine has accepted a generation, or has ended it in another way, with the time since its start. */
   onTaken?: ((model: string, waitedMs: number) => void) | undefined;
   /** Called once for each generation that has ended here. */
   onEnd?: ((ended: EndedGeneration) => void) | undefined;

@@ -57,6 +57,7 @@ export function createService(given: ServiceOptions): Service {
   const health = createHealth(options);
   const sign = createSigner(options.webhookSecret);
   const metrics = options.createMetrics?.(options);
+  // What starts, ends or delivers something takes these: with `options` alone, it would be missing in the metrics.
   const parts = {
     ...options,
     onStart: metrics?.onStart,

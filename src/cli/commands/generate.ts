@@ -68,7 +68,7 @@ export async function generate(typed: TypedStart, context: Context): Promise<voi
   await noteUnsaved(context);
 }
 
-/** Does everything that can fail before the paid request. `undefined` after a dry run. */
+/** Reads the command and opens its service. `undefined` after a dry run. */
 async function readAndOpen(typed: TypedStart, context: Context): Promise<Takes | undefined> {
   const command = await readCommand(typed, context);
   if (typed.flags.dryRun) {

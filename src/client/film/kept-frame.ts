@@ -32,7 +32,7 @@ export async function keepLastFrame(
     await disk.mkdir(folder, { recursive: true, mode: 0o700 });
     for (const name of (await disk.readdir(folder)).sort()) {
       const path = join(folder, name);
-      if (name.endsWith(".bmp")) await removeLeftover(path, io);
+      if (/\.bmp$|^[\da-f-]{36}\.png$/.test(name)) await removeLeftover(path, io);
       if (!name.startsWith(`${hash}-`) || !name.endsWith(".png")) continue;
       // An incomplete or changed file is not used.
       if (name === frameName(hash, await hashPath(path, disk, options.signal)))

@@ -486,7 +486,7 @@ export function unknownOutcome(reason: string, attempt: string, details: Unknown
   const namedText = id === undefined ? "" : ` The reply named generation ${id}.`;
   const message = `The request was sent, but got no usable response: ${reason}. It may have been charged (attempt ${attempt}).${namedText}`;
   const fetchAdvice = id === undefined ? "`vidgen wait <id>` fetches it" : `\`vidgen wait ${id}\` fetches it`;
-  const hint = `Check your account for it before retrying; ${fetchAdvice}. \`vidgen list --status unknown\` shows the attempt, which was not sent again.`;
+  const hint = `Check your account for it before retrying; ${fetchAdvice}. \`vidgen list --status unknown\` shows the attempt.`;
   return { kind: "unknown", error: new VidgenError("unknown", message, { httpStatus, headers, id, hint, attempt }) };
 }
 

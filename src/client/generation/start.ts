@@ -111,8 +111,8 @@ export async function startGeneration(
   request: StartRequest,
   options: PaidStartOptions,
 ): Promise<StartedAttempt | NotStarted> {
-  // If the process is killed before the intent is written, nothing has happened. If it is killed later, the same command refuses, because the request may
-  // have been sent.
+  // If the process is killed before the intent is written, nothing has happened. If it is killed later, the same command asks the service
+  // about the attempt, because the request may have been sent.
   const load = async () => options.noWait || service.io.loadDelivery?.();
   const begun = await load()
     .then(() => beginOrResume(service, request, options))
@@ -125,7 +125,7 @@ export async function startGeneration(
   try {
     // If the start stops here, the attempt is recorded as not sent.
     const balance = await beforeRequest(service, intent, options);
-    // If the process is killed now, the start may have been charged, and the same command refuses. The first Ctrl-C waits 10 s for the id.
+    // If the process is killed now, the start may have been charged. The first Ctrl-C waits 10 s for the id.
     const signal = options.agent?.ending ?? options.signal;
     const { batch, abandon } = options;
     const outcome = await sendPaid(service, sentRequest, intent, { signal, abandon, balance, batch });

@@ -227,9 +227,10 @@ describe.skipIf(!hasFfmpeg)("the last frame", () => {
     const file = makeClip(join(folder, "a.mp4"), { colors: [["lime", 9]] });
     const frames = join(folder, "frames");
     mkdirSync(frames);
-    for (const name of [".old.bmp", ".new.bmp", "half.png"]) writeFileSync(join(frames, name), "half");
+    const unnamed = "5f56096d-0c2b-4c6e-9d0a-5a3c8f1e2b4d.png";
+    for (const name of [".old.bmp", ".new.bmp", unnamed, "half.png"]) writeFileSync(join(frames, name), "half");
     const before = new Date(Date.now() - 3_700_000);
-    utimesSync(join(frames, ".old.bmp"), before, before);
+    for (const name of [".old.bmp", unnamed]) utimesSync(join(frames, name), before, before);
     const { path } = await keepLastFrame(file, frames, { ffmpeg, signal }, io);
     expect(colorsOf(path).map(nameOf)).toEqual(["lime"]);
     expect(readdirSync(frames).sort()).toEqual([".new.bmp", basename(path), "half.png"].sort());
