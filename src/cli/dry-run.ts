@@ -1,6 +1,6 @@
-import type { Service } from "../client/generation/service.ts";
 import type { Choice, WaitChoice } from "../client/ledger/policy.ts";
 import { formatAge, formatExpected } from "../connect/format.ts";
+import type { Session } from "../connect/session.ts";
 import { asVidgenError, type VidgenError } from "../errors.ts";
 import { findWarnings } from "../protocol/fields.ts";
 import type { StartRequest } from "../protocol/schema.ts";
@@ -26,7 +26,7 @@ export async function printDryRun(command: StartCommand, context: Context): Prom
   const choices = session && (await planStarts(session.service, requests, { earlier, origin, save: { outputPath } }));
   const url = command.flags.local ? "{local service}" : (session?.service.baseUrl ?? "{base_url}");
   const newRequests = requests.filter((_, index) => isNew(choices?.[index]));
-  const cost = await describeCosts(newRequests, session?.service, io.signal);
+  const cost = await describeCosts(newRequests, session, io.signal);
   const [onlyRequest] = requests.length === 1 ? newRequests : [];
   const { checkSingle } = await import("../client/batch/spending.ts");
   const overrun =
@@ -62,13 +62,15 @@ function isNew(choice: Choice | undefined): boolean {
 /** The expected cost of the requests, such as "Cost: about 10 credits." */
 async function describeCosts(
   requests: readonly StartRequest[],
-  service: Service | undefined,
+  session: Session | undefined,
   signal: AbortSignal,
 ): Promise<string> {
   if (requests.length === 0) return "Cost: nothing.";
-  if (service === undefined) return "Cost: unknown, since no service is set.";
+  if (session === undefined) return "Cost: unknown, since no service is set.";
+  const refused = requests.find(({ model }) => session.isUnserved(model));
+  if (refused) return `Cost: nothing. No engine makes ${refused.model}: the start would be refused.`;
   const { expectCost } = await import("../client/generation/cost.ts");
-  const cost = formatExpected(await expectCost(service, requests, signal));
+  const cost = formatExpected(await expectCost(session.service, requests, signal));
   if (cost !== undefined) return `Cost: ${cost}.`;
   return "Cost: unknown: no price for this request was stated before. `vidgen models` shows the known prices.";
 }

@@ -42,6 +42,8 @@ export type Session = {
   durableUrl(videoUrl: string | undefined): string | undefined;
   /** The engines for a model at the local service. */
   enginesFor(model: string): readonly string[];
+  /** Whether the engines of this command lack a model, so that its start would be refused. */
+  isUnserved(model: string): boolean;
   /** The model of a generation and its typical time, if the journal knows them. Never rejects. */
   findTypicalTime(id: string): Promise<{ model: string | undefined; typicalMs: number | undefined }>;
   /** With `--write-info-json`, writes the info file of a video that was already saved. Throws `output`, or the signal's reason. */
@@ -102,6 +104,7 @@ export function createSession(access: ServiceAccess, options: SessionOptions & {
 
   return {
     service,
+    isUnserved: (model) => Boolean(local?.engine.length) && local?.enginesFor(model).length === 0,
     enginesFor: (model) => (local?.engine.length ? local.engine : (local?.enginesFor(model) ?? [])),
     durableUrl: (videoUrl) => (service.isInProcess() ? undefined : videoUrl),
     explainNotFound,

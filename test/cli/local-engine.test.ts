@@ -45,6 +45,18 @@ test("generate --engine openrouter saves what the provider made, asked for once,
   expect(elsewhere.filter(({ headers }) => headers.get("Authorization")?.includes(key))).toEqual([]);
 });
 
+test("a dry run with a model that no engine makes says that the start would be refused, not that it is free", async () => {
+  const { world } = await createScene();
+  const line = ["generate", "an owl", "-m", "sora-2", "--engine", "openrouter"];
+  expect((await world.vidgen(...line, "--dry-run")).stdout).toMatch(
+    /^Cost: nothing\. No engine makes sora-2: the start /,
+  );
+  expect(await world.vidgen(...line)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("model must be one of"),
+  });
+});
+
 test.each(["VIDGEN_ENGINE", "saved"])("set once by %s, no flag is needed", async (place) => {
   const { fake, generate, world } = await createScene();
   if (place === "saved") {
