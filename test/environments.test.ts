@@ -5,6 +5,7 @@ import { createServer as createTlsServer } from "node:https";
 import { type AddressInfo, connect, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import process from "node:process";
+import { stripVTControlCharacters } from "node:util";
 import ts from "typescript";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { createCertificate } from "./faults/certificate.ts";
@@ -211,7 +212,7 @@ test("a terminal of 40 columns: each line of the list fits", async () => {
   for (const prompt of ["a red fox runs through snow at dusk", "waves"])
     await world.vidgen("generate", prompt, "-o", join(world.folder, `${prompt.length}.mp4`));
   await world.vidgen("generate", "a hare", "--no-wait");
-  const { stdout } = await world.vidgen("list");
+  const stdout = stripVTControlCharacters((await world.vidgen("list")).stdout);
   const lines = stdout.split("\n").filter((line) => !line.endsWith(".mp4"));
   expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(40);
   for (const entry of JSON.parse((await world.vidgen("list", "--json")).stdout))
