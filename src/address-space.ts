@@ -5,8 +5,9 @@ import { VidgenError } from "./errors.ts";
 declare const WebAssembly: { Memory: new (limits: { initial: number }) => object };
 
 /**
- * Throws `output` if this process has no address space for that many more memories of WebAssembly. V8 reserves 10 GB for each, so that an access needs
- * no check of its bounds. A limit such as `ulimit -v` counts what is reserved.
+ * Throws `output` if this process has no address space for that many more memories of WebAssembly. V8
+ * reserves 10 GB for each, so that an access needs no check of its bounds. A limit such as `ulimit -v` counts
+ * what is reserved.
  */
 export function checkAddressSpace(memories: number): void {
   try {

@@ -41,10 +41,11 @@ type ReplyFields = {
 export type VidgenProvider = (modelId: KnownModel | (string & {})) => VidgenModel;
 
 /**
- * Returns a provider for the AI SDK. It creates a client with these options at the first start. A start is charged once: the SDK makes an
- * `idempotency-key` header for each call, sends it again when it retries, and the start uses it. The provider rejects with an
- * `UnsupportedFunctionalityError` for an option that the service has no field for, before anything is sent, or else with a `VidgenError`. The SDK
- * retries neither, because the client has retried already wherever that is free.
+ * Returns a provider for the AI SDK. It creates a client with these options at the first start. A start is
+ * charged once: the SDK makes an `idempotency-key` header for each call, sends it again when it retries, and
+ * the start uses it. The provider rejects with an `UnsupportedFunctionalityError` for an option that the
+ * service has no field for, before anything is sent, or else with a `VidgenError`. The SDK retries neither,
+ * because the client has retried already wherever that is free.
  */
 export function createVidgen(options: ClientOptions = {}): VidgenProvider {
   let opened: Client | undefined;
@@ -141,7 +142,10 @@ function addressOf(file: VideoFile, option: string): string {
   return `data:image/${format};base64,${bytes.toString("base64")}`;
 }
 
-/** Returns an error for which the `isInstance` of the SDK's own `UnsupportedFunctionalityError` is true: the SDK's errors are known by these symbols. */
+/**
+ * Returns an error for which the `isInstance` of the SDK's own `UnsupportedFunctionalityError` is true: the
+ * SDK's errors are known by these symbols.
+ */
 function unsupported(functionality: string, reason: string): Error & { functionality: string } {
   const name = "AI_UnsupportedFunctionalityError";
   const error = new Error(`${functionality}: ${reason}; nothing was sent, nothing was charged`);

@@ -59,7 +59,10 @@ export const exits: Readonly<{ ok: Exit } & Record<CommandErrorCode, Exit & { ra
 /** Whether the generation that an error is about was charged: "maybe" where nobody can say. */
 export type ErrorCharge = "yes" | "no" | "maybe";
 
-/** A command that continues after an error: its words, beginning with those of the program, and whether it can start a generation. */
+/**
+ * A command that continues after an error: its words, beginning with those of the program, and whether it can
+ * start a generation.
+ */
 export type NextCommand = { argv: string[]; pays: boolean };
 
 type ErrorDetails = {
@@ -173,7 +176,10 @@ export function asVidgenError(error: unknown): VidgenError {
   });
 }
 
-/** The code of a failed system call or connection, such as "ECONNREFUSED": the first one in the chain of causes, which may be a circle. */
+/**
+ * The code of a failed system call or connection, such as "ECONNREFUSED": the first one in the chain of
+ * causes, which may be a circle.
+ */
 export function systemCode(error: unknown): string | undefined {
   return findSystemError(error)?.code;
 }
@@ -196,7 +202,10 @@ const connectionReasons: Readonly<Record<string, (place?: string) => string>> = 
   ECONNRESET: () => "the connection was closed",
 };
 
-/** Why a connection failed, in words; with `withPlace` they name the host. `undefined` unless Node's message is such as "connect ECONNREFUSED". */
+/**
+ * Why a connection failed, in words; with `withPlace` they name the host. `undefined` unless Node's message
+ * is such as "connect ECONNREFUSED".
+ */
 export function connectionReason(error: unknown, { withPlace = false } = {}): string | undefined {
   const { code = "", message = "" } = findSystemError(error) ?? {};
   const [, second, place] = message.split(" ");
@@ -254,8 +263,8 @@ export function systemHint(error: unknown): string | undefined {
 }
 
 /**
- * Adds "Nothing was sent" to an error before a start. Not to usage errors, which imply it, nor to `unknown` and `not_found`, which are about an
- * earlier attempt.
+ * Adds "Nothing was sent" to an error before a start. Not to usage errors, which imply it, nor to `unknown`
+ * and `not_found`, which are about an earlier attempt.
  */
 export function beforePaying(error: unknown): VidgenError {
   const known = asVidgenError(error);

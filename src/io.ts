@@ -10,10 +10,12 @@ import { inUse, systemCode } from "./errors.ts";
 export type Limit = { signal: AbortSignal; restart(): void; clear(): void };
 
 /**
- * `reach` is for a request with a key and no TLS, which goes through no proxy: with "private" only to an address in a private network or of this machine;
- * with "this machine" the address is known to be of this machine. For a POST: `unsentSignal` aborts the request as long as no byte of it was written, and has no effect later. `beforeSend` is called right before
- * the first byte is written; if it throws, the request is not sent. `onUpload` is called each time the system has accepted a part of the body, with the
- * number of remaining bytes, and `onReceived` each time bytes of the reply have arrived.
+ * `reach` is for a request with a key and no TLS, which goes through no proxy: with "private" only to an
+ * address in a private network or of this machine; with "this machine" the address is known to be of this
+ * machine. For a POST: `unsentSignal` aborts the request as long as no byte of it was written, and has no
+ * effect later. `beforeSend` is called right before the first byte is written; if it throws, the request is
+ * not sent. `onUpload` is called each time the system has accepted a part of the body, with the number of
+ * remaining bytes, and `onReceived` each time bytes of the reply have arrived.
  */
 export type FetchInit = Pick<RequestInit, "method" | "signal"> & {
   headers?: Record<string, string>;
@@ -29,7 +31,10 @@ export type FetchInit = Pick<RequestInit, "method" | "signal"> & {
 export type HttpResponse = {
   status: number;
   headers: Pick<Headers, "get">;
-  /** Must be read without pauses, since there is no back-pressure. Leaving the loop early, or an abort of the request, closes the connection. */
+  /**
+   * Must be read without pauses, since there is no back-pressure. Leaving the loop early, or an abort of the
+   * request, closes the connection.
+   */
   body: AsyncIterable<Uint8Array> | null;
   text(): Promise<string>;
 };
@@ -83,7 +88,10 @@ export type DiskFile = Pick<
   "fd" | "read" | "write" | "stat" | "truncate" | "sync" | "datasync" | "close"
 >;
 
-/** The calls of `node:fs/promises` that the client and the leases use. Keep it small, because the simulated disk implements each one. */
+/**
+ * The calls of `node:fs/promises` that the client and the leases use. Keep it small, because the simulated
+ * disk implements each one.
+ */
 export type Disk = Pick<
   typeof files,
   | "access"
@@ -149,13 +157,20 @@ export type Io = {
   /** The user id, on systems that have one. */
   uid?: number | undefined;
   /**
-   * Like `fetch`, but rejects with a `RequestError`, which says whether the request was sent; any other error counts as sent. A POST gets a
-   * connection of its own, because a stale keep-alive connection would make its outcome unclear. Redirects are not followed.
+   * Like `fetch`, but rejects with a `RequestError`, which says whether the request was sent; any other error
+   * counts as sent. A POST gets a connection of its own, because a stale keep-alive connection would make its
+   * outcome unclear. Redirects are not followed.
    */
   fetch(url: string, init?: FetchInit): Promise<HttpResponse>;
-  /** Loads what `fetch` needs for polls and downloads. Rejects with `output` if that cannot run here. A `fetch` without it needs nothing. */
+  /**
+   * Loads what `fetch` needs for polls and downloads. Rejects with `output` if that cannot run here. A
+   * `fetch` without it needs nothing.
+   */
   loadDelivery?: (() => Promise<unknown>) | undefined;
-  /** Opens a WebSocket, and calls `onText` with each text message. Resolves when it is closed by the other side or the signal. Never rejects. */
+  /**
+   * Opens a WebSocket, and calls `onText` with each text message. Resolves when it is closed by the other
+   * side or the signal. Never rejects.
+   */
   readSocket?(url: string, options: ReadSocketOptions): Promise<void>;
   /** Milliseconds on a monotonic clock, for durations and deadlines. */
   now(): number;
@@ -172,8 +187,8 @@ export type Io = {
   /** The processes of this machine, for the leases. */
   processes: Processes;
   /**
-   * Runs a program without a shell until it ends, with any exit code. Rejects with the system's error if it cannot be started, and
-   * with the signal's reason on abort, after the program has ended.
+   * Runs a program without a shell until it ends, with any exit code. Rejects with the system's error if it
+   * cannot be started, and with the signal's reason on abort, after the program has ended.
    */
   run(command: string, args: readonly string[], options: RunProgramOptions): Promise<RunResult>;
   /** Starts a detached program without a shell. Rejects when it cannot be started. */
@@ -182,13 +197,19 @@ export type Io = {
   page?(text: string, pager: string): Promise<boolean>;
   /** Makes V8 prefer small memory over speed, for the rest of the process. */
   optimizeForSize(): void;
-  /** From now on, SIGHUP calls this instead of ending the command. Has no effect on Windows, where the system ends the process soon after SIGHUP. */
+  /**
+   * From now on, SIGHUP calls this instead of ending the command. Has no effect on Windows, where the system
+   * ends the process soon after SIGHUP.
+   */
   onHangUp(call: () => void): void;
   /** Aborts at the first Ctrl-C, SIGTERM or SIGHUP, with a `VidgenError` as its reason. */
   signal: AbortSignal;
   /** Aborts at the second one, after which the command must end at once. */
   abandon: AbortSignal;
-  /** The attempts whose request has no response yet: if the process exits meanwhile, it may have been charged, and exits with 6. */
+  /**
+   * The attempts whose request has no response yet: if the process exits meanwhile, it may have been charged,
+   * and exits with 6.
+   */
   unsettled: Set<string>;
 };
 
@@ -323,7 +344,8 @@ async function run(command: string, args: readonly string[], options: RunProgram
 }
 
 /**
- * Like Node's `mkdir`, but returns nothing. Node's own recursive one never returns if an existing folder, such as /proc, does not allow new folders.
+ * Like Node's `mkdir`, but returns nothing. Node's own recursive one never returns if an existing folder,
+ * such as /proc, does not allow new folders.
  */
 async function makeDirectory(
   path: string,
@@ -355,12 +377,16 @@ async function isFolder(path: PathLike, { stat }: Pick<Disk, "stat"> = files): P
   );
 }
 
-/** How long to wait for another program to close a file: a virus scanner or a sync client needs less than a second, a player never closes it by itself. */
+/**
+ * How long to wait for another program to close a file: a virus scanner or a sync client needs less than a
+ * second, a player never closes it by itself.
+ */
 const inUseMs = 5_000;
 
 /**
- * The disk of a platform. On Windows, a file that another program has open can often be neither opened, renamed, replaced nor removed: these
- * calls are tried again for some seconds, and then reject with `EBUSY`. Writes are not tried again, so nothing is written twice.
+ * The disk of a platform. On Windows, a file that another program has open can often be neither opened,
+ * renamed, replaced nor removed: these calls are tried again for some seconds, and then reject with `EBUSY`.
+ * Writes are not tried again, so nothing is written twice.
  */
 export function createDisk(platform: string, disk: Disk, { now, sleep }: Pick<Clock, "now" | "sleep">): Disk {
   if (platform !== "win32") return disk;

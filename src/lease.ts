@@ -10,22 +10,22 @@ export type Lease = {
   /** Rejects when another process has taken over the lease. */
   confirm(): Promise<void>;
   /**
-   * Throws if this process was suspended and has not refreshed the lease in time, so that another process may have taken over. Unlike `confirm`, does
-   * not read the lease.
+   * Throws if this process was suspended and has not refreshed the lease in time, so that another process may
+   * have taken over. Unlike `confirm`, does not read the lease.
    */
   assertFresh(): void;
   release(): Promise<void>;
 };
 
 /**
- * The process that has a lease. `isSure` is false for a process on another machine or in another container that may have ended, because it has not
- * refreshed its lease yet while this process watched.
+ * The process that has a lease. `isSure` is false for a process on another machine or in another container
+ * that may have ended, because it has not refreshed its lease yet while this process watched.
  */
 export type Holder = ProcessId & { isSure: boolean };
 
 /**
- * The result of trying to acquire a lease. `from` is where the previous holder ran, if it did not release the lease. A holder "elsewhere" may only be
- * suspended, and still write for some seconds.
+ * The result of trying to acquire a lease. `from` is where the previous holder ran, if it did not release the
+ * lease. A holder "elsewhere" may only be suspended, and still write for some seconds.
  */
 export type Acquired =
   | { kind: "acquired"; lease: Lease; from: "nobody" | "here" | "elsewhere" }
@@ -42,8 +42,9 @@ const staleMs = 60_000;
 const safeMs = 50_000;
 
 /**
- * The observed leases of processes elsewhere: on another machine, or in another container. Only their refreshes show
- * whether they still run, and only by this process's own monotonic clock, because the clocks of two machines may differ by minutes.
+ * The observed leases of processes elsewhere: on another machine, or in another container. Only their
+ * refreshes show whether they still run, and only by this process's own monotonic clock, because the clocks
+ * of two machines may differ by minutes.
  */
 export type Watch = Map<string, WatchedLease>;
 
@@ -53,9 +54,10 @@ type WatchedLease = { mtimeMs: number; lookedAt: number; unchangedMs: number; is
 /**
  * Tries to acquire the lease at a path, once. Rejects with the system's error when it cannot be written.
  *
- * A lease is a folder with one empty file, whose name identifies the holder. The holder changes by a single rename, which is atomic: a new
- * lease is renamed to `path` together with its file, which fails when `path` exists; a stale lease is taken over by renaming its file, which
- * succeeds for one process only. Hard links are not used because many mounted folders do not support them.
+ * A lease is a folder with one empty file, whose name identifies the holder. The holder changes by a single
+ * rename, which is atomic: a new lease is renamed to `path` together with its file, which fails when `path`
+ * exists; a stale lease is taken over by renaming its file, which succeeds for one process only. Hard links
+ * are not used because many mounted folders do not support them.
  */
 export async function tryLease(path: string, io: LeaseIo, watch: Watch): Promise<Acquired> {
   const name = formatName(await io.processes.self(), io.uuid());
@@ -85,8 +87,9 @@ const quietWaitMs = 2_000;
 type WaitOptions = { signal?: AbortSignal | undefined; onNote?: ((text: string) => void) | undefined };
 
 /**
- * Acquires the lease at a path, or returns the process that certainly holds it: a process elsewhere is watched for up to 60 s until it refreshes its lease
- * or is considered dead. Rejects with the system's error if the lease cannot be written, or with the signal's reason.
+ * Acquires the lease at a path, or returns the process that certainly holds it: a process elsewhere is
+ * watched for up to 60 s until it refreshes its lease or is considered dead. Rejects with the system's error
+ * if the lease cannot be written, or with the signal's reason.
  */
 export async function acquireLease(path: string, io: LeaseIo, { signal, onNote }: WaitOptions = {}): Promise<Acquired> {
   const watch: Watch = new Map();
@@ -194,7 +197,10 @@ function refreshUntilReleased(name: string, path: string, io: LeaseIo): Lease {
   const lostError = () =>
     new VidgenError("output", `This process no longer holds ${path}: another process may have taken over.`);
   const releasing = new AbortController();
-  /** The time of the last refresh by both clocks, because the monotonic one may stop while a virtual machine is suspended, and the other may be set. */
+  /**
+   * The time of the last refresh by both clocks, because the monotonic one may stop while a virtual machine
+   * is suspended, and the other may be set.
+   */
   let lastRefresh = { ms: io.now(), dateMs: io.date().getTime() };
   const refreshNow = async () => {
     const now = { ms: io.now(), dateMs: io.date().getTime() };

@@ -1,7 +1,8 @@
 import type { Clock, Limit } from "./io.ts";
 
 /**
- * Resolves after `ms`, or when `signal` aborts. Unlike `sleep`, it is not what the program waits for: a clock of a test does not skip it.
+ * Resolves after `ms`, or when `signal` aborts. Unlike `sleep`, it is not what the program waits for: a clock
+ * of a test does not skip it.
  */
 export async function untilLimit(ms: number, signal: AbortSignal, { limit }: Pick<Clock, "limit">): Promise<void> {
   const end = limit(ms, signal, new Error("time is up"));
@@ -13,7 +14,10 @@ export async function untilLimit(ms: number, signal: AbortSignal, { limit }: Pic
 
 /** A step of a limit: a longer stop of the process, as by Ctrl-Z, counts as one step. */
 const stepMs = 10_000;
-/** How long a limit is exceeded while bytes arrive, and how long after the last ones it is certain that no more were waiting to be read. */
+/**
+ * How long a limit is exceeded while bytes arrive, and how long after the last ones it is certain that no
+ * more were waiting to be read.
+ */
 const lateMs = 2_000;
 const quietMs = 250;
 
@@ -21,8 +25,9 @@ const quietMs = 250;
 export type ReplyLimit = Limit & { onReceived(): void };
 
 /**
- * A time limit for a reply that was paid for. It counts only time that this process has seen pass: after a stop, Node runs timers before it reads what has
- * arrived meanwhile. At the limit it goes on while bytes arrive, for at most 2 s.
+ * A time limit for a reply that was paid for. It counts only time that this process has seen pass: after a
+ * stop, Node runs timers before it reads what has arrived meanwhile. At the limit it goes on while bytes
+ * arrive, for at most 2 s.
  */
 export function createReplyLimit(ms: number, parent: AbortSignal, reason: Error, clock: Clock): ReplyLimit {
   const controller = new AbortController();
@@ -64,7 +69,10 @@ export function createReplyLimit(ms: number, parent: AbortSignal, reason: Error,
   };
 }
 
-/** Sleeps until this process has seen `ms` pass: a step during which it was stopped does not count. Rejects with the signal's reason. */
+/**
+ * Sleeps until this process has seen `ms` pass: a step during which it was stopped does not count. Rejects
+ * with the signal's reason.
+ */
 export async function sleepSeen(ms: number, signal: AbortSignal, { now, sleep }: Clock): Promise<void> {
   for (let leftMs = ms; leftMs > 0; ) {
     const before = now();

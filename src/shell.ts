@@ -1,16 +1,17 @@
 import type { Io } from "./io.ts";
 
 /**
- * The shells that command lines are written for. "cmd" is any shell on Windows that is not known to be PowerShell: its lines use double quotes,
- * which PowerShell reads too, unless the text has `$`, a backtick or several `%`. "powershell 5" is Windows PowerShell.
+ * The shells that command lines are written for. "cmd" is any shell on Windows that is not known to be
+ * PowerShell: its lines use double quotes, which PowerShell reads too, unless the text has `$`, a backtick or
+ * several `%`. "powershell 5" is Windows PowerShell.
  */
 export type Shell = "posix" | "cmd" | "powershell" | "powershell 5";
 
 export type ShellIo = Pick<Io, "platform" | "env" | "home">;
 
 /**
- * The shell of the user. PowerShell puts the user's own folder of modules before those of the machine in PSModulePath; cmd has the variable too,
- * without that folder.
+ * The shell of the user. PowerShell puts the user's own folder of modules before those of the machine in
+ * PSModulePath; cmd has the variable too, without that folder.
  */
 export function shellOf({ platform, env, home }: ShellIo): Shell {
   if (platform !== "win32") return "posix";
@@ -37,15 +38,18 @@ export function quoteText(text: string, shell: Shell): string {
   return /["$`\\!%]/.test(text) || text.search(unsafe) !== -1 ? quotePosix(text) : `"${text}"`;
 }
 
-/** PowerShell makes a list of words with a comma, and splits a flag at a dot or a colon; zsh expands a word that begins with `=`. */
+/**
+ * PowerShell makes a list of words with a comma, and splits a flag at a dot or a colon; zsh expands a word
+ * that begins with `=`.
+ */
 function isPlain(word: string, shell: Shell): boolean {
   if (shell === "posix") return /^(?!=)[\w@%+=:,./-]+$/.test(word);
   return /^(?!-.*[.:])[\w+=:./\\-]+$/.test(word);
 }
 
 /**
- * Characters that a terminal could interpret or hide when a line is pasted or shown. The pattern is global, for `replace`; so texts are tested with
- * `search`, because `test` would continue after the previous match.
+ * Characters that a terminal could interpret or hide when a line is pasted or shown. The pattern is global,
+ * for `replace`; so texts are tested with `search`, because `test` would continue after the previous match.
  */
 export const unsafe = /(?![\n\t])[\p{Cc}\p{Bidi_Control}]/gu;
 

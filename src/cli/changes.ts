@@ -5,7 +5,10 @@ import { asVidgenError, compareSeverity, usage, type VidgenError } from "../erro
 import type { Context } from "./context.ts";
 import { type LocatedGeneration, locateGenerations } from "./generations.ts";
 
-/** The generations that `cancel` or `delete` names, each once. Throws as `findForChange` does if one of them cannot be resolved. */
+/**
+ * The generations that `cancel` or `delete` names, each once. Throws as `findForChange` does if one of them
+ * cannot be resolved.
+ */
 export async function locateForChange(
   typed: readonly string[],
   flags: Pick<SessionOptions, "local" | "baseUrl"> & { engine?: string[] },
@@ -20,7 +23,10 @@ export async function locateForChange(
   return [...new Map(located.map((each) => [each.id, each])).values()];
 }
 
-/** Changes generations one after the other; `change` returns the `--json` document of one. Throws the worst error, and prints the others. */
+/**
+ * Changes generations one after the other; `change` returns the `--json` document of one. Throws the worst
+ * error, and prints the others.
+ */
 export async function changeEach<Each extends { id: string }>(
   found: readonly Each[],
   change: (each: Each) => Promise<object>,

@@ -31,7 +31,10 @@ export type Suggestion = readonly [word: string, description: string];
 
 const suggestions = new WeakMap<object, () => readonly Suggestion[]>();
 
-/** Sets the words that completion offers for a flag or an argument; unlike commander's `choices`, other values are accepted too. */
+/**
+ * Sets the words that completion offers for a flag or an argument; unlike commander's `choices`, other values
+ * are accepted too.
+ */
 export function withSuggestions<Parameter extends object>(
   parameter: Parameter,
   words: () => readonly Suggestion[],

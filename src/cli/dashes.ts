@@ -3,8 +3,8 @@ import { usage } from "../errors.ts";
 import { commandLine, type Shell, type ShellIo, shellOf } from "../shell.ts";
 
 /**
- * Joins each value that begins with a dash to its flag, as in --style="-quiet forest". As a separate word, commander would read the value as global
- * flags, such as -q.
+ * Joins each value that begins with a dash to its flag, as in --style="-quiet forest". As a separate word,
+ * commander would read the value as global flags, such as -q.
  */
 export function joinValues(argv: readonly string[], program: CommandUnknownOpts): readonly string[] {
   const name = argv.find((word) => !word.startsWith("-"));
@@ -25,7 +25,10 @@ export function joinValues(argv: readonly string[], program: CommandUnknownOpts)
   return joinedWords;
 }
 
-/** The dashes that word processors put in place of "-" or "--", before the name of a flag; and spaces that are no spaces to a shell. */
+/**
+ * The dashes that word processors put in place of "-" or "--", before the name of a flag; and spaces that are
+ * no spaces to a shell.
+ */
 const dashedFlag = /^[-\u2010-\u2015\u2212]*[\u2010-\u2015\u2212][-\u2010-\u2015\u2212]*(?=\p{L}[\w-]*(=|$))/u;
 const spacedFlag = /^[\u00a0\u2000-\u200d\u202f\u2060\u3000\ufeff]+(?=-)/;
 
@@ -38,7 +41,10 @@ const characterNames = new Map([
   ["\ufeff", "a byte order mark"],
 ]);
 
-/** Throws `usage` for a flag with a dash or a space before it that only looks like one: it would become the prompt, or a part of it. */
+/**
+ * Throws `usage` for a flag with a dash or a space before it that only looks like one: it would become the
+ * prompt, or a part of it.
+ */
 export function checkDashes(argv: readonly string[], io: ShellIo): void {
   const end = argv.indexOf("--");
   const words = end === -1 ? argv : argv.slice(0, end);
@@ -67,8 +73,8 @@ export function dashHint(argv: readonly string[], { code, name, shell }: ParseFa
   const words = end === -1 ? argv : argv.slice(0, end);
   const dashedWord =
     words.find((word) => isDashedText(word) && !/^--[\w-]+=/.test(word)) ??
-    // A single word counts as a prompt if it has three letters: -quiet, but not the flags -qv. If no command was typed, it does not
-    // count, because the hint would be a paid `generate`.
+    // A single word counts as a prompt if it has three letters: -quiet, but not the flags -qv. If no command
+    // was typed, it does not count, because the hint would be a paid `generate`.
     words.find((word) => name !== undefined && code === "commander.unknownOption" && /^-\p{L}{3}/u.test(word));
   if (dashedWord === undefined) return undefined;
   const otherWords = words.filter((word) => word !== dashedWord && word !== name);

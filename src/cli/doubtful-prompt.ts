@@ -20,8 +20,9 @@ type Doubt = { reason: string; meant?: { prompt: string; flags?: readonly string
 type PromptOptions = { references: References; line: Pick<CommandLine, "hash" | "olderHash"> };
 
 /**
- * Throws `usage` for a typed prompt that is nothing but the name of a file or an address, or that misspells a reference, unless an attempt with this prompt
- * is open, which is resumed. Asks first at a terminal. A prompt from stdin is never checked.
+ * Throws `usage` for a typed prompt that is nothing but the name of a file or an address, or that misspells a
+ * reference, unless an attempt with this prompt is open, which is resumed. Asks first at a terminal. A prompt
+ * from stdin is never checked.
  */
 export async function checkPrompt(
   prompt: string | undefined,

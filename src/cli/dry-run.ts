@@ -11,8 +11,9 @@ import type { Output } from "./terminal/output.ts";
 import { earlierDocument } from "./terminal/result.ts";
 
 /**
- * `--dry-run`: prints the request as it would be sent, without the key; or the generation that would be resumed, or why nothing would be sent.
- * Needs neither key nor base URL, and notes a missing base URL. Writes nothing.
+ * `--dry-run`: prints the request as it would be sent, without the key; or the generation that would be
+ * resumed, or why nothing would be sent. Needs neither key nor base URL, and notes a missing base URL. Writes
+ * nothing.
  */
 export async function printDryRun(command: StartCommand, context: Context): Promise<undefined> {
   const { io, output } = context;

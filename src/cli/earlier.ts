@@ -10,8 +10,8 @@ import { findLast, locateGenerations } from "./generations.ts";
 import { findByFile, isVideoFile, lastWord } from "./saved-file.ts";
 
 /**
- * The source that `--from` names: a generation, by its id or "last", or the file of any video. `ownAttempt` is the attempt that this command resumes.
- * Throws `usage`, and `not_found` for "last".
+ * The source that `--from` names: a generation, by its id or "last", or the file of any video. `ownAttempt`
+ * is the attempt that this command resumes. Throws `usage`, and `not_found` for "last".
  */
 export async function findFrameSource(
   typed: string,
@@ -36,8 +36,8 @@ export async function findFrameSource(
 }
 
 /**
- * Finds the generation that "last" meant when the same command ran before: its attempt recorded that id, `sourceId`. Throws `not_found` if the journal
- * no longer contains it.
+ * Finds the generation that "last" meant when the same command ran before: its attempt recorded that id,
+ * `sourceId`. Throws `not_found` if the journal no longer contains it.
  */
 async function resolveLast(ownAttempt: Entry, sourceId: string | undefined, journal: Journal): Promise<StartedEntry> {
   if (sourceId === undefined) throw new Error("an attempt of a command with `last` has not recorded an id for it");
@@ -53,7 +53,10 @@ async function resolveLast(ownAttempt: Entry, sourceId: string | undefined, jour
   return source;
 }
 
-/** The generation whose request is repeated. Throws `not_found` if the journal does not have it, because nothing else records requests. */
+/**
+ * The generation whose request is repeated. Throws `not_found` if the journal does not have it, because
+ * nothing else records requests.
+ */
 export async function findParent(
   typed: string,
   ownAttempt: Entry | undefined,

@@ -10,7 +10,10 @@ const flags = fields.flatMap((field) =>
   field.flag === undefined ? [] : [{ field, attribute: new Option(field.flag).attributeName() }],
 );
 
-/** Adds the flags of the request's fields to a command; `readFieldFlags` reads their values. `descriptions` replaces those of some fields. */
+/**
+ * Adds the flags of the request's fields to a command; `readFieldFlags` reads their values. `descriptions`
+ * replaces those of some fields.
+ */
 export function withFieldFlags<Command extends CommandUnknownOpts>(
   command: Command,
   descriptions: { [name in FieldName]?: string } = {},
@@ -38,7 +41,10 @@ export function readFieldFlags(command: CommandUnknownOpts): FieldFlags {
   return { texts, images };
 }
 
-/** The models of `-m`, which may name several with commas between them; empty without `-m`. Throws `usage` for an empty or repeated model. */
+/**
+ * The models of `-m`, which may name several with commas between them; empty without `-m`. Throws `usage` for
+ * an empty or repeated model.
+ */
 export function readModels({ texts: { model } }: Pick<FieldFlags, "texts">): string[] {
   if (model === undefined) return [];
   if (!model.includes(",")) return [model];

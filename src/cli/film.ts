@@ -22,7 +22,10 @@ type FilmOptions = { overwrite: boolean | undefined; isDryRun: boolean | undefin
 /** The checked film of a batch, ready to be made. */
 export type BatchFilm = ReplaceOptions & { filmPath: string; ffmpeg: Ffmpeg };
 
-/** Checks what a film of these rows needs, before anything is paid. Throws `usage`, and `output` if the film cannot be written. */
+/**
+ * Checks what a film of these rows needs, before anything is paid. Throws `usage`, and `output` if the film
+ * cannot be written.
+ */
 export async function prepareFilm(
   filmPath: string,
   { rows, plan, findFilm, checkProtected }: Pick<Batch, "rows" | "plan" | "findFilm" | "checkProtected">,
@@ -48,8 +51,9 @@ export async function prepareFilm(
 }
 
 /**
- * Joins the videos of all rows in the order of the file, as `joinClips` does. `files` are the saved videos by the keys of their rows. Returns the
- * film as `--json` shows it; `undefined`, with a note, if a row has no video.
+ * Joins the videos of all rows in the order of the file, as `joinClips` does. `files` are the saved videos by
+ * the keys of their rows. Returns the film as `--json` shows it; `undefined`, with a note, if a row has no
+ * video.
  */
 export async function makeFilm(
   { filmPath, ...plan }: BatchFilm,

@@ -22,8 +22,9 @@ export type LocatedGeneration = {
 /** The generations that a command can be about. */
 export type Generations = {
   /**
-   * Finds a generation by its id, the beginning of a UUID, its saved file, or "last", the newest. Searches the journal; an id that is not in the journal
-   * belongs to the service of the settings. Throws `usage` if several ids match, and `not_found` for "last" in an empty journal or for an unknown file.
+   * Finds a generation by its id, the beginning of a UUID, its saved file, or "last", the newest. Searches
+   * the journal; an id that is not in the journal belongs to the service of the settings. Throws `usage` if
+   * several ids match, and `not_found` for "last" in an empty journal or for an unknown file.
    */
   find(typed: string): Promise<LocatedGeneration>;
   /** The same for a command that changes the generation. Throws `usage` for fewer than eight characters of a longer id. */
@@ -51,7 +52,10 @@ export function namesOf({ id = "", attempt }: Entry): readonly string[] {
   return [attempt, id];
 }
 
-/** The items with the typed text as a name, else those with a UUID that begins with it, if it has at least `minChars` characters. */
+/**
+ * The items with the typed text as a name, else those with a UUID that begins with it, if it has at least
+ * `minChars` characters.
+ */
 export function findNamed<Item>(
   typed: string,
   items: readonly Item[],

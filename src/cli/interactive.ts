@@ -55,16 +55,17 @@ type AskInputOptions = Pick<SessionOptions, "local" | "baseUrl" | "engine"> & {
 };
 
 /**
- * Asks for what the command line does not give, shows a summary and the equivalent command, and asks for confirmation. Throws `interrupted` on Ctrl-C,
- * and if the answer is not yes. Flags and settings are checked first, so that no question is asked in vain.
+ * Asks for what the command line does not give, shows a summary and the equivalent command, and asks for
+ * confirmation. Throws `interrupted` on Ctrl-C, and if the answer is not yes. Flags and settings are checked
+ * first, so that no question is asked in vain.
  */
 export async function askForInput(known: KnownInput, options: AskInputOptions, context: Context) {
   const { io, output } = context;
   const { local = false, dryRun, open = false } = options;
   const destination = { isLocal: local };
   await readAllImages(known.images);
-  // Checks the rest of the request now, with placeholders for the prompt and the images, which are asked for below. An imageUrl in --set skips the
-  // check of the number of images (see `replacesSourceImages`).
+  // Checks the rest of the request now, with placeholders for the prompt and the images, which are asked for
+  // below. An imageUrl in --set skips the check of the number of images (see `replacesSourceImages`).
   const set = ["imageUrl=", ...known.set];
   const { model = defaultModel } = known.texts;
   buildRequest({ ...known, texts: { ...known.texts, model, prompt: "still to come" }, set }, destination);
@@ -118,7 +119,10 @@ async function openForPrice({ local = false, baseUrl, engine }: AskInputOptions,
   return session.service;
 }
 
-/** The sentence about the cost, such as " It costs about 10 credits."; empty if it is free, or if the price of an engine is unknown. */
+/**
+ * The sentence about the cost, such as " It costs about 10 credits."; empty if it is free, or if the price of
+ * an engine is unknown.
+ */
 function costSentence(cost: ExpectedCost, { starts, isLocal }: { starts: number; isLocal: boolean }): string {
   const price = formatExpected(cost) ?? (isLocal ? undefined : "credits");
   if (cost.kind === "free" || price === undefined) return "";

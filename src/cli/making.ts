@@ -65,8 +65,8 @@ export async function startAndReport(prepared: PreparedStart, context: StartCont
 }
 
 /**
- * The error of a start that has sent no request. If it names an earlier generation, adds its id and the command that takes its video, at the service that
- * has it.
+ * The error of a start that has sent no request. If it names an earlier generation, adds its id and the
+ * command that takes its video, at the service that has it.
  */
 export async function unsentError(
   thrown: unknown,
@@ -123,7 +123,10 @@ function reportResumed(
   return { attempt, document };
 }
 
-/** The text about the price, if the service states one. A fall of the balance is shown as such, because others may have spent too. */
+/**
+ * The text about the price, if the service states one. A fall of the balance is shown as such, because others
+ * may have spent too.
+ */
 function priceText({ credits_charged, remaining_credits, balance_fell = 0 }: AcceptedStart): string {
   const price = formatCost({ credits: credits_charged });
   const balanceText = remaining_credits === undefined ? "" : `, ${countCredits(remaining_credits)} left`;

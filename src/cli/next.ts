@@ -42,8 +42,9 @@ export function nextOf(
 }
 
 /**
- * The same command again. Marked as paying if it can start a generation, because the one that it would resume may have ended meanwhile. An interrupted
- * line with --again is continued without it once an attempt of it is recorded, because --again would start another one; before that, as it was typed.
+ * The same command again. Marked as paying if it can start a generation, because the one that it would resume
+ * may have ended meanwhile. An interrupted line with --again is continued without it once an attempt of it is
+ * recorded, because --again would start another one; before that, as it was typed.
  */
 export function sameLine(
   { program, argv: words, command = "" }: TypedArgv,

@@ -6,8 +6,9 @@ import { askSource } from "./video-source.ts";
 type ServiceFlags = { local?: boolean; dryRun?: boolean; baseUrl?: string; engine?: string[] };
 
 /**
- * The flags with a usable service. Without a login, asks at a terminal what should make the videos: the local service, a provider, whose key is asked for, or
- * a service, to which the user logs in here. If nobody can be asked, returns the flags unchanged. Throws `interrupted` on Ctrl-C, and as `login` does.
+ * The flags with a usable service. Without a login, asks at a terminal what should make the videos: the local
+ * service, a provider, whose key is asked for, or a service, to which the user logs in here. If nobody can be
+ * asked, returns the flags unchanged. Throws `interrupted` on Ctrl-C, and as `login` does.
  */
 export async function withService<Flags extends ServiceFlags>(flags: Flags, context: Context): Promise<Flags> {
   const { io } = context;

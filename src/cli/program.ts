@@ -36,8 +36,9 @@ export function commandOf(argv: readonly string[]): string | undefined {
 }
 
 /**
- * The program with the command that these words name; with all commands if they name none, or name a command that describes the others. Help and
- * guesses need them. Only the command that runs needs its code: of the others, the built program has outlines.
+ * The program with the command that these words name; with all commands if they name none, or name a command
+ * that describes the others. Help and guesses need them. Only the command that runs needs its code: of the
+ * others, the built program has outlines.
  */
 export async function createProgram(argv: readonly string[], context: Context): Promise<CommandUnknownOpts> {
   const program = createBareProgram(context);
@@ -54,7 +55,8 @@ export async function createProgram(argv: readonly string[], context: Context): 
     if (outline) outlining?.addOutlined(program, outline);
     else if (each === name || !outlines) (await load())(program, context);
   }
-  // `readGlobalFlags` reads them. They are added to each command, because commander refuses a word of several flags, such as -yq, with another flag in it.
+  // `readGlobalFlags` reads them. They are added to each command, because commander refuses a word of several
+  // flags, such as -yq, with another flag in it.
   for (const command of program.commands)
     for (const flags of ["-q, --quiet", "-v, --verbose"]) command.addOption(new Option(flags).hideHelp());
   return program;
@@ -115,16 +117,17 @@ export function readGlobalFlags(argv: readonly string[]): OutputFlags & Pick<Con
 }
 
 /**
- * Short flags without a value may be written as one word, such as -qv or -yq; the last may take a value, such as -yqo. A word with a dash and white
- * space is a value, such as "-quiet forest". No other word with a dash is a value, since `checkValues` refuses them.
+ * Short flags without a value may be written as one word, such as -qv or -yq; the last may take a value, such
+ * as -yqo. A word with a dash and white space is a value, such as "-quiet forest". No other word with a dash
+ * is a value, since `checkValues` refuses them.
  */
 function hasFlag(words: readonly string[], short: string, long: string): boolean {
   return words.some((word) => word === long || /^-([qvy]+)\S*$/.exec(word)?.[1]?.includes(short.slice(1)));
 }
 
 /**
- * Throws `usage` for a value that is itself a flag, even a misspelt one, because its own value is missing: `-o --local` would use the paid
- * service, and save to a file of that name. `-` is stdin, and `-5` a number.
+ * Throws `usage` for a value that is itself a flag, even a misspelt one, because its own value is missing:
+ * `-o --local` would use the paid service, and save to a file of that name. `-` is stdin, and `-5` a number.
  */
 function checkValues(command: CommandUnknownOpts): void {
   if (command.name() === "__complete") return;
@@ -150,7 +153,10 @@ function checkValues(command: CommandUnknownOpts): void {
   }
 }
 
-/** Whether commander will print help and run nothing: it takes no other word as -h or --help, and `checkValues` refuses them as values. */
+/**
+ * Whether commander will print help and run nothing: it takes no other word as -h or --help, and
+ * `checkValues` refuses them as values.
+ */
 function asksForHelp(argv: readonly string[]): boolean {
   const end = argv.indexOf("--");
   return argv.slice(0, end === -1 ? undefined : end).some((word) => /^(--help|-[qv]*h)$/.test(word));

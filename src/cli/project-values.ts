@@ -46,8 +46,9 @@ type ProjectFlags = {
 };
 
 /**
- * Reads the values of the project's file: those of a typed `--preset` come before the environment, all others after it. For a repeated request (`again`)
- * only those of the preset, and the output path. Notes the values on stderr. Throws `usage` for a file that cannot be used.
+ * Reads the values of the project's file: those of a typed `--preset` come before the environment, all others
+ * after it. For a repeated request (`again`) only those of the preset, and the output path. Notes the values
+ * on stderr. Throws `usage` for a file that cannot be used.
  */
 export async function readProjectInput(
   { texts: typed, set, style, needsOutput, isRepeat = false, ...flags }: ProjectFlags,
@@ -87,7 +88,10 @@ export async function readProjectInput(
   };
 }
 
-/** A value of a command, and where it is from: a flag, vidgen.json, a variable, or the saved settings; without a source, the default. */
+/**
+ * A value of a command, and where it is from: a flag, vidgen.json, a variable, or the saved settings; without
+ * a source, the default.
+ */
 type Sourced<Value> = { value: Value; source: "typed" | "project" | "environment" | "setting" | undefined };
 
 /** The model of a request. */
@@ -136,8 +140,9 @@ export function describeProject(project: Project): string[] {
 }
 
 /**
- * A request with the style at the end of its prompt, and the images of the references that are named; `notes` lists them. In a repeated request the
- * names in the prompt are ignored: they were replaced when it was first sent. Throws `usage` for a service that does not take references.
+ * A request with the style at the end of its prompt, and the images of the references that are named; `notes`
+ * lists them. In a repeated request the names in the prompt are ignored: they were replaced when it was first
+ * sent. Throws `usage` for a service that does not take references.
  */
 export function withProject(
   { texts, images, set }: RequestInput,
@@ -184,7 +189,10 @@ export async function findNamedReferences(
   return [...typed, ...findMentions(prompt ?? "", references)];
 }
 
-/** The project of a line: the path of the vidgen.json, without links, if it gave values or references, or else the working folder. */
+/**
+ * The project of a line: the path of the vidgen.json, without links, if it gave values or references, or else
+ * the working folder.
+ */
 export async function findProjectPlace(
   { untyped, project }: ProjectInput,
   namedReferences: readonly string[],

@@ -17,7 +17,10 @@ export type ResumeHintOptions = {
 
 type ProgramIo = ShellIo & Pick<Io, "program">;
 
-/** The command that waits for these generations at the service of the options, and saves them; with "--all" for all unfinished ones. */
+/**
+ * The command that waits for these generations at the service of the options, and saves them; with "--all"
+ * for all unfinished ones.
+ */
 export function waitNext(ids: string[] | "--all", options: ResumeHintOptions, io: ProgramIo): NextCommand {
   return { argv: [...programWords(io), ...waitWords(ids, options)], pays: false };
 }
@@ -55,8 +58,8 @@ export function withResumeHint(thrown: unknown, id: string, options: ResumeHintO
 }
 
 /**
- * As `withResumeHint`, but without a hint, for a command with one hint for several generations. A lost generation is followed by the same command, since
- * the service may know it again later.
+ * As `withResumeHint`, but without a hint, for a command with one hint for several generations. A lost
+ * generation is followed by the same command, since the service may know it again later.
  */
 export function withResume(error: VidgenError, id: string, options: ResumeHintOptions, io: ProgramIo): VidgenError {
   const isLost = error.code === "not_found" && error.attempt !== undefined;

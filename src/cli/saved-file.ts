@@ -13,8 +13,8 @@ import { videoFileName } from "../video/naming.ts";
 export const lastWord = "last";
 
 /**
- * Whether a word names a file: it has the ending of a video, or is the name of a file that exists; or of a folder, written with a slash, which
- * `checkNotFolder` refuses.
+ * Whether a word names a file: it has the ending of a video, or is the name of a file that exists; or of a
+ * folder, written with a slash, which `checkNotFolder` refuses.
  */
 export async function isSavedFile(typed: string, { disk }: Pick<Io, "disk">): Promise<boolean> {
   if (videoFileName.test(typed)) return true;
@@ -41,14 +41,18 @@ export async function checkNotFolder(path: string, { disk }: Pick<Io, "disk">): 
   throw usage(`${path} is a folder, and not a video.${hint === undefined ? " It has no videos." : ""}`, hint);
 }
 
-/** As `isSavedFile`, but true for any word with a slash. Only for words that cannot be an id, since some services have ids with a slash. */
+/**
+ * As `isSavedFile`, but true for any word with a slash. Only for words that cannot be an id, since some
+ * services have ids with a slash.
+ */
 export async function isVideoFile(typed: string, io: Pick<Io, "disk">): Promise<boolean> {
   return /[/\\]/.test(typed) || isSavedFile(typed, io);
 }
 
 /**
- * The generation whose video has the content of this file, whatever its name is now; if the file is gone, the generation that was saved there.
- * `undefined` if the journal has none. Throws `usage` for a file that cannot be read.
+ * The generation whose video has the content of this file, whatever its name is now; if the file is gone, the
+ * generation that was saved there. `undefined` if the journal has none. Throws `usage` for a file that cannot
+ * be read.
  */
 export async function findByFile(
   path: string,

@@ -23,7 +23,10 @@ type FailedOutcome = Outcome & { error: VidgenError };
 /** `resume` has the flags for the command that resumes the generation. */
 type FollowContext = DeliverContext & { resume: Omit<ResumeHintOptions, "outputPath"> };
 
-/** Follows one of several generations to its end and prints it at once, or with `--json` at the end of the command. Never rejects. */
+/**
+ * Follows one of several generations to its end and prints it at once, or with `--json` at the end of the
+ * command. Never rejects.
+ */
 export async function followOne(
   attempt: Attempt,
   print: Omit<PrintOptions, "open" | "saveCommand">,
@@ -62,8 +65,8 @@ export function failedOutcome(
 type NextSteps = { hint?: string | undefined; next?: readonly NextCommand[] | undefined };
 
 /**
- * Ends a command of several generations: prints one array with `--json`, otherwise each error message once. Throws the worst error, with the next steps
- * that `findNextSteps` returns for all failures.
+ * Ends a command of several generations: prints one array with `--json`, otherwise each error message once.
+ * Throws the worst error, with the next steps that `findNextSteps` returns for all failures.
  */
 export async function endAll(
   outcomes: readonly Outcome[],
@@ -99,7 +102,10 @@ function chargeOfAll(outcomes: readonly Outcome[]): ErrorCharge | undefined {
   );
 }
 
-/** Prints one array, and hands all over. If stdout cannot be written, returns the error with all ids, so that the results are not lost. */
+/**
+ * Prints one array, and hands all over. If stdout cannot be written, returns the error with all ids, so that
+ * the results are not lost.
+ */
 async function printAll(outcomes: readonly Outcome[], output: Output): Promise<VidgenError | undefined> {
   const documents = outcomes.map(({ document }) => document);
   try {

@@ -39,7 +39,10 @@ import { askChoice, askWhether, canAsk, readPrompt } from "./terminal/prompts.ts
 import { checkInfoPath, checkOutputPath, noteOutputPath } from "./terminal/result.ts";
 import { findOwnAttempt, hashLine, type TypedLine } from "./typed-line.ts";
 
-/** A command that starts generations, read whole: its words and flags, vidgen.json, the settings, and what was asked for at a terminal. */
+/**
+ * A command that starts generations, read whole: its words and flags, vidgen.json, the settings, and what was
+ * asked for at a terminal.
+ */
 export type StartCommand = ReadStart & {
   origin: Origin;
   /** The requests to send, one for each generation, with the bytes of their images. */
@@ -65,8 +68,9 @@ type ReadStart = TypedStart & {
 };
 
 /**
- * Reads a command that starts generations. What is asked at a terminal is asked here, but for the yes to several starts. The typed line is known before
- * the parent and the frame are looked up, because it decides what "last" means. Nothing is sent that may be charged; the videos of `--from` and prices may be fetched.
+ * Reads a command that starts generations. What is asked at a terminal is asked here, but for the yes to
+ * several starts. The typed line is known before the parent and the frame are looked up, because it decides
+ * what "last" means. Nothing is sent that may be charged; the videos of `--from` and prices may be fetched.
  */
 export async function readCommand(typed: TypedStart, context: Context): Promise<StartCommand> {
   const { io, output } = context;
@@ -156,7 +160,10 @@ async function readLine(read: Omit<ReadStart, "parent">, { io, output }: Context
   };
 }
 
-/** The origin of the service that a line names, or "local"; `undefined` for `again` without a flag, which uses that of the earlier generation. */
+/**
+ * The origin of the service that a line names, or "local"; `undefined` for `again` without a flag, which uses
+ * that of the earlier generation.
+ */
 async function serviceOf({ generation, flags: { local, baseUrl } }: TypedStart, io: Io): Promise<string | undefined> {
   if (local) return "local";
   const url = generation === undefined || baseUrl !== undefined ? await findBaseUrl(baseUrl, io) : undefined;
@@ -164,8 +171,8 @@ async function serviceOf({ generation, flags: { local, baseUrl } }: TypedStart, 
 }
 
 /**
- * The last frame that `--from` asks for. A repeated generation begins with the same frame again, unless other images are given. `findOwn` returns the
- * attempt of the same command, which says what "last" means.
+ * The last frame that `--from` asks for. A repeated generation begins with the same frame again, unless other
+ * images are given. `findOwn` returns the attempt of the same command, which says what "last" means.
  */
 async function findFrame(
   { flags, images, set, times, parent }: ReadStart,
@@ -184,8 +191,9 @@ async function findFrame(
 }
 
 /**
- * The fields of the request and the output path: from the command line, the repeated generation and the settings, or asked for at a terminal. A
- * local video is always saved, because its URL may stop working when the command ends.
+ * The fields of the request and the output path: from the command line, the repeated generation and the
+ * settings, or asked for at a terminal. A local video is always saved, because its URL may stop working when
+ * the command ends.
  */
 async function resolveInput(
   read: ReadStart,
@@ -261,7 +269,10 @@ function withNextSeed(request: StartRequest, index: number): StartRequest {
   return typeof seed === "number" ? { ...request, seed: seed + index } : request;
 }
 
-/** The output path: for several videos, a folder gets names with a number. Throws `usage` if several videos would get one name. */
+/**
+ * The output path: for several videos, a folder gets names with a number. Throws `usage` if several videos
+ * would get one name.
+ */
 async function numberedPath(typed: TypedStart, outputPath: string | undefined, io: Io): Promise<string | undefined> {
   if (outputPath === undefined || !isSeveral(typed)) return outputPath;
   const { models, count } = typed;

@@ -77,8 +77,8 @@ export type StartFlags = ReturnType<ReturnType<typeof withStartFlags>["opts"]>;
 export type TypedStart = ReturnType<typeof readTyped>;
 
 /**
- * Reads the words and flags of a command, once: the generation that `again` repeats, and the argument with the prompt. Throws `usage` for a value that is
- * not valid, and for flags that contradict each other.
+ * Reads the words and flags of a command, once: the generation that `again` repeats, and the argument with
+ * the prompt. Throws `usage` for a value that is not valid, and for flags that contradict each other.
  */
 export function readTyped(
   words: { generation: string | undefined; argument: string | undefined },

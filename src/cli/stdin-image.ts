@@ -30,7 +30,10 @@ export function checkStdin(
   if (io.stdin.isTTY) throw usage('The image "-" is read from stdin: pipe one in, or name a file.');
 }
 
-/** The typed images, with the image on stdin as a `data:` URL. Throws `usage` if stdin is empty, too large, or not a PNG, JPEG or WebP image. */
+/**
+ * The typed images, with the image on stdin as a `data:` URL. Throws `usage` if stdin is empty, too large, or
+ * not a PNG, JPEG or WebP image.
+ */
 export async function withStdinImage(images: Images, context: Context): Promise<Images> {
   const [field] = stdinFieldsOf(images);
   if (field === undefined) return images;

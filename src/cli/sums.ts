@@ -6,7 +6,10 @@ import { isLocal } from "../client/ledger/same-service.ts";
 /** The cost of a start: "?" if its service has not stated it, "-" if nothing can have been charged. */
 export type ListedPrice = { credits?: number; usd?: number } | "free" | "?" | "-";
 
-/** The cost of a failed generation is "?", because its credits may have been returned. A provider of the local service is paid in USD. */
+/**
+ * The cost of a failed generation is "?", because its credits may have been returned. A provider of the local
+ * service is paid in USD.
+ */
 export function findListedPrice(entry: Entry): ListedPrice {
   const { status, id } = entry;
   const { credits, usd } = statedPrice(entry);
@@ -17,7 +20,10 @@ export function findListedPrice(entry: Entry): ListedPrice {
   return { credits };
 }
 
-/** Whether a generation of the local service failed before it was submitted to an engine: then it has a code, and nothing was charged. */
+/**
+ * Whether a generation of the local service failed before it was submitted to an engine: then it has a code,
+ * and nothing was charged.
+ */
 export function isNotSubmitted({ status, code, cost, base_url }: Entry): boolean {
   return status === "failed" && code !== undefined && cost === undefined && isLocal({ base_url });
 }
@@ -58,7 +64,10 @@ export type SumKey = keyof typeof keyFunctions;
 
 export const sumKeys = Object.keys(keyFunctions) as SumKey[];
 
-/** The sums of each day, newest first, or of each model, label or service, the most expensive first; `key` is `null` for starts without one. */
+/**
+ * The sums of each day, newest first, or of each model, label or service, the most expensive first; `key` is
+ * `null` for starts without one.
+ */
 export function sumBy(entries: readonly Entry[], by: SumKey): (Spent & { key: string | null })[] {
   const groups = new Map<string | null, Entry[]>();
   for (const entry of distinctStarts(entries)) {

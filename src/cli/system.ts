@@ -48,8 +48,9 @@ export function systemIo(): Io {
 }
 
 /**
- * Ends the process with a code, or with the signal that the code means, because a shell ends its loop, which may start the next paid generation, only if
- * the child died of the signal. If the signal has no effect, as for the first process of a container, the code is used.
+ * Ends the process with a code, or with the signal that the code means, because a shell ends its loop, which
+ * may start the next paid generation, only if the child died of the signal. If the signal has no effect, as
+ * for the first process of a container, the code is used.
  */
 export function endProcess(code: number): void {
   const name = signalNames.find((name) => constants.signals[name] + 128 === code);

@@ -34,9 +34,10 @@ type TakeResult = {
 };
 
 /**
- * Starts several generations one after the other, or resumes those of an interrupted run, and follows them concurrently. A failed start ends the
- * starts; if the service refused the request of a model, only those of that model. Prints each result when it is ready, or with `--json` one array at
- * the end. Throws the worst error.
+ * Starts several generations one after the other, or resumes those of an interrupted run, and follows them
+ * concurrently. A failed start ends the starts; if the service refused the request of a model, only those of
+ * that model. Prints each result when it is ready, or with `--json` one array at the end. Throws the worst
+ * error.
  */
 export async function makeTakes(takes: Takes, context: StartContext): Promise<void> {
   const { command, session, startOptions } = takes;
@@ -147,8 +148,9 @@ type NextStepsOptions = {
 };
 
 /**
- * How to get the takes that are missing. The same command with --again would pay for all of them again. Without --again, it resumes this run, or an
- * older one if this run has started nothing; it would stop at an unclear or lost attempt.
+ * How to get the takes that are missing. The same command with --again would pay for all of them again.
+ * Without --again, it resumes this run, or an older one if this run has started nothing; it would stop at an
+ * unclear or lost attempt.
  */
 function findNextSteps(
   failed: readonly { error: VidgenError }[],
@@ -188,7 +190,10 @@ function flagsOf({ maxCredits, maxCost }: Budget): string {
     .join(" or ");
 }
 
-/** The error if the price of a start stays unknown because this command does not wait for the generation that would show the price. */
+/**
+ * The error if the price of a start stays unknown because this command does not wait for the generation that
+ * would show the price.
+ */
 function unpricedError({ model }: StartRequest): VidgenError {
   return new VidgenError(
     "credits",

@@ -32,9 +32,10 @@ export type TypedLine = {
 };
 
 /**
- * The hash of a typed command, by which "last" keeps its meaning when the command is typed again (`findOwnAttempt`). A file counts by its bytes, the
- * prompt by its text, several models in any order, "last", `@name` and `-` as these words. What vidgen.json adds does not count, nor do flags that
- * change neither the request nor the output path, such as --timeout.
+ * The hash of a typed command, by which "last" keeps its meaning when the command is typed again
+ * (`findOwnAttempt`). A file counts by its bytes, the prompt by its text, several models in any order,
+ * "last", `@name` and `-` as these words. What vidgen.json adds does not count, nor do flags that change
+ * neither the request nor the output path, such as --timeout.
  */
 export async function hashLine(typed: TypedStart, words: LineWords, io: Io): Promise<string> {
   const { readImages } = await import("../client/request/images.ts");
@@ -88,8 +89,8 @@ async function contentName(word: string | undefined, { disk, signal, ...io }: Io
 }
 
 /**
- * The earlier attempt of the same command that this line would resume. "last" keeps the meaning it had then, because with a newer generation as "last"
- * this would be another request, which would be paid for again.
+ * The earlier attempt of the same command that this line would resume. "last" keeps the meaning it had then,
+ * because with a newer generation as "last" this would be another request, which would be paid for again.
  */
 export async function findOwnAttempt(
   { line, earlier, outputAt }: TypedLine,

@@ -16,8 +16,8 @@ export async function noteUnsaved({ io, output }: Pick<Context, "io" | "output">
 }
 
 /**
- * At a terminal, prints a line on how to look at a video that was saved now, and on real ones if it is a preview, unless the journal has an earlier saved
- * video. Never rejects.
+ * At a terminal, prints a line on how to look at a video that was saved now, and on real ones if it is a
+ * preview, unless the journal has an earlier saved video. Never rejects.
  */
 export async function noteFirstSaved(
   id: string,

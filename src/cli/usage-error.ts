@@ -87,7 +87,10 @@ async function explainParsing(error: CommanderError, parsing: ParseContext): Pro
   return usage(sentence, `To generate a video from this prompt: ${line}`);
 }
 
-/** What is wrong, without the value of an unknown flag, which may be a key; and commander's guess, which is on a line of its own and in parentheses. */
+/**
+ * What is wrong, without the value of an unknown flag, which may be a key; and commander's guess, which is on
+ * a line of its own and in parentheses.
+ */
 function sentenceOf({ code, message }: CommanderError, command: CommandUnknownOpts) {
   const [what = "", guess] = message.replace(/^error: /, "").split(/\n\((.*)\)$/);
   const similar = guess?.replace(/one of (.*), /, "$1 or ");
@@ -160,7 +163,10 @@ function operandsOf(words: readonly string[]): readonly string[] {
 /** The minimum number of words that count as a prompt without quotes. */
 const minWords = 3;
 
-/** Whether words must be a prompt, which costs money: a text with a space, or several words, none of them a command, an id or a file. */
+/**
+ * Whether words must be a prompt, which costs money: a text with a space, or several words, none of them a
+ * command, an id or a file.
+ */
 async function isPrompt(
   words: readonly string[],
   program: CommandUnknownOpts,
@@ -268,8 +274,8 @@ function tooManyPrompts(command: CommandUnknownOpts, argv: readonly string[], sh
 }
 
 /**
- * The line with one prompt, if commander refused several, and a person at a terminal says that one was meant. `undefined` otherwise: then the error says
- * what to type.
+ * The line with one prompt, if commander refused several, and a person at a terminal says that one was meant.
+ * `undefined` otherwise: then the error says what to type.
  */
 export async function askOnePrompt(
   error: unknown,
@@ -299,8 +305,9 @@ function readPrompts(command: CommandUnknownOpts, argv: readonly string[]) {
 type CutValue = { flag: string; value: string; rest: string[] };
 
 /**
- * The words of a command, with words between a flag's value and the next flag joined to that value, as in `--timeout 5 minutes`. `text` are the
- * words before the first flag; without any, nothing is joined, since the prompt may follow a value.
+ * The words of a command, with words between a flag's value and the next flag joined to that value, as in
+ * `--timeout 5 minutes`. `text` are the words before the first flag; without any, nothing is joined, since
+ * the prompt may follow a value.
  */
 function joinCutValues(words: readonly string[], command: CommandUnknownOpts) {
   const text = operandsOf(words);

@@ -22,7 +22,10 @@ A server of your own is named by its address:
   vidgen generate "a red fox" -m wan-2.5 --engine wan-2.5=http://gpu-1:8091
 More: \`vidgen help real-models\``;
 
-/** Asks what should make the videos, and for the key of a provider. An answer that only explains what to type is followed by the same question. */
+/**
+ * Asks what should make the videos, and for the key of a provider. An answer that only explains what to type
+ * is followed by the same question.
+ */
 export async function askSource(question: string, context: Context): Promise<Source> {
   for (;;) {
     const source = (await askChoice(question, [...sources], "previews", context.io)) as Source | "other";

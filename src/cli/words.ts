@@ -6,13 +6,16 @@ export type Hint = {
   typed: readonly string[];
   /** What the command is for, or that vidgen does not offer what the word asks for. */
   purpose: string;
-  /** A free command. The words after the typed one replace `<id>`, `<rows>`, `[id]` or `[words]` if they fit; otherwise those in brackets are left out. */
+  /**
+   * A free command. The words after the typed one replace `<id>`, `<rows>`, `[id]` or `[words]` if they fit;
+   * otherwise those in brackets are left out.
+   */
   line: string;
 };
 
 /**
- * Hints for words that are not commands. They are not aliases, and no hint starts a generation, because a program that follows a hint must not pay for a
- * video because of a word that vidgen does not know.
+ * Hints for words that are not commands. They are not aliases, and no hint starts a generation, because a
+ * program that follows a hint must not pay for a video because of a word that vidgen does not know.
  */
 export const hints: readonly Hint[] = [
   {

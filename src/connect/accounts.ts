@@ -52,7 +52,10 @@ export const accountReplies = {
 export type ListedAccount = z.infer<typeof account>;
 /** A key: the first characters of its hash, its name, when it was created, and when it was last used (ISO 8601). */
 export type AccountKey = z.infer<typeof accountKey>;
-/** An account with its new key, which is shown only once, and the URLs of the service and its page, unless the service ends with this command. */
+/**
+ * An account with its new key, which is shown only once, and the URLs of the service and its page, unless the
+ * service ends with this command.
+ */
 export type NewKey = z.infer<typeof newKey>;
 /** Since when an account is disabled (ISO 8601); `null` if it is enabled. */
 export type Disabling = { account: string; disabled_at: string | null };
@@ -60,8 +63,8 @@ export type Disabling = { account: string; disabled_at: string | null };
 export type AccountLimits = { max_running?: number | null; max_per_hour?: number | null };
 
 /**
- * The account management of a `vidgen serve`, which is not part of the interface. All calls reject with `auth` without the owner's key,
- * `rejected` if the service refuses, and `network` without an answer.
+ * The account management of a `vidgen serve`, which is not part of the interface. All calls reject with
+ * `auth` without the owner's key, `rejected` if the service refuses, and `network` without an answer.
  */
 export type Accounts = {
   list(): Promise<ListedAccount[]>;
@@ -75,7 +78,10 @@ export type Accounts = {
   /** Disables an account until `enable`, so that its keys are refused. What it has started continues. */
   disable(name: string): Promise<Disabling>;
   enable(name: string): Promise<Disabling>;
-  /** Deletes an account permanently. Its keys become invalid, and its waiting generations are not submitted. Its videos and its ledger stay. */
+  /**
+   * Deletes an account permanently. Its keys become invalid, and its waiting generations are not submitted.
+   * Its videos and its ledger stay.
+   */
   delete(name: string): Promise<{ account: string; revoked: number; not_submitted: number }>;
   /** Makes another key for an account. Sent only once, since only this reply has the key. */
   addKey(account: string, name: string): Promise<NewKey>;

@@ -29,7 +29,10 @@ export function withEngineFlag<Flags extends ServiceFlags>(flags: Flags): Flags 
   return { ...flags, local: true };
 }
 
-/** As `withEngineFlag`, for a command that starts generations: without a flag that names a service, the engine setting applies. */
+/**
+ * As `withEngineFlag`, for a command that starts generations: without a flag that names a service, the engine
+ * setting applies.
+ */
 export async function withEngine<Flags extends ServiceFlags>(flags: Flags, io: Io): Promise<Flags> {
   const withLocal = withEngineFlag(flags);
   if (withLocal.local || withLocal.baseUrl !== undefined) return checkEngineTimeout(withLocal);
@@ -100,7 +103,10 @@ export function readCreditsPer(
   );
 }
 
-/** An engine of the local service, as in `GET /engines` and `serve --json`; `error` is a phrase that continues the engine's name. */
+/**
+ * An engine of the local service, as in `GET /engines` and `serve --json`; `error` is a phrase that continues
+ * the engine's name.
+ */
 export type EngineCheck = { engine: string; models: readonly string[]; kind: string | null; error: string | null };
 
 /** Whether there are only previews, which always work. */

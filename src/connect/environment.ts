@@ -5,8 +5,9 @@ import { readVariable, trimInvisible } from "../protocol/text.ts";
 const isCleaned = (name: string) => name.startsWith("VIDGEN_") && name !== "VIDGEN_HOME";
 
 /**
- * Returns the environment without invisible characters around the values of vidgen's variables, such as the carriage return of a file from Windows, and
- * without one pair of quotes around such a value. `unquoted` lists the names of the variables that had quotes.
+ * Returns the environment without invisible characters around the values of vidgen's variables, such as the
+ * carriage return of a file from Windows, and without one pair of quotes around such a value. `unquoted`
+ * lists the names of the variables that had quotes.
  */
 export function cleanEnv(env: Io["env"]): { env: Io["env"]; unquoted: string[] } {
   const unquoted: string[] = [];

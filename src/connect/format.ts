@@ -28,8 +28,8 @@ export function formatCost({ credits, cost }: StatedCost): string | undefined {
 }
 
 /**
- * Formats an expected cost, such as "free", "about 20 credits", "about $3.20 by OpenRouter's list" or "about 20 credits plus sora-2, whose price is
- * unknown"; `undefined` if unknown.
+ * Formats an expected cost, such as "free", "about 20 credits", "about $3.20 by OpenRouter's list" or "about
+ * 20 credits plus sora-2, whose price is unknown"; `undefined` if unknown.
  */
 export function formatExpected(cost: ExpectedCost): string | undefined {
   if (cost.kind === "free") return "free";
@@ -40,7 +40,10 @@ export function formatExpected(cost: ExpectedCost): string | undefined {
   return `about ${kind === "usd" ? formatUsd(amount) : countCredits(amount)}${list}${more}`;
 }
 
-/** The last characters of a key, by which its owner recognizes it: at most four, and at most a fifth of the key; "" for a short one. */
+/**
+ * The last characters of a key, by which its owner recognizes it: at most four, and at most a fifth of the
+ * key; "" for a short one.
+ */
 export function endOfKey(apiKey: string): string {
   const text = apiKey.trim();
   return text.slice(text.length - Math.min(4, Math.floor(text.length / 5)));

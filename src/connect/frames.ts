@@ -22,7 +22,10 @@ type FrameOptions = Pick<FinishOptions, "signal" | "timeoutMs" | "intervalMs"> &
   onDownload?: (() => void) | undefined;
 };
 
-/** Returns a function that keeps the last frames of videos beside the journal (see `keepLastFrame`). Throws `usage` without ffmpeg. */
+/**
+ * Returns a function that keeps the last frames of videos beside the journal (see `keepLastFrame`). Throws
+ * `usage` without ffmpeg.
+ */
 export async function createFrameKeeper(feature: string, signal: AbortSignal, io: FrameIo): Promise<KeepFrame> {
   const ffmpeg = await requireFfmpeg({ feature, encodes: false }, io, signal);
   const folder = join(storageFolder("state", io), "frames");

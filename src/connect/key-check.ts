@@ -19,8 +19,9 @@ export type KeyCheck = {
 type TryOptions = { baseUrl: string; apiKey: string | undefined; limitMs: number };
 
 /**
- * Checks a key with one free request for the status of a made-up id. A service that answers "not found" accepts the key, and `vidgen serve` adds the
- * balance. Rejects as `fetch` does, and without a reply within `limitMs`.
+ * Checks a key with one free request for the status of a made-up id. A service that answers "not found"
+ * accepts the key, and `vidgen serve` adds the balance. Rejects as `fetch` does, and without a reply within
+ * `limitMs`.
  */
 export async function tryKey({ baseUrl, apiKey, limitMs }: TryOptions, io: Io): Promise<KeyCheck> {
   const { probe } = createApi({ baseUrl, apiKey, fetch: io.fetch });

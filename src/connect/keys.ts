@@ -53,7 +53,10 @@ export function findKeys(io: FolderIo): string[] {
   return keys.flatMap((key) => (typeof key === "string" ? key.trim().replace(/^(["'])(.*)\1$/, "$2") : []));
 }
 
-/** The saved keys by origin. Does not use `readSaved`, because an unreadable file has no keys, and a pipe could be read only once. */
+/**
+ * The saved keys by origin. Does not use `readSaved`, because an unreadable file has no keys, and a pipe
+ * could be read only once.
+ */
 function readSavedKeys(io: FolderIo): Readonly<Record<string, unknown>> {
   try {
     const path = configPath(io);

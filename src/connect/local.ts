@@ -22,7 +22,10 @@ export type Local = {
   fetch: Io["fetch"];
   /** Whether a model's videos are previews; `undefined` if another process does not announce it. */
   isPreview(model: string): boolean | undefined;
-  /** Whether the service says that a model's videos are free previews. A model that is not served is free too, since its starts are refused. */
+  /**
+   * Whether the service says that a model's videos are free previews. A model that is not served is free too,
+   * since its starts are refused.
+   */
   isFree(model: string): boolean;
   /** The names of the known engines for a model. */
   enginesFor(model: string): readonly string[];
@@ -71,9 +74,10 @@ export const unsetUrl = "https://vidgen.invalid";
 export const sendNothing = () => Promise.reject(new Error("a dry run sends nothing"));
 
 /**
- * Connects to the process that runs the local service on this machine; without one, this process runs the service until the command ends. If the other
- * process ends meanwhile, this process takes over, because the state is on the disk, and a repeated start has the same Idempotency-Key. A `serve` with
- * real models is not replaced, unless `engine` names its engines.
+ * Connects to the process that runs the local service on this machine; without one, this process runs the
+ * service until the command ends. If the other process ends meanwhile, this process takes over, because the
+ * state is on the disk, and a repeated start has the same Idempotency-Key. A `serve` with real models is not
+ * replaced, unless `engine` names its engines.
  */
 export async function openLocal(options: LocalOptions, io: Io): Promise<Local> {
   const { engine } = options;
@@ -112,7 +116,8 @@ export async function openLocal(options: LocalOptions, io: Io): Promise<Local> {
         const found = await findLocal(io);
         const running = found.kind === "running" ? found.connection : undefined;
         if (running?.baseUrl === connection.baseUrl) throw error;
-        // A `serve` is not replaced: this process would have only previews, and `serve` could not start again until this command ends.
+        // A `serve` is not replaced: this process would have only previews, and `serve` could not start again
+        // until this command ends.
         const isServe = connection.announcement?.is_command !== true;
         const mustNotReplace = isServe && connection.hasRealModels && engine.length === 0;
         const replacement = mustNotReplace ? running : await attach();
@@ -215,7 +220,10 @@ export function folderError(error: unknown, folder: string): VidgenError {
   });
 }
 
-/** The secret that signs the local service's callbacks; `undefined` until it has run on this machine. Throws `output` if it cannot be read. */
+/**
+ * The secret that signs the local service's callbacks; `undefined` until it has run on this machine. Throws
+ * `output` if it cannot be read.
+ */
 export async function findLocalSecret(io: Io): Promise<string | undefined> {
   if (!hasFolder("data", io)) return undefined;
   const { readAnnouncement } = await import("../server/announcement.ts");
@@ -293,8 +301,9 @@ async function createEnginesHere(
 }
 
 /**
- * Throws `usage` if another process runs the service with other engines than `wanted`, which may be other models, or cost something.
- * Without wanted engines, those of a `vidgen serve` are used, but not the real models of another command.
+ * Throws `usage` if another process runs the service with other engines than `wanted`, which may be other
+ * models, or cost something. Without wanted engines, those of a `vidgen serve` are used, but not the real
+ * models of another command.
  */
 function checkAnnounced(
   { announcement, baseUrl, hasRealModels }: LocalConnection,
@@ -335,8 +344,8 @@ function engineId(name: string, upstreamModel = ""): string {
 }
 
 /**
- * The service as this process would run it, for a dry run, which answers only what its models cost. There is no key before its first run, and a provider
- * lists its prices without one.
+ * The service as this process would run it, for a dry run, which answers only what its models cost. There is
+ * no key before its first run, and a provider lists its prices without one.
  */
 async function planHere(options: LocalOptions, io: Io): Promise<LocalConnection> {
   const { listFreeModels } = await import("../server/api/price.ts");

@@ -30,8 +30,8 @@ export function describeEarlierPrice({ base_url, request, at, credits, cost }: S
 }
 
 /**
- * The known prices of models: from the configured service, if it is a `vidgen serve`, else from the newest video of each model in the journal, those of
- * this service first. Never rejects.
+ * The known prices of models: from the configured service, if it is a `vidgen serve`, else from the newest
+ * video of each model in the journal, those of this service first. Never rejects.
  */
 export async function findModelPrices(io: Io): Promise<Map<string, ModelPrice>> {
   const service = await resolveService(undefined, io).catch(() => undefined);

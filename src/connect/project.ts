@@ -34,9 +34,9 @@ export type Project = {
 type ProjectIo = Pick<Io, "cwd" | "uid" | "home" | "platform" | "disk">;
 
 /**
- * The project of the current folder: the nearest vidgen.json in it or above it, up to the home folder or a folder with `.git`. If there is neither above
- * it, only a vidgen.json in the current folder counts. Throws `usage` for a file that cannot be used, is another user's, or names a path outside of its
- * folder.
+ * The project of the current folder: the nearest vidgen.json in it or above it, up to the home folder or a
+ * folder with `.git`. If there is neither above it, only a vidgen.json in the current folder counts. Throws
+ * `usage` for a file that cannot be used, is another user's, or names a path outside of its folder.
  */
 export async function findProject(io: ProjectIo): Promise<Project | undefined> {
   for (const folder of await listFolders(io)) {
@@ -197,8 +197,8 @@ function findControlFault(text: string): string | undefined {
 }
 
 /**
- * The absolute path that the file names. Throws `usage` unless it is relative, or begins with `~/`, and, followed through links, is inside of the file's
- * folder.
+ * The absolute path that the file names. Throws `usage` unless it is relative, or begins with `~/`, and,
+ * followed through links, is inside of the file's folder.
  */
 async function checkInside(
   typed: string,

@@ -12,8 +12,9 @@ export type Services = {
   /** The user's journal, of all services. */
   journal: Journal;
   /**
-   * The session of the service that the flags name, else of `baseUrl`, a service in the journal, else of the configured service. Settings
-   * are read each time, so that a login while an MCP server runs takes effect. Throws `auth` without a base URL or a key.
+   * The session of the service that the flags name, else of `baseUrl`, a service in the journal, else of the
+   * configured service. Settings are read each time, so that a login while an MCP server runs takes effect.
+   * Throws `auth` without a base URL or a key.
    */
   open(baseUrl?: string): Promise<Session>;
   /** Closes all sessions: see `Session.close`. */

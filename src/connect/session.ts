@@ -25,7 +25,10 @@ export type SessionOptions = {
   engineTimeout?: string | undefined;
   /** Whether the command starts generations. If so, it must not use the engines of another command. */
   isStarting?: boolean;
-  /** Whether the command only shows what it would start. If so, no key is needed, no local service is opened, and nothing is written. */
+  /**
+   * Whether the command only shows what it would start. If so, no key is needed, no local service is opened,
+   * and nothing is written.
+   */
   isDryRun?: boolean | undefined;
   overwrite?: boolean;
   writeInfoJson?: boolean;
@@ -46,11 +49,17 @@ export type Session = {
   isUnserved(model: string): boolean;
   /** The model of a generation and its typical time, if the journal knows them. Never rejects. */
   findTypicalTime(id: string): Promise<{ model: string | undefined; typicalMs: number | undefined }>;
-  /** With `--write-info-json`, writes the info file of a video that was already saved. Throws `output`, or the signal's reason. */
+  /**
+   * With `--write-info-json`, writes the info file of a video that was already saved. Throws `output`, or the
+   * signal's reason.
+   */
   addInfoFile(finished: Finished): Promise<void>;
   /** Adds a hint to a `not_found` error that names the service where the id was started; returns other errors unchanged. */
   explainNotFound(error: unknown, id: string): Promise<unknown>;
-  /** Closes the local service if it runs in this process; after a command that succeeded (`isOk`), only once its callbacks were sent. */
+  /**
+   * Closes the local service if it runs in this process; after a command that succeeded (`isOk`), only once
+   * its callbacks were sent.
+   */
   close(isOk: boolean): Promise<void>;
 };
 

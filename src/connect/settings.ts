@@ -41,7 +41,10 @@ export async function readBaseUrl(flag: string | undefined, io: SettingsIo) {
   return saved === undefined ? undefined : { text: saved, source: configPath(io) };
 }
 
-/** Returns the base URL without a trailing slash. Throws `usage` unless it is https, loopback, or plain http is allowed for its origin. */
+/**
+ * Returns the base URL without a trailing slash. Throws `usage` unless it is https, loopback, or plain http
+ * is allowed for its origin.
+ */
 export async function checkUsableUrl(text: string, source: string, io: SettingsIo): Promise<string> {
   const url = URL.canParse(text.trim()) ? text.trim() : undefined;
   const allowed = url !== undefined && isPlainHttp(url) ? await findAllowedHttp(url, io) : undefined;
@@ -87,8 +90,8 @@ export async function hasKey(flag: string | undefined, io: SettingsIo): Promise<
 }
 
 /**
- * The key for the service that started a generation in the journal. VIDGEN_API_KEY belongs to the configured service, and is not sent to
- * other services in the journal. Throws `auth` if there is none.
+ * The key for the service that started a generation in the journal. VIDGEN_API_KEY belongs to the configured
+ * service, and is not sent to other services in the journal. Throws `auth` if there is none.
  */
 export async function resolveKeyOfStart(baseUrl: string, io: SettingsIo): Promise<FoundKey> {
   const { origin } = new URL(baseUrl);
@@ -109,8 +112,8 @@ function savedKeyHint(login: string, io: FolderIo): string {
 }
 
 /**
- * The model without a flag: VIDGEN_MODEL > saved file; `undefined` if none is set. A corrupt saved file is ignored here, because it is reported when its
- * key or base URL is needed.
+ * The model without a flag: VIDGEN_MODEL > saved file; `undefined` if none is set. A corrupt saved file is
+ * ignored here, because it is reported when its key or base URL is needed.
  */
 export async function findModelSetting(io: SettingsIo): Promise<string | undefined> {
   const model = io.env.VIDGEN_MODEL || (await readSaved(io).catch(() => undefined))?.model;
@@ -118,8 +121,9 @@ export async function findModelSetting(io: SettingsIo): Promise<string | undefin
 }
 
 /**
- * The output path without a flag: VIDGEN_OUTPUT > saved file; `undefined` if none is set. Throws `usage` for an invalid path and for a corrupt saved
- * file, because with another output path the same command would not resume an interrupted run, and would pay again.
+ * The output path without a flag: VIDGEN_OUTPUT > saved file; `undefined` if none is set. Throws `usage` for
+ * an invalid path and for a corrupt saved file, because with another output path the same command would not
+ * resume an interrupted run, and would pay again.
  */
 export async function findOutputSetting(io: SettingsIo): Promise<string | undefined> {
   const { VIDGEN_OUTPUT } = io.env;
@@ -131,7 +135,10 @@ export async function findOutputSetting(io: SettingsIo): Promise<string | undefi
   );
 }
 
-/** Returns the output setting unchanged. Throws `usage` if it does not work for every video; `source` names the setting in the message. */
+/**
+ * Returns the output setting unchanged. Throws `usage` if it does not work for every video; `source` names
+ * the setting in the message.
+ */
 export async function checkOutputSetting(output: string, source: string): Promise<string> {
   // Loaded on demand, because only `generate` and `wait` need it.
   const { checkTemplate } = await import("../video/naming.ts");
@@ -161,8 +168,9 @@ export async function findEngineSetting(io: SettingsIo): Promise<string[] | unde
 }
 
 /**
- * Saves a base URL and the key for its origin, and with `isHttpAllowed` that plain http is allowed there. Removes a saved engine, since an engine and a
- * base URL exclude each other. Returns the file's path and the removed engine; throws `output` if the file cannot be written.
+ * Saves a base URL and the key for its origin, and with `isHttpAllowed` that plain http is allowed there.
+ * Removes a saved engine, since an engine and a base URL exclude each other. Returns the file's path and the
+ * removed engine; throws `output` if the file cannot be written.
  */
 export async function saveLogin(
   baseUrl: string,
@@ -176,7 +184,10 @@ export async function saveLogin(
   return { path: await writeSaved({ ...saved, base_url: baseUrl, keys, ...allowed }, io), engine };
 }
 
-/** Saves an engine, and its key for an origin. Removes a saved base URL, as `saveLogin` removes an engine. Returns the file's path. */
+/**
+ * Saves an engine, and its key for an origin. Removes a saved base URL, as `saveLogin` removes an engine.
+ * Returns the file's path.
+ */
 export async function saveEngineKey(
   engine: string,
   { origin, key }: { origin: string; key: string },
@@ -205,7 +216,10 @@ export async function saveSetting(name: SettingName, value: string | undefined, 
   return writeSaved(value === undefined ? otherSettings : { ...otherSettings, [name]: value }, io);
 }
 
-/** Removes the key saved for the origin of a base URL, and the permission for plain http there. Returns `false` if there was no key. */
+/**
+ * Removes the key saved for the origin of a base URL, and the permission for plain http there. Returns
+ * `false` if there was no key.
+ */
 export async function removeLogin(baseUrl: string, io: SettingsIo): Promise<boolean> {
   const { allow_http = [], ...saved } = await readSaved(io);
   const { origin } = new URL(baseUrl);
@@ -262,9 +276,10 @@ async function writeSaved(saved: SavedSettings, io: SettingsIo): Promise<string>
 export const configHint = "Set VIDGEN_API_KEY and VIDGEN_BASE_URL instead, or set VIDGEN_HOME to use another folder.";
 
 /**
- * conf writes the file, because conf replaces files atomically and follows links. `readSaved` and `findKeys` read the file without conf, because opening
- * its store at start-up costs 75 ms per command, throws for a corrupt file before the path is known, and loads a dependency that raises SIGINT again,
- * which would count as the second Ctrl-C.
+ * conf writes the file, because conf replaces files atomically and follows links. `readSaved` and `findKeys`
+ * read the file without conf, because opening its store at start-up costs 75 ms per command, throws for a
+ * corrupt file before the path is known, and loads a dependency that raises SIGINT again, which would count
+ * as the second Ctrl-C.
  */
 async function openConf(path: string) {
   const { default: Conf } = await import("conf");

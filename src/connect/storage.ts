@@ -7,8 +7,9 @@ import type { Io } from "../io.ts";
 type StorageIo = Pick<Io, "env" | "home" | "platform">;
 
 /**
- * The folders for settings, data and state: `VIDGEN_HOME` for all three, otherwise the platform's folders. Throws `usage` for a relative `VIDGEN_HOME`,
- * because each current folder would have its own journal, and generations in the others would be paid for again.
+ * The folders for settings, data and state: `VIDGEN_HOME` for all three, otherwise the platform's folders.
+ * Throws `usage` for a relative `VIDGEN_HOME`, because each current folder would have its own journal, and
+ * generations in the others would be paid for again.
  */
 export function folders(io: StorageIo): { config: string; data: string; state: string } {
   const { env, home, platform } = io;
@@ -34,7 +35,10 @@ export function folders(io: StorageIo): { config: string; data: string; state: s
   return { config: xdg("XDG_CONFIG_HOME", ".config"), data, state: xdg("XDG_STATE_HOME", ".local/state") };
 }
 
-/** Whether vidgen has such a folder, which may not exist yet. Without a home folder, its path would be relative to the current folder, which is not safe. */
+/**
+ * Whether vidgen has such a folder, which may not exist yet. Without a home folder, its path would be
+ * relative to the current folder, which is not safe.
+ */
 export function hasFolder(kind: "config" | "data" | "state", io: StorageIo): boolean {
   return isAbsolute(folders(io)[kind]);
 }

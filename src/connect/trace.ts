@@ -19,8 +19,8 @@ export type SessionOutput = {
 const maxShownBytes = 16_000;
 
 /**
- * Prints each request and reply with `--verbose`; for the two endpoints of the API also the bodies, up to 16 kB each. The query of all
- * other URLs is left out, since it may be secret.
+ * Prints each request and reply with `--verbose`; for the two endpoints of the API also the bodies, up to 16
+ * kB each. The query of all other URLs is left out, since it may be secret.
  */
 export function traceFetch(
   fetch: Io["fetch"],

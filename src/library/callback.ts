@@ -21,9 +21,9 @@ export type CallbackRequest =
     };
 
 /**
- * Reads a callback and checks it with `secret` as in Standard Webhooks: its signature, and its age of at most 5 minutes.
- * Sends nothing and costs nothing. Rejects with `auth` if the signature or the age is not valid, with `rejected` if the body is not a callback,
- * and with `usage` for an invalid secret.
+ * Reads a callback and checks it with `secret` as in Standard Webhooks: its signature, and its age of at most
+ * 5 minutes. Sends nothing and costs nothing. Rejects with `auth` if the signature or the age is not valid,
+ * with `rejected` if the body is not a callback, and with `usage` for an invalid secret.
  */
 export async function verifyCallback(request: CallbackRequest, secret: string): Promise<CallbackEvent> {
   if (typeof secret !== "string" || !isSecret(secret))

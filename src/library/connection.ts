@@ -95,7 +95,10 @@ function findJournal(
   return journalIn(storageFolder("state", { env, home: homedir(), platform }));
 }
 
-/** A signal that aborts at the caller's, or when the client is closed. The options are not checked yet, so they may have any type. */
+/**
+ * A signal that aborts at the caller's, or when the client is closed. The options are not checked yet, so
+ * they may have any type.
+ */
 export function withClosing({ closing }: Connection, callOptions: CallOptions | null | undefined): AbortSignal {
   const signal = callOptions?.signal instanceof AbortSignal ? [callOptions.signal] : [];
   return AbortSignal.any([...signal, closing.signal]);

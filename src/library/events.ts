@@ -85,8 +85,8 @@ export type BatchRowEvent = {
       /** The id of the generation, if the service sent one. */
       id: string | null;
       /**
-       * How it ended: `processing` if it is still running, `lost` if the service no longer knows it, `unsent` if nothing was sent, and `unknown`
-       * if it may have been charged.
+       * How it ended: `processing` if it is still running, `lost` if the service no longer knows it, `unsent`
+       * if nothing was sent, and `unknown` if it may have been charged.
        */
       status: "completed" | "failed" | "lost" | "refused" | "unsent" | "unknown" | "processing";
       /** The path of the video, if it was saved. */

@@ -8,8 +8,8 @@ import type { Started, StartStatus } from "./results.ts";
 /** The options of `createClient`. */
 export type ClientOptions = {
   /**
-   * The service's address: https, except on this machine and for the origin in `VIDGEN_ALLOW_HTTP`, in a private network. Default:
-   * `VIDGEN_BASE_URL`.
+   * The service's address: https, except on this machine and for the origin in `VIDGEN_ALLOW_HTTP`, in a
+   * private network. Default: `VIDGEN_BASE_URL`.
    */
   baseUrl?: string | undefined;
   /** The service's API key. `VIDGEN_API_KEY` by default. */
@@ -17,13 +17,13 @@ export type ClientOptions = {
   /** Called with messages for the user, such as a warning that a model name looks misspelled. */
   onNote?: ((text: string) => void) | undefined;
   /**
-   * The path of a journal, a file that records each start before it is sent; `true` is the CLI's journal. Without a journal nothing is
-   * recorded, and the client does not know what other processes have started.
+   * The path of a journal, a file that records each start before it is sent; `true` is the CLI's journal.
+   * Without a journal nothing is recorded, and the client does not know what other processes have started.
    */
   journal?: string | true | undefined;
   /**
-   * Sends the requests, instead of vidgen's own fetch. If it rejects a start, the start counts as sent and possibly charged, unless the error
-   * has `sent: false`.
+   * Sends the requests, instead of vidgen's own fetch. If it rejects a start, the start counts as sent and
+   * possibly charged, unless the error has `sent: false`.
    */
   fetch?: typeof globalThis.fetch | undefined;
 };
@@ -42,14 +42,15 @@ export type StartOptions = CallOptions & {
    */
   idempotencyKey?: string | undefined;
   /**
-   * What to do about an earlier start of the same request in the journal: `resume` continues an interrupted one, `reuse` returns any that did not
-   * fail (a finished one for 24 hours), and `new` starts a new one, and dismisses unfinished ones and those that may have been charged. By default
-   * `generate` resumes, and `start` starts a new one and does not change the others. It has no effect with an `idempotencyKey`.
+   * What to do about an earlier start of the same request in the journal: `resume` continues an interrupted
+   * one, `reuse` returns any that did not fail (a finished one for 24 hours), and `new` starts a new one, and
+   * dismisses unfinished ones and those that may have been charged. By default `generate` resumes, and
+   * `start` starts a new one and does not change the others. It has no effect with an `idempotencyKey`.
    */
   onExisting?: "resume" | "reuse" | "new" | undefined;
   /**
-   * A video whose last frame becomes the first image, instead of `images`: the path of a file, or the id of a generation, whose video is downloaded
-   * unless it is saved. Needs ffmpeg. If it fails, nothing was sent.
+   * A video whose last frame becomes the first image, instead of `images`: the path of a file, or the id of a
+   * generation, whose video is downloaded unless it is saved. Needs ffmpeg. If it fails, nothing was sent.
    */
   from?: string | undefined;
 };
@@ -111,7 +112,10 @@ export type BatchOptions = CallOptions & {
 
 /** A row of a batch. */
 export type BatchRow = {
-  /** The caller's name for the row, by which later runs recognize it; by default the request and its position among equal requests. */
+  /**
+   * The caller's name for the row, by which later runs recognize it; by default the request and its position
+   * among equal requests.
+   */
   id?: string | undefined;
   /** The request. */
   request: GenerationRequest;
@@ -202,7 +206,10 @@ const optionsByCall = {
 
 export type CallName = keyof typeof optionsByCall;
 
-/** Throws `usage` for an option that a call does not have, or a value that it does not allow. `name` is the name of the call in the message. */
+/**
+ * Throws `usage` for an option that a call does not have, or a value that it does not allow. `name` is the
+ * name of the call in the message.
+ */
 export function checkOptions(call: CallName, options: unknown, name: string = call): void {
   if (typeof options !== "object" || options === null) throw usage(`The options of ${name} must be an object.`);
   const fields: Readonly<Record<string, AllowedValues>> = optionsByCall[call];

@@ -20,7 +20,10 @@ export type GenerationRequest = {
   duration?: number | undefined;
   /** The resolution, such as "720p". */
   resolution?: string | undefined;
-  /** A whole number: the same request with the same seed gives a similar video, if the model supports it. A service may ignore it. */
+  /**
+   * A whole number: the same request with the same seed gives a similar video, if the model supports it. A
+   * service may ignore it.
+   */
   seed?: number | undefined;
   /** The source images: URLs, paths of PNG, JPEG or WebP files, or the bytes of such a file. */
   images?: readonly (string | URL | Uint8Array)[] | undefined;

@@ -66,7 +66,10 @@ function deleteTool(options: ToolOptions, io: Io): Tool {
   });
 }
 
-/** Opens the service of a generation that an agent started. Throws `not_found` or `usage` for any other. `change` is for the messages. */
+/**
+ * Opens the service of a generation that an agent started. Throws `not_found` or `usage` for any other.
+ * `change` is for the messages.
+ */
 async function openServiceOfAgent(id: string, change: "cancelled" | "deleted", options: ToolOptions, io: Io) {
   const { session } = await openServiceOf(id, options, io);
   const entries = await entriesOf(session.service, id);

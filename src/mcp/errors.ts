@@ -33,7 +33,10 @@ export function agentHint(error: VidgenError): string | undefined {
   return endedHint ?? agentHints[error.code] ?? (error.hint && restateHint(error.hint));
 }
 
-/** The terms of the command line in hints, each with the term of the tools that replaces it. Commands that only a person can run stay. */
+/**
+ * The terms of the command line in hints, each with the term of the tools that replaces it. Commands that
+ * only a person can run stay.
+ */
 const restatements: readonly [RegExp, string][] = [
   [/`vidgen (?:wait|status) [^\s`]+`/g, "get_video"],
   [/`vidgen cancel [^\s`]+`/g, "cancel_video"],

@@ -8,8 +8,9 @@ import { safeName } from "../video/naming.ts";
 /** The folder in which an agent may save videos and read images. */
 export type Folder = {
   /**
-   * The output path for a video, from a path inside the folder; creates missing folders. Without a path it is the folder itself. Throws `usage`
-   * for a path that is not clearly inside, and `output` if a folder cannot be created.
+   * The output path for a video, from a path inside the folder; creates missing folders. Without a path it is
+   * the folder itself. Throws `usage` for a path that is not clearly inside, and `output` if a folder cannot
+   * be created.
    */
   outputPath(path: string | undefined): Promise<string>;
   /** An image for the client: a URL unchanged, or the real path of a file. Throws `usage` for a file outside the folder. */
@@ -19,8 +20,9 @@ export type Folder = {
 };
 
 /**
- * The folder of `--dir`, else the current folder. Desktop programs start servers in the root or home folder, which the user did not
- * choose: then each use throws `usage`. Throws `usage` at once if `--dir` is not a folder.
+ * The folder of `--dir`, else the current folder. Desktop programs start servers in the root or home folder,
+ * which the user did not choose: then each use throws `usage`. Throws `usage` at once if `--dir` is not a
+ * folder.
  */
 export async function openFolder(dir: string | undefined, { home, disk }: Pick<Io, "home" | "disk">): Promise<Folder> {
   const typedRoot = resolve(dir ?? ".");

@@ -5,8 +5,9 @@ import { isRecord, parseJson } from "../protocol/json.ts";
 export const maxMessageBytes = 10_000_000;
 
 /**
- * The answer to an invalid message: `-32700` for invalid JSON, `-32600` for JSON that is not a JSON-RPC message, and `-32022` for a request of another
- * version of the protocol, which the MCP library checks only in the first message.
+ * The answer to an invalid message: `-32700` for invalid JSON, `-32600` for JSON that is not a JSON-RPC
+ * message, and `-32022` for a request of another version of the protocol, which the MCP library checks only
+ * in the first message.
  */
 export type MessageError = {
   jsonrpc: "2.0";

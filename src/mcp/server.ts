@@ -23,8 +23,8 @@ const instructions =
   "Generates videos from prompts. generate_video costs credits and returns an id; get_video with wait_seconds: 50 reports when the video is ready, and save_video saves it. Repeated calls are not charged twice: a call that failed or timed out can be repeated with the same arguments.";
 
 /**
- * Serves the Model Context Protocol on stdin and stdout until stdin ends or a signal aborts; then a start request in flight gets up to
- * 10 s for its id. Throws the reason of the signal.
+ * Serves the Model Context Protocol on stdin and stdout until stdin ends or a signal aborts; then a start
+ * request in flight gets up to 10 s for its id. Throws the reason of the signal.
  */
 export async function serve(options: ServeOptions, io: Io): Promise<void> {
   const { ending, onNote } = options;
@@ -91,7 +91,8 @@ function createServer(running: Set<Promise<unknown>>, { tools, ending, ...option
       return { content, structuredContent: result };
     } catch (thrown) {
       const error = cleanValue(toolError(thrown, io.unsettled.size > 0), options.redact);
-      // No structured content, which clients of the SDK's version 1 compare with the schema of the result, and then drop the error.
+      // No structured content, which clients of the SDK's version 1 compare with the schema of the result,
+      // and then drop the error.
       return { content: [{ type: "text" as const, text: JSON.stringify(error) }], isError: true };
     }
   }
@@ -100,8 +101,9 @@ function createServer(running: Set<Promise<unknown>>, { tools, ending, ...option
 type ToolCallOptions = { signal: AbortSignal; context: ServerContext };
 
 /**
- * The schema without validation by the MCP library, so that invalid arguments get vidgen's own error. Each part has one type, because converters of some
- * clients, such as Gemini's, reject a list of types; a number may also be given as text.
+ * The schema without validation by the MCP library, so that invalid arguments get vidgen's own error. Each
+ * part has one type, because converters of some clients, such as Gemini's, reject a list of types; a number
+ * may also be given as text.
  */
 function uncheckedSchema(schema: z.ZodObject): StandardSchemaWithJSON<unknown, unknown> {
   const jsonSchema = {

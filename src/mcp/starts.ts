@@ -22,7 +22,10 @@ export type ToolStartOptions = {
   parent?: Pick<StartedEntry, "id" | "base_url"> | undefined;
   /** The id of the generation whose last frame the video starts with. */
   from?: string | undefined;
-  /** The error of a prompt that is probably not what was meant. An earlier attempt is resumed, or sent again with its key, all the same. */
+  /**
+   * The error of a prompt that is probably not what was meant. An earlier attempt is resumed, or sent again
+   * with its key, all the same.
+   */
   doubt?: VidgenError | undefined;
   /** Aborts if the agent cancels the call, which has an effect only before the request is sent. */
   cancelled: AbortSignal;
@@ -53,9 +56,10 @@ type CreateStartsOptions = {
 };
 
 /**
- * Returns a function that starts generations for an agent, one at a time, so that the cost of each is known. The same request
- * within 24 hours returns the same generation. Throws `unknown` if it may have been charged, `credits` at the budget, `pending` if a price is known
- * only when another generation has ended, or as a start does.
+ * Returns a function that starts generations for an agent, one at a time, so that the cost of each is known.
+ * The same request within 24 hours returns the same generation. Throws `unknown` if it may have been charged,
+ * `credits` at the budget, `pending` if a price is known only when another generation has ended, or as a
+ * start does.
  */
 export function createStarts({ services, budget, ending }: CreateStartsOptions, io: Io) {
   const inTurn = createMutex();

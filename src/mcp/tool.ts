@@ -78,8 +78,8 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
 }
 
 /**
- * Reads arguments as agents write them: null or an empty text for an optional argument that is left out, a number or true as text, and a list as one
- * text, which is its only item unless it is an array in JSON.
+ * Reads arguments as agents write them: null or an empty text for an optional argument that is left out, a
+ * number or true as text, and a list as one text, which is its only item unless it is an array in JSON.
  */
 function normalizeArguments({ shape }: z.ZodObject, args: unknown): unknown {
   if (!isRecord(args)) return args;

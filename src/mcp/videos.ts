@@ -26,7 +26,10 @@ export function followTools(options: ToolOptions, io: Io): Tool[] {
   return [getTool(options, io), saveTool(options, io)];
 }
 
-/** Opens the service of a generation. `ageMs` is the age of the generation; infinite if the journal does not have it, or if it was deleted. */
+/**
+ * Opens the service of a generation. `ageMs` is the age of the generation; infinite if the journal does not
+ * have it, or if it was deleted.
+ */
 export async function openServiceOf(id: string, { services }: ToolOptions, io: Io) {
   const entry = await findStarted(services.journal, id).catch(() => undefined);
   const ageMs = entry && !entry.removed ? io.date().getTime() - Date.parse(entry.at) : Number.POSITIVE_INFINITY;

@@ -7,8 +7,9 @@ const loopback = ["127.0.0.0/8", "::1/128"];
 const privateNetworks = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"];
 
 /**
- * All ranges that are not public internet addresses, by the kind that an error names: IANA's registries of special addresses, and the
- * metadata addresses of clouds. IPv6 has one block of public addresses, 2000::/3; everything outside it is listed.
+ * All ranges that are not public internet addresses, by the kind that an error names: IANA's registries of
+ * special addresses, and the metadata addresses of clouds. IPv6 has one block of public addresses, 2000::/3;
+ * everything outside it is listed.
  */
 const specialRanges: Record<string, string[]> = {
   [metadataKind]: metadataAddresses,
@@ -97,7 +98,10 @@ export function unmapAddress(address: string): string {
   return address.replace(/^::ffff:(?=\d+\.)/i, "");
 }
 
-/** Returns a function that checks whether an address is in one of these networks, such as "10.0.0.0/8". Throws an Error for an invalid one. */
+/**
+ * Returns a function that checks whether an address is in one of these networks, such as "10.0.0.0/8". Throws
+ * an Error for an invalid one.
+ */
 export function createNetworkMatcher(networks: readonly string[]): (address: string) => boolean {
   for (const network of networks) {
     const [, address = "", prefix] = /^([^/]+)\/(\d{1,3})$/.exec(network) ?? [];

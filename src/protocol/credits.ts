@@ -2,8 +2,8 @@ import { isRecord } from "./json.ts";
 import { errorText } from "./schema.ts";
 
 /**
- * The parts of a reply that show whether credits are missing. `retryAfter` is the Retry-After, unparsed or in milliseconds; `prompt` is that of the
- * request, which the reply may repeat.
+ * The parts of a reply that show whether credits are missing. `retryAfter` is the Retry-After, unparsed or in
+ * milliseconds; `prompt` is that of the request, which the reply may repeat.
  */
 type RefusalReply = {
   status: number;
@@ -45,8 +45,9 @@ const filmCreditsAndQuotes =
   /\b(end|closing|opening|title) credits\b|"[^"]*\s[^"]*"|“[^”]*”|(?<!\w)'[^']*\s[^']*'(?!\w)/gi;
 
 /**
- * Whether a refusal says that the account is out of credits, in the words of any service or provider. The client and the server's engines
- * both use it. The status alone decides only for 402; the caller checks whether the reply is a refusal at all.
+ * Whether a refusal says that the account is out of credits, in the words of any service or provider. The
+ * client and the server's engines both use it. The status alone decides only for 402; the caller checks
+ * whether the reply is a refusal at all.
  */
 export function lacksCredits({ status, json, retryAfter, prompt = "" }: RefusalReply): boolean {
   if (status === 402) return true;

@@ -18,8 +18,8 @@ export function describeDataUrl(address: string): string {
 }
 
 /**
- * Takes a video out of a generation that has it as a `data:` URL: `video_url` then only describes it, since it may have 90 MB, and whoever shows or
- * records it does not deliver it.
+ * Takes a video out of a generation that has it as a `data:` URL: `video_url` then only describes it, since
+ * it may have 90 MB, and whoever shows or records it does not deliver it.
  */
 export function splitVideoData(generation: WireGeneration): { generation: WireGeneration; videoData?: string } {
   const { video_url } = generation;

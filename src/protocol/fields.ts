@@ -40,7 +40,10 @@ type FieldEntry = {
   label?: string;
   /** The question at a terminal; a field without a question is not asked for. */
   question?: string;
-  /** What is wrong with an answer, as a sentence; by default `findFault` is used. `maxSeconds` is the longest possible video, if known. */
+  /**
+   * What is wrong with an answer, as a sentence; by default `findFault` is used. `maxSeconds` is the longest
+   * possible video, if known.
+   */
   findAnswerFault?(text: string, limits: { maxSeconds: number | undefined }): string | undefined;
 };
 
@@ -220,8 +223,8 @@ export function findValueFault(field: Field, text: string): string | undefined {
 }
 
 /**
- * Returns warnings about values that are probably mistakes, as sentences. `isLocal` is set for the local service, which knows more fields
- * than the interface.
+ * Returns warnings about values that are probably mistakes, as sentences. `isLocal` is set for the local
+ * service, which knows more fields than the interface.
  */
 export function findWarnings(
   request: Readonly<Record<string, unknown>>,

@@ -2,7 +2,10 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Whether a parsed value contains a whole number that a JavaScript number cannot hold, so that it is not the one that was written. */
+/**
+ * Whether a parsed value contains a whole number that a JavaScript number cannot hold, so that it is not the
+ * one that was written.
+ */
 export function hasChangedNumber(value: unknown): boolean {
   if (typeof value === "number")
     return !Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value));
@@ -19,8 +22,8 @@ export function parseJson(text: string): unknown {
 }
 
 /**
- * Like `parseJson`, for replies: where a text is not JSON, the words NaN, Infinity and -Infinity outside of strings are null. Python writes them for
- * numbers that JSON does not have.
+ * Like `parseJson`, for replies: where a text is not JSON, the words NaN, Infinity and -Infinity outside of
+ * strings are null. Python writes them for numbers that JSON does not have.
  */
 export function parseReplyJson(text: string): unknown {
   const json = parseJson(text);

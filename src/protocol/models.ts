@@ -65,7 +65,10 @@ export function findModel(id: string): Model | undefined {
   return models.find((model) => model.id === id);
 }
 
-/** Returns the model's id unchanged, even if it is unknown, since the service may have new models. Throws `usage` if it is empty. */
+/**
+ * Returns the model's id unchanged, even if it is unknown, since the service may have new models. Throws
+ * `usage` if it is empty.
+ */
 export function checkModel(id: string): string {
   if (id.trim() === "") throw usage("The model is empty.", "`vidgen models` lists them.");
   return id;

@@ -21,8 +21,8 @@ const knownFields = new Set([
 const videoSource = /^data:video\/|\.(mp4|mov|m4v|webm)(?:[?#]|$)/i;
 
 /**
- * Whether the price of a request follows from its model, length, resolution, sound and images: not if it has another field, such as one that is passed
- * on to a provider, or a video as a reference.
+ * Whether the price of a request follows from its model, length, resolution, sound and images: not if it has
+ * another field, such as one that is passed on to a provider, or a video as a reference.
  */
 export function isPriceable(request: Readonly<Record<string, unknown>>): boolean {
   const sources = imagesIn(request);
@@ -45,8 +45,9 @@ function imagesIn({ imageUrl, imageUrls, lastImageUrl, referenceUrls }: Readonly
 }
 
 /**
- * What a request costs in US dollars by the lists of all engines that may make its video: the highest, because any of them may get it. `undefined` if
- * one of them does not say: without a length, for a price that is not above 0, and by names that vidgen does not know.
+ * What a request costs in US dollars by the lists of all engines that may make its video: the highest,
+ * because any of them may get it. `undefined` if one of them does not say: without a length, for a price that
+ * is not above 0, and by names that vidgen does not know.
  */
 export function readUsdPrice(
   lists: readonly UsdList[],
@@ -57,7 +58,10 @@ export function readUsdPrice(
   return priced.sort((one, other) => other.amount - one.amount)[0];
 }
 
-/** One price of OpenRouter's list, by second. Its names: https://openrouter.ai/docs/guides/overview/multimodal/video-generation */
+/**
+ * One price of OpenRouter's list, by second. Its names:
+ * https://openrouter.ai/docs/guides/overview/multimodal/video-generation
+ */
 const secondName =
   /^(?:(text|image)_to_video_)?(duration_seconds|per_video_second|cents_per_second_output|cents_per_video_output_second)(?:_(with|without)_audio)?(?:_(\d+[pk]))?$/;
 /** Prices that apply only to a request with a video. */

@@ -60,7 +60,10 @@ export function buildRequest({ set, ...input }: RequestInput, destination: Desti
   return toRequest(parsed);
 }
 
-/** A prompt with a style at its end. A prompt that already ends with the style, because an earlier request is repeated, stays as it is. */
+/**
+ * A prompt with a style at its end. A prompt that already ends with the style, because an earlier request is
+ * repeated, stays as it is.
+ */
 export function joinStyle(prompt: string, style: string | undefined): string {
   if (prompt === "" || style === undefined || style === "" || prompt.endsWith(`, ${style}`)) return prompt;
   return `${prompt}, ${style}`;
@@ -92,7 +95,10 @@ export function toRequest({ texts, images, extra }: FieldInput): StartRequest {
   return { prompt, model, ...body, ...extra };
 }
 
-/** All faults of the fields. Images are checked only for their number and whether they are sent; `findImageFault` checks the rest. */
+/**
+ * All faults of the fields. Images are checked only for their number and whether they are sent;
+ * `findImageFault` checks the rest.
+ */
 export function* findFaults({ texts, images, extra }: FieldInput, { isLocal }: Destination): Generator<FieldFault> {
   if (extra.prompt !== undefined)
     yield { field: "set.prompt", text: "is a second prompt", hint: "Pass the prompt only as the argument." };
@@ -155,8 +161,9 @@ function findCountFault(count: number, model: string): Pick<FieldFault, "text" |
 }
 
 /**
- * One image is sent as `imageUrl`. The interface does not show how several are sent: that they are the array `imageUrls` is an assumption, which only
- * this function makes, and which `--set imageUrls=[...]` or any other field overrides.
+ * One image is sent as `imageUrl`. The interface does not show how several are sent: that they are the array
+ * `imageUrls` is an assumption, which only this function makes, and which `--set imageUrls=[...]` or any
+ * other field overrides.
  */
 function sourceImages(images: readonly string[], model: unknown): Record<string, unknown> {
   const [first] = images;

@@ -7,14 +7,18 @@ import { isRecord } from "./json.ts";
 export const states = ["processing", "completed", "failed"] as const;
 
 /**
- * What `vidgen serve` says in `error_code`, a field that the interface does not have, about some failures. "credits": the account at
- * the engine's provider has no credits. "unclear": it is unknown whether the engine makes the video and charges for it. "not_submitted": no engine
- * accepted it. "auth": the engine refuses its key, so it was not submitted. "not_fetched": the engine made it, but its file cannot be used.
+ * What `vidgen serve` says in `error_code`, a field that the interface does not have, about some failures.
+ * "credits": the account at the engine's provider has no credits. "unclear": it is unknown whether the engine
+ * makes the video and charges for it. "not_submitted": no engine accepted it. "auth": the engine refuses its
+ * key, so it was not submitted. "not_fetched": the engine made it, but its file cannot be used.
  */
 export const failureCodes = ["credits", "unclear", "not_submitted", "auth", "not_fetched"] as const;
 export type FailureCode = (typeof failureCodes)[number];
 
-/** The body of the start request (section 4.1 of api.md). Only `prompt` and `model` are always present; the rest is sent unchanged. */
+/**
+ * The body of the start request (section 4.1 of api.md). Only `prompt` and `model` are always present; the
+ * rest is sent unchanged.
+ */
 export type StartRequest = { prompt: string; model: string; [field: string]: unknown };
 
 /** A generation as any reply may show it (section 2.1 of api.md): the start reply's `data`, the status reply, the callback. */
@@ -74,8 +78,8 @@ export type AcceptedStart = {
 };
 
 /**
- * Reads the status reply (section 4.2 of api.md) about `askedId`, flat or inside `data`; `undefined` if it is neither, or about another generation. A
- * reply without an id counts as one about `askedId`.
+ * Reads the status reply (section 4.2 of api.md) about `askedId`, flat or inside `data`; `undefined` if it is
+ * neither, or about another generation. A reply without an id counts as one about `askedId`.
  */
 export function readGeneration(json: unknown, askedId: string): WireGeneration | undefined {
   for (const candidate of isRecord(json) ? [json, json.data] : []) {
@@ -107,17 +111,23 @@ export function normalizeGeneration(generation: WireGeneration, baseUrl: string)
 /** The `error` of a cancelled generation. */
 export const cancelledError = "cancelled";
 
-/** Whether an `error` is that of a cancelled generation, also as "cancelled at <engine>", where the engine's own status said so first. */
+/**
+ * Whether an `error` is that of a cancelled generation, also as "cancelled at <engine>", where the engine's
+ * own status said so first.
+ */
 export function isCancelledError(error: string | null | undefined): boolean {
   return typeof error === "string" && new RegExp(`^${cancelledError}\\b`).test(error);
 }
 
-/** The state of a failed generation in a reply that begins with other text, which may be somebody else's: it counts after three equal polls. */
+/**
+ * The state of a failed generation in a reply that begins with other text, which may be somebody else's: it
+ * counts after three equal polls.
+ */
 export const doubtfulFailure = "failed, in a reply after other text";
 
 /**
- * Other services' words for the end of a generation, in lower case. They are not in the interface, and may come too early, so a word counts
- * only after three polls have returned it.
+ * Other services' words for the end of a generation, in lower case. They are not in the interface, and may
+ * come too early, so a word counts only after three polls have returned it.
  */
 const foreignStates: ReadonlyMap<string, "completed" | "failed"> = new Map([
   ...["done", "complete", "finished", "ready", "succeed"].map((word) => [word, "completed"] as const),
@@ -131,7 +141,10 @@ export function meaningOf({ status }: WireGeneration): "completed" | "failed" | 
   return foreignStates.get(status.trim().toLowerCase());
 }
 
-/** Fields with the reason of a failure at various services, in lower case and without "_"; the first one with a readable text counts. */
+/**
+ * Fields with the reason of a failure at various services, in lower case and without "_"; the first one with
+ * a readable text counts.
+ */
 const reasonFields = [
   "error",
   "failreason",

@@ -30,8 +30,9 @@ const secretNames =
   /(^|_)(token|secret|password|passwd|passphrase|credentials?|apikey|key|auth|authorization|cookie|signature)$/;
 
 /**
- * Returns a field's value with hashes in place of what may be secret: texts and numbers under a name such as "api_key", and the texts of `mayBeSecret`;
- * also inside of objects, of lists and of texts of JSON. `mayHide` is the rule for texts under other names.
+ * Returns a field's value with hashes in place of what may be secret: texts and numbers under a name such as
+ * "api_key", and the texts of `mayBeSecret`; also inside of objects, of lists and of texts of JSON. `mayHide`
+ * is the rule for texts under other names.
  */
 export function hideSecrets<Value>(name: string, value: Value, mayHide?: (text: string) => boolean): Value;
 export function hideSecrets(name: string, value: unknown, mayHide = mayBeSecret): unknown {

@@ -29,8 +29,9 @@ export function plainText(text: string): string {
 }
 
 /**
- * Converts text to UTF-8 without a byte order mark; UTF-16, as from Windows programs, is converted. Without a mark, UTF-16 is recognized if the first
- * character is ASCII. Returns `undefined` for bytes that are not text.
+ * Converts text to UTF-8 without a byte order mark; UTF-16, as from Windows programs, is converted. Without a
+ * mark, UTF-16 is recognized if the first character is ASCII. Returns `undefined` for bytes that are not
+ * text.
  */
 export function toUtf8(bytes: Buffer): Buffer | undefined {
   const encoding = findEncoding(bytes);

@@ -2,8 +2,9 @@ import { isIP } from "node:net";
 import { usage } from "../errors.ts";
 
 /**
- * Returns the base URL without a slash at its end. Throws `usage` unless it is https, loopback or of an origin in `allowHttp`, because each request
- * carries the key. `source` names in messages where the URL comes from.
+ * Returns the base URL without a slash at its end. Throws `usage` unless it is https, loopback or of an
+ * origin in `allowHttp`, because each request carries the key. `source` names in messages where the URL comes
+ * from.
  */
 export function checkBaseUrl(text: string, source: string, allowHttp: readonly string[] = []): string {
   const url = URL.canParse(text.trim()) ? new URL(text.trim()) : undefined;
@@ -83,7 +84,10 @@ function portOf(url: string): number {
   return Number(port) || (protocol === "https:" ? 443 : 80);
 }
 
-/** The hint about a base URL that is plain http to another machine. A `vidgen serve` has its videos one port above its API, unless set otherwise. */
+/**
+ * The hint about a base URL that is plain http to another machine. A `vidgen serve` has its videos one port
+ * above its API, unless set otherwise.
+ */
 function remoteAccessHint({ href }: URL): string {
   const baseUrl = href.replace(/\/+$/, "");
   const media = new URL(href);

@@ -3,8 +3,8 @@ import type { DiskFile } from "../io.ts";
 // Numbers of sections are those of ISO/IEC 14496-12.
 
 /**
- * Why a file is not a complete .mp4. `mayBeVideo` is set if it may be a video of another format. `isFinished` is false for text, an empty file, and an
- * .mp4 without `moov`, which the server may still be writing.
+ * Why a file is not a complete .mp4. `mayBeVideo` is set if it may be a video of another format. `isFinished`
+ * is false for text, an empty file, and an .mp4 without `moov`, which the server may still be writing.
  */
 export type Mp4Fault = {
   reason: string;
@@ -24,9 +24,10 @@ const singleTypes = ["ftyp", "moov"];
 const videoTypes = ["moov", "mdat", "moof"];
 
 /**
- * Returns why a file is not a complete .mp4; `undefined` if it is one. The top-level boxes must end exactly at the end of the file, with `moov` and
- * `mdat` among them (section 4.2). Unless the length of the file is known to be correct, the last box must state its size, and the
- * video must not be in fragments; bytes after a complete video are ignored.
+ * Returns why a file is not a complete .mp4; `undefined` if it is one. The top-level boxes must end exactly
+ * at the end of the file, with `moov` and `mdat` among them (section 4.2). Unless the length of the file is
+ * known to be correct, the last box must state its size, and the video must not be in fragments; bytes after
+ * a complete video are ignored.
  */
 export async function faultOfMp4(file: Reader, { isLengthKnown = true } = {}): Promise<Mp4Fault | undefined> {
   const { size } = await file.stat();
@@ -93,7 +94,10 @@ export type VideoFacts = { seconds?: number; width?: number; height?: number };
 /** The maximum number of boxes to read; a video has a few dozen. */
 const maxBoxes = 1_000;
 
-/** Reads the length and size of an .mp4 from its headers (`mvhd` and `tkhd`, sections 8.2.2 and 8.3.2). Rejects with the system's error. */
+/**
+ * Reads the length and size of an .mp4 from its headers (`mvhd` and `tkhd`, sections 8.2.2 and 8.3.2).
+ * Rejects with the system's error.
+ */
 export async function readVideoFacts(file: Reader): Promise<VideoFacts> {
   const facts: VideoFacts = {};
   const { size } = await file.stat();

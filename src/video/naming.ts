@@ -19,7 +19,10 @@ export function fileName({ id, prompt, model }: Naming): string {
   return `${parts.length > 1 ? parts.join("-") : `vidgen-${idPart}`}.mp4`;
 }
 
-/** The part of a file's name that is made of the id: the first eight digits of a UUID; up to 40 letters and digits of another id. */
+/**
+ * The part of a file's name that is made of the id: the first eight digits of a UUID; up to 40 letters and
+ * digits of another id.
+ */
 function idPartOf(id: string): string {
   if (/^[0-9a-f]{8}-[0-9a-f]{4}-/i.test(id)) return id.slice(0, 8);
   return canBeName(id) ? id.replace(/[^A-Za-z0-9]+/g, "").slice(0, 40) : hashDigitsOf(id);
@@ -39,8 +42,9 @@ function hashDigitsOf(id: string): string {
 const deviceName = /^(con(?:in\$|out\$)?|prn|aux|nul|com[\d¹²³]|lpt[\d¹²³])(?= *(\.|$))/i;
 
 /**
- * Why Windows cannot use a path, as a text that follows the path or its flag; `undefined` if it can. Node would create such a file, but
- * Explorer and most programs could not open or delete it. Each placeholder counts as a digit, because com{n} may become com1.
+ * Why Windows cannot use a path, as a text that follows the path or its flag; `undefined` if it can. Node
+ * would create such a file, but Explorer and most programs could not open or delete it. Each placeholder
+ * counts as a digit, because com{n} may become com1.
  */
 export function findWindowsFault(path: string): string | undefined {
   const { root } = win32.parse(path);
@@ -64,7 +68,10 @@ export function isNetworkPath(path: string): boolean {
   return /^[\\/]{2}/.test(path) || /^file:\/\/+(?![\\/]|localhost[\\/]|[a-z]:)/i.test(path);
 }
 
-/** The name of the machine in a Windows path to a share on it, in lower case; `undefined` for any other path, such as that of a device. */
+/**
+ * The name of the machine in a Windows path to a share on it, in lower case; `undefined` for any other path,
+ * such as that of a device.
+ */
 export function machineOf(path: string): string | undefined {
   return /^[\\/]{2}([^\\/.?][^\\/]*)/.exec(path)?.[1]?.toLowerCase();
 }
@@ -77,8 +84,8 @@ function safeWord(word: string, fallback: string): string {
 const maxWordBytes = 100;
 
 /**
- * Converts any text to a part of a path: letters, digits, spaces and `. _ -`, without dots and spaces at the ends. The result is never empty, and never
- * a path.
+ * Converts any text to a part of a path: letters, digits, spaces and `. _ -`, without dots and spaces at the
+ * ends. The result is never empty, and never a path.
  */
 export function safeName(text: string): string {
   const letters = text
@@ -125,8 +132,8 @@ function byteLength(text: string): number {
 export const placeholders = ["slug", "model", "id", "date", "n"] as const;
 
 /**
- * Throws `usage` for an unknown placeholder, a missing brace, and `{id}` in a folder's name, since the folder must exist before the start. `source` is
- * the name in the message.
+ * Throws `usage` for an unknown placeholder, a missing brace, and `{id}` in a folder's name, since the folder
+ * must exist before the start. `source` is the name in the message.
  */
 export function checkTemplate(outputPath: string, source = "-o"): void {
   const fault = findNameFault(outputPath, placeholders);
@@ -189,8 +196,8 @@ const maxNameBytes = 255;
 const maxIdLength = 64;
 
 /**
- * Fills in `{slug}`, `{model}` and `{date}`, a day such as "2026-01-31". Throws `usage` if the name has no room for `{id}`, which is known
- * only after the generation is paid for.
+ * Fills in `{slug}`, `{model}` and `{date}`, a day such as "2026-01-31". Throws `usage` if the name has no
+ * room for `{id}`, which is known only after the generation is paid for.
  */
 export function fillWords(outputPath: string, { prompt = "", model = "" }: NameParts, date: string): string {
   const filledPath = fillNames(outputPath, { prompt, model }, date);

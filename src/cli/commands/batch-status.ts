@@ -53,8 +53,8 @@ function describe({ rows, open, shards, double_rows, ...counts }: BatchStatus): 
 }
 
 /**
- * The status of a row that is not done, as one or two words. If its generation is completed, its video is not saved; if it is still starting, nobody knows
- * whether the start was charged.
+ * The status of a row that is not done, as one or two words. If its generation is completed, its video is not
+ * saved; if it is still starting, nobody knows whether the start was charged.
  */
 function wordOf(status: BatchStatus["open"][number]["status"]): string {
   if (status === "completed") return "not saved";
@@ -63,8 +63,8 @@ function wordOf(status: BatchStatus["open"][number]["status"]): string {
 }
 
 /**
- * Whether a row was refused because of its request, which must be corrected: no run starts it again by itself. A refusal with an id, which may have
- * been charged, has the code "unknown".
+ * Whether a row was refused because of its request, which must be corrected: no run starts it again by
+ * itself. A refusal with an id, which may have been charged, has the code "unknown".
  */
 function isRequestRefused(error: BatchStatus["open"][number]["error"]): boolean {
   return error?.code === "rejected" || error?.code === "unknown";

@@ -135,7 +135,10 @@ type BatchFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 type BatchContext = Context & { command: ReturnType<typeof declare> };
 
-/** Starts a generation for each row that is not done, and waits for those that run. Throws the error that decides the exit code. */
+/**
+ * Starts a generation for each row that is not done, and waits for those that run. Throws the error that
+ * decides the exit code.
+ */
 async function batch(file: string, flags: BatchFlags, context: BatchContext): Promise<void> {
   const planned = await planBatch(file, flags, context).catch((error) => {
     throw beforePaying(error);

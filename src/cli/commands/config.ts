@@ -160,7 +160,10 @@ async function findSettings(io: Io): Promise<ShownSetting[]> {
   ];
 }
 
-/** A value of vidgen.json that is not among the settings above; model and output are among them, unless a variable overrides them. */
+/**
+ * A value of vidgen.json that is not among the settings above; model and output are among them, unless a
+ * variable overrides them.
+ */
 function showProjectValue(setting: string, value: string, file: string, { env }: Io): ShownSetting[] {
   const variable = setting === "model" || setting === "output" ? settingVariables[setting] : undefined;
   if (variable === undefined) return [{ setting, value, source: file }];

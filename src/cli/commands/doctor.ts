@@ -30,8 +30,8 @@ function declare(program: CommandUnknownOpts) {
 type DoctorFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /**
- * Runs the checks, causes before effects, and prints each with its fix. If checks fail, throws with the code of the first: the others may
- * follow from it. Costs nothing.
+ * Runs the checks, causes before effects, and prints each with its fix. If checks fail, throws with the code
+ * of the first: the others may follow from it. Costs nothing.
  */
 async function doctor(options: DoctorFlags, context: Context): Promise<void> {
   const { io, output } = context;

@@ -45,8 +45,8 @@ export function addGenerate(program: CommandUnknownOpts, context: Context): void
 }
 
 /**
- * Starts a generation, or several with `-n` or several models, waits for it, and saves it with `-o`. Prints the URL, the saved file, or with
- * `--no-wait` the id.
+ * Starts a generation, or several with `-n` or several models, waits for it, and saves it with `-o`. Prints
+ * the URL, the saved file, or with `--no-wait` the id.
  */
 export async function generate(typed: TypedStart, context: Context): Promise<void> {
   const { io, output } = context;

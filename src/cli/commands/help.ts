@@ -62,8 +62,9 @@ ${readPage("agents").text}`;
 }
 
 /**
- * Prints the help of the program, a command or a topic; with `--json` the same as data. For a topic with the name of a command, such as
- * `batch`, it prints the page; `--json` prints the command together with the page. `vidgen batch --help` shows the flags.
+ * Prints the help of the program, a command or a topic; with `--json` the same as data. For a topic with the
+ * name of a command, such as `batch`, it prints the page; `--json` prints the command together with the page.
+ * `vidgen batch --help` shows the flags.
  */
 async function printHelp(words: readonly string[], program: CommandUnknownOpts, context: Context): Promise<void> {
   const { output } = context;
@@ -101,7 +102,10 @@ function findCommand(words: readonly string[], program: CommandUnknownOpts): Com
   );
 }
 
-/** Draws a page for the terminal and shows it in a pager. The page for agents gets no pager, which would wait for somebody to press a key. */
+/**
+ * Draws a page for the terminal and shows it in a pager. The page for agents gets no pager, which would wait
+ * for somebody to press a key.
+ */
 async function showPage({ name, text }: Page, context: Context): Promise<void> {
   const { io, output } = context;
   const { Chalk } = await import("chalk");

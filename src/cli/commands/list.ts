@@ -90,7 +90,10 @@ const modelOption = () =>
 
 type ListFlags = ReturnType<ReturnType<typeof declare>["opts"]>;
 
-/** Prints the generations started on this machine, newest first, from the journal; with `--open` opens a video. Sends no request. */
+/**
+ * Prints the generations started on this machine, newest first, from the journal; with `--open` opens a
+ * video. Sends no request.
+ */
 async function list(words: string[], options: ListFlags, context: Context): Promise<void> {
   const { io, output } = context;
   const { open, dismiss, forget, yes, sum, csv, limit = "30" } = options;
@@ -130,7 +133,10 @@ async function list(words: string[], options: ListFlags, context: Context): Prom
   if (unfollowed.size > 0) output.note(unfollowedNote);
 }
 
-/** Creates a filter from the words and flags. A word matches the prompt, the id, the attempt or the file of an entry. Throws `usage` for an invalid time. */
+/**
+ * Creates a filter from the words and flags. A word matches the prompt, the id, the attempt or the file of an
+ * entry. Throws `usage` for an invalid time.
+ */
 function createFilter(
   words: readonly string[],
   { local, model, since }: ListFlags,
@@ -218,7 +224,10 @@ type Selection = {
   journal: Journal;
 };
 
-/** Prints what the generations cost. A cost that no service stated is not guessed: the generations without one are counted separately. */
+/**
+ * Prints what the generations cost. A cost that no service stated is not guessed: the generations without one
+ * are counted separately.
+ */
 async function printSums(
   by: SumKey,
   { matches, words, options, journal }: Selection,
@@ -248,8 +257,8 @@ function formatCsv(rows: readonly (readonly Cell[])[]): string {
 }
 
 /**
- * What to open: the generation with this id or file; else the newest saved one that `list` shows for these words and flags, or the newest of them; else a
- * video of this name, such as a film.
+ * What to open: the generation with this id or file; else the newest saved one that `list` shows for these
+ * words and flags, or the newest of them; else a video of this name, such as a film.
  */
 async function findToOpen({ matches, words, options, journal }: Selection, io: Io): Promise<Partial<Entry>> {
   const { status, local, model, since } = options;
@@ -328,8 +337,9 @@ async function findNamedKey(typed: string, journal: Journal, io: Io): Promise<Na
 type FreeOptions = Pick<Context, "io" | "output"> & { check(named: Named): void | Promise<void> };
 
 /**
- * Runs `work` under the journal's lock, with all attempts that share the key of the named one, if no live process has any of them and `check` permits it.
- * Throws `usage` if a live process has one, or the error of `check`.
+ * Runs `work` under the journal's lock, with all attempts that share the key of the named one, if no live
+ * process has any of them and `check` permits it. Throws `usage` if a live process has one, or the error of
+ * `check`.
  */
 async function withoutProcess(
   typed: string,
@@ -366,8 +376,9 @@ async function workedOnError(typed: string, attempt: string, { entry }: Named, j
 type ForgetOptions = { yes: boolean | undefined; journal: Journal; context: Context };
 
 /**
- * Removes all attempts with the key of the named one. Without `yes`, asks about those that must not get lost: the id of a paid video that is not saved, or
- * an attempt that may have been charged. Throws `usage` if nobody can be asked.
+ * Removes all attempts with the key of the named one. Without `yes`, asks about those that must not get lost:
+ * the id of a paid video that is not saved, or an attempt that may have been charged. Throws `usage` if
+ * nobody can be asked.
  */
 async function forgetEntry(typed: string, { yes = false, journal, context }: ForgetOptions): Promise<void> {
   const { io, output } = context;
@@ -454,7 +465,10 @@ type ListLayout = {
   unfollowed: ReadonlySet<string>;
 };
 
-/** A line per entry: at a terminal a table that fits its width, with short ids; for a script the whole ids and texts, separated by tabs. */
+/**
+ * A line per entry: at a terminal a table that fits its width, with short ids; for a script the whole ids and
+ * texts, separated by tabs.
+ */
 async function formatEntries(
   entries: Entry[],
   { width, ellipsis, date, show, unfollowed }: ListLayout,

@@ -119,7 +119,10 @@ async function checkKey(baseUrl: string, apiKey: string, context: Context) {
   return { verdictNote: [verdictNote, findApiPathHint(baseUrl) ?? []].flat().join(" "), ...known };
 }
 
-/** Sends one free request, with the key if there is one, to check that the address is a service. Throws if it is not, or if it cannot be used now. */
+/**
+ * Sends one free request, with the key if there is one, to check that the address is a service. Throws if it
+ * is not, or if it cannot be used now.
+ */
 async function tryService(baseUrl: string, apiKey: string | undefined, { io, output }: Context): Promise<KeyCheck> {
   const { tryKey } = await import("../../connect/key-check.ts");
   const { describeFailure } = await import("../../client/http/reply.ts");

@@ -79,7 +79,10 @@ async function showModels(id: string | undefined, { engine }: ModelsFlags, conte
     );
 }
 
-/** Such as "10 credits", "$0.40" or "free"; `undefined` if unknown. A price of 0 is shown as free only for a service on this machine. */
+/**
+ * Such as "10 credits", "$0.40" or "free"; `undefined` if unknown. A price of 0 is shown as free only for a
+ * service on this machine.
+ */
 function formatModelPrice(price: ModelPrice | undefined): string | undefined {
   if (price?.cost !== undefined) return formatUsd(price.cost);
   if (price?.credits === undefined) return undefined;
@@ -128,7 +131,10 @@ async function showModel(model: Model, defaultId: string, { io, output }: Contex
   await output.result(lines.join("\n"), [{ ...modelDocument(model, defaultId), ...about }]);
 }
 
-/** The text after "Price:". `earlier` is the number of prices that follow it; `price` is that of the service, if there are none. */
+/**
+ * The text after "Price:". `earlier` is the number of prices that follow it; `price` is that of the service,
+ * if there are none.
+ */
 function describePrice(earlier: number, price: ModelPrice | undefined): string {
   if (earlier > 0) return "the service stated for earlier videos:";
   if (price === undefined) return "otherwise unknown until the service states one";

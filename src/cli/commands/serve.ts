@@ -160,7 +160,10 @@ type ServeOptions = Omit<ServeFlags, "database" | "config"> & {
   isTyped(flag: string): boolean;
 };
 
-/** Runs the local service until Ctrl-C or SIGTERM, and prints its address once it listens; or does what --owner-key, --backup or --link says, and ends. */
+/**
+ * Runs the local service until Ctrl-C or SIGTERM, and prints its address once it listens; or does what
+ * --owner-key, --backup or --link says, and ends.
+ */
 async function serve(flags: ServeFlags, isTyped: (flag: string) => boolean, context: Context): Promise<void> {
   const database = findDatabase(flags.database, context.io, context.output);
   const config = await readConfigFile(flags);
@@ -179,7 +182,10 @@ async function serve(flags: ServeFlags, isTyped: (flag: string) => boolean, cont
   });
 }
 
-/** Reads the `--config` file; other flags override it. Engines are either in the file or in flags: which of both to use would be a guess. */
+/**
+ * Reads the `--config` file; other flags override it. Engines are either in the file or in flags: which of
+ * both to use would be a guess.
+ */
 async function readConfigFile({ config, engine }: ServeFlags): Promise<ServeConfig | undefined> {
   if (config === undefined) return undefined;
   if (engine !== undefined)
@@ -372,7 +378,10 @@ async function backup(file: string, { database }: ServeOptions, { io, output }: 
   );
 }
 
-/** Resolves on Ctrl-C or SIGTERM. Rejects if another process took over the folder, as it may after this process was suspended for a minute. */
+/**
+ * Resolves on Ctrl-C or SIGTERM. Rejects if another process took over the folder, as it may after this
+ * process was suspended for a minute.
+ */
 function waitForStop({ lost }: OpenedService, io: Io): Promise<void> {
   const message = "Another process has taken over the local service's folder, so this process has stopped.";
   const hint = "No data is lost: the other process continues with all accepted generations, and --local uses it.";

@@ -121,8 +121,8 @@ async function findTyped(typed: string[], { find }: Generations): Promise<Locate
 }
 
 /**
- * The output path of a generation; `undefined` prints only its URL. A local video is always saved, where its own start would have saved it,
- * because its URL may stop working when the command ends.
+ * The output path of a generation; `undefined` prints only its URL. A local video is always saved, where its
+ * own start would have saved it, because its URL may stop working when the command ends.
  */
 function chooseOutput(
   { entry }: LocatedGeneration,

@@ -111,7 +111,10 @@ function listUrls({ baseUrl, announcement }: LocalConnection): string {
 
 const databaseFix = "Set VIDGEN_DATABASE_URL to the database of a `vidgen serve`, or unset it.";
 
-/** The database that VIDGEN_DATABASE_URL names, which `accounts` and `serve` use: whether a service of this version has used it, and where that is. */
+/**
+ * The database that VIDGEN_DATABASE_URL names, which `accounts` and `serve` use: whether a service of this
+ * version has used it, and where that is.
+ */
 export async function checkDatabase({ io, output }: Pick<Context, "io" | "output">): Promise<Check[]> {
   try {
     const url = findDatabase(undefined, io, output);
@@ -155,7 +158,10 @@ export function judgeFreeSpace(freeBytes: number): Check {
 /** File systems store very small files in the inode, which works on a full disk too. */
 const trialBytes = 64 * 1024;
 
-/** Why no file can be saved in a folder, which may not exist yet. Writes a trial file, which also detects a full disk or quota. */
+/**
+ * Why no file can be saved in a folder, which may not exist yet. Writes a trial file, which also detects a
+ * full disk or quota.
+ */
 async function findWriteError(folder: string): Promise<string | undefined> {
   const path = join(await nearestFolder(folder), `.vidgen-trial-${randomUUID()}`);
   try {

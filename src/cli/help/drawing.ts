@@ -7,8 +7,9 @@ import { padEnd, widthOf } from "../terminal/table.ts";
 export type PageTerminal = { columns: number; color: ChalkInstance; isAscii: boolean };
 
 /**
- * A page for a terminal: headings at the margin, and below them text, lists and tables that are wrapped at its width. Lines of code are never
- * broken, so that they can be copied. If one of a block is too long, each comment at the end of a line moves to a line above it.
+ * A page for a terminal: headings at the margin, and below them text, lists and tables that are wrapped at
+ * its width. Lines of code are never broken, so that they can be copied. If one of a block is too long, each
+ * comment at the end of a line moves to a line above it.
  */
 export function drawPage(text: string, terminal: PageTerminal): string {
   const blocks = readBlocks(text).filter(({ kind }) => kind !== "image");
@@ -110,8 +111,9 @@ function drawEntry(cells: readonly string[], width: number): string[] {
 const minColumns = 16;
 
 /**
- * The width of each column. If all fit, it is that of the widest cell; otherwise the narrow columns keep theirs, and the wide ones share the rest.
- * `undefined` if a column would be narrower than its longest word or than `minColumns`.
+ * The width of each column. If all fit, it is that of the widest cell; otherwise the narrow columns keep
+ * theirs, and the wide ones share the rest. `undefined` if a column would be narrower than its longest word
+ * or than `minColumns`.
  */
 function findWidths(rows: readonly (readonly string[])[], width: number): number[] | undefined {
   const columns = (rows[0] ?? []).map((_, index) => rows.map((row) => row[index] ?? ""));

@@ -4,8 +4,8 @@ import { wrapWords } from "../terminal/text.ts";
 import { topicNames } from "./topics.ts";
 
 /**
- * The help of a command: examples first, global flags last. In the program's help, the global flags follow the commands. A command with main flags
- * shows only those, unless `all`.
+ * The help of a command: examples first, global flags last. In the program's help, the global flags follow
+ * the commands. A command with main flags shows only those, unless `all`.
  */
 export function formatHelp(command: CommandUnknownOpts, helper: Help, { all }: { all: boolean }): string {
   const { examples, mainFlags, after } = detailsOf(command);

@@ -1,7 +1,10 @@
 import { joinLines, type Page, readBlocks, readCells, readItems, readSpans } from "../../docs.ts";
 import type { CommandTree, Flag } from "./tree.ts";
 
-/** The manual page `vidgen(1)` in roff's man macros, built from the commands' help and the pages. It has no date, so that builds are reproducible. */
+/**
+ * The manual page `vidgen(1)` in roff's man macros, built from the commands' help and the pages. It has no
+ * date, so that builds are reproducible.
+ */
 export function formatManual(program: CommandTree, pages: readonly Page[], version: string): string {
   const { name, description, commands = [], examples, flags } = program;
   const lines = [

@@ -34,7 +34,10 @@ function describeOption(option: Option) {
   return { flags, description, defaultValue, isRepeatable, choices, group, suggestions: suggestionsFor(option) };
 }
 
-/** The outlines of all commands, which `src/build.mjs` writes beside the built program; `undefined` in a program that is not built. */
+/**
+ * The outlines of all commands, which `src/build.mjs` writes beside the built program; `undefined` in a
+ * program that is not built.
+ */
 export function readOutlines(): Outline[] | undefined {
   const file = new URL("./commands.json", import.meta.url);
   return existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : undefined;

@@ -1,6 +1,9 @@
 import { listPages, type Page, readPage, readTables, type TableRow } from "../../docs.ts";
 
-/** What `--json` prints for the topics that programs read as data; of a file for people, its JSON Schema. For every other topic it prints the page. */
+/**
+ * What `--json` prints for the topics that programs read as data; of a file for people, its JSON Schema. For
+ * every other topic it prints the page.
+ */
 const documents: Readonly<Record<string, (tables: TableRow[][], text: string) => unknown>> = {
   "exit-codes": ([codes = []]) => codes.map((row) => ({ ...row, code: Number(row.code) })),
   environment: ([variables = []]) => variables.map((row) => ({ ...row, flag: row.flag || null })),

@@ -10,7 +10,10 @@ export type CommandTree = Omit<ReturnType<typeof describe>, "examples"> & {
   commands?: CommandTree[];
 };
 
-/** What `help` and `--help` print with `--json`: a command, or the whole program with its version and the topics that are data. */
+/**
+ * What `help` and `--help` print with `--json`: a command, or the whole program with its version and the
+ * topics that are data.
+ */
 export function helpDocument(command: CommandUnknownOpts, topics: Record<string, unknown>): object {
   if (command.parent) return describeCommand(command);
   return { version: command.version(), ...describeCommand(command), ...topics };

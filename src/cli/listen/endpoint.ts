@@ -21,8 +21,9 @@ const maxConnections = 100;
 const maxBodyBytes = 1_000_000;
 
 /**
- * Listens on one address, for connections from this machine and private networks only. Each complete request is answered with the HTTP status that
- * `answer` resolves with; `answer` must not reject. Rejects with the system's error, such as EADDRINUSE.
+ * Listens on one address, for connections from this machine and private networks only. Each complete request
+ * is answered with the HTTP status that `answer` resolves with; `answer` must not reject. Rejects with the
+ * system's error, such as EADDRINUSE.
  */
 export async function openEndpoint(
   { host, port }: { host: string; port: number },
@@ -67,7 +68,10 @@ async function reply(
   }
 }
 
-/** Reads a body to its end, even if it is too long, because a sender that is still sending would not read the reply. Rejects if the body is cut off. */
+/**
+ * Reads a body to its end, even if it is too long, because a sender that is still sending would not read the
+ * reply. Rejects if the body is cut off.
+ */
 async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
   let length = 0;

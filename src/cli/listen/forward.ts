@@ -11,8 +11,9 @@ const timeoutMs = 12_000;
 const maxRemembered = 10_000;
 
 /**
- * Forwards each callback once, by its webhook-id; a duplicate gets the answer to the first one. If the application did not accept a callback, a
- * retry is forwarded again. Without a `url` every callback is accepted. The returned function never rejects.
+ * Forwards each callback once, by its webhook-id; a duplicate gets the answer to the first one. If the
+ * application did not accept a callback, a retry is forwarded again. Without a `url` every callback is
+ * accepted. The returned function never rejects.
  */
 export function createForwarder(url: string | undefined, io: Pick<Io, "fetch" | "limit" | "signal">) {
   const answers = new Map<string, Promise<ForwardAnswer>>();

@@ -16,8 +16,9 @@ import { databaseError, databaseName, findDatabase } from "./database.ts";
 export type AccountsPlace = { local?: true; baseUrl?: string; database?: string; new?: true };
 
 /**
- * Opens the accounts of the service with the base URL that is set, unless `--local` or `--database` is given; else of the database that is named; else of the
- * service in the folder of this machine. Notes which one it is. Throws `auth` if there is none: a new one would have other keys and accounts.
+ * Opens the accounts of the service with the base URL that is set, unless `--local` or `--database` is given;
+ * else of the database that is named; else of the service in the folder of this machine. Notes which one it
+ * is. Throws `auth` if there is none: a new one would have other keys and accounts.
  */
 export async function openAccounts(place: AccountsPlace, context: Context): Promise<Accounts> {
   const { io, output, defer } = context;

@@ -39,7 +39,8 @@ export function readAddresses({ host, name, allowRemote, ...flags }: AddressFlag
     media: readNumber(flags.mediaPort, "--media-port", { max: 65_535 }),
   };
   const names = [...(name === undefined ? [] : [hostInUrl(name)]), ...hostsOf(publicUrls)];
-  // With a public name, such as of a tunnel or a proxy, others reach even a service on loopback, which must not send requests to this machine for them.
+  // With a public name, such as of a tunnel or a proxy, others reach even a service on loopback, which must
+  // not send requests to this machine for them.
   const corsOrigins = flags.cors?.map(readOrigin) ?? [];
   return {
     host,

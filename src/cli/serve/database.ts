@@ -2,7 +2,10 @@ import { systemCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { Output } from "../terminal/output.ts";
 
-/** The address of the database: flag > VIDGEN_DATABASE_URL; `undefined` without both. Hides the address in all output from now on. Throws `usage`. */
+/**
+ * The address of the database: flag > VIDGEN_DATABASE_URL; `undefined` without both. Hides the address in all
+ * output from now on. Throws `usage`.
+ */
 export function findDatabase(
   flag: string | undefined,
   { env }: Pick<Io, "env">,

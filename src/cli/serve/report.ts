@@ -31,8 +31,9 @@ export type AddressOptions = {
 };
 
 /**
- * Prints the service's address and notes for its owner. With `--json` prints one document, after the checks. Otherwise keys, links that sign in and
- * secrets are printed to a terminal alone, because a system keeps other output.
+ * Prints the service's address and notes for its owner. With `--json` prints one document, after the checks.
+ * Otherwise keys, links that sign in and secrets are printed to a terminal alone, because a system keeps
+ * other output.
  */
 export async function printAddress(
   service: ReportedService,

@@ -32,7 +32,10 @@ export function createBatchProgress(
       }
       if (output.isLive && (event.event === "ended" || event.event === "started")) draw();
     },
-    /** The line on stdout for a row that is done: its file or URL, or the line about the row if stderr is shown in the same place. */
+    /**
+     * The line on stdout for a row that is done: its file or URL, or the line about the row if stderr is
+     * shown in the same place.
+     */
     lineOf: (event: EndedEvent) =>
       output.hasLines && !output.quiet ? rowLine(event, counts) : (event.file ?? event.video_url ?? ""),
   };
@@ -47,7 +50,10 @@ function rowLine({ row, line, id, status, file, video_url, error }: EndedEvent, 
   return `[${done}/${total}] line ${line}${name}: ${outcome}`;
 }
 
-/** The expected time left, by the rows of this run so far; running rows count as half done. `undefined` before the first row has ended. */
+/**
+ * The expected time left, by the rows of this run so far; running rows count as half done. `undefined` before
+ * the first row has ended.
+ */
 function findLeftMs({ to_start, running }: BatchCounts, ended: number, elapsedMs: number): number | undefined {
   return ended === 0 ? undefined : ((to_start + running / 2) * elapsedMs) / (ended + running / 2);
 }

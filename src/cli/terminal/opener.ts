@@ -6,8 +6,8 @@ import type { Io } from "../../io.ts";
 type OpenerIo = Pick<Io, "platform" | "env" | "launch">;
 
 /**
- * Opens a file (an absolute path) or an http(s) URL with the platform's own program. Returns why it was not opened; `undefined` if it was. No shell
- * reads the argument, and no program can take it for a flag.
+ * Opens a file (an absolute path) or an http(s) URL with the platform's own program. Returns why it was not
+ * opened; `undefined` if it was. No shell reads the argument, and no program can take it for a flag.
  */
 export async function openExternally(target: string, io: OpenerIo): Promise<string | undefined> {
   const reason = findObstacle(io);

@@ -42,11 +42,17 @@ export type Output = OutputFlags & {
   summarize(counts: BatchCounts): void;
   /** With `--events` prints the summary. Returns the exit code; that of `output` if some events could not be written. */
   end(code: number): Promise<number>;
-  /** Prints one of several results of a command as a line, unless `--json` or `--events`. A failure to write it is reported by `printed`. */
+  /**
+   * Prints one of several results of a command as a line, unless `--json` or `--events`. A failure to write
+   * it is reported by `printed`.
+   */
   line(text: string): void;
   /** With `--json` prints one of several documents of a command, as a line. A failure to write it is reported by `printed`. */
   document(document: object): void;
-  /** Prints text on stdout unchanged, such as help; with `--events` on stderr. With a pager, shows it there if that program exists. */
+  /**
+   * Prints text on stdout unchanged, such as help; with `--events` on stderr. With a pager, shows it there if
+   * that program exists.
+   */
   print(text: string, pager?: string): void;
   /** Resolves once everything is written to stdout. Throws `output` if it cannot be written. */
   printed(): Promise<void>;
@@ -247,7 +253,10 @@ function isPlainUrl(url: string): boolean {
   return /^[\x21-\x7e]+$/.test(url);
 }
 
-/** Whether the terminal is known to show links (OSC 8). tmux and screen inherit the variables of their terminal, but show no links. */
+/**
+ * Whether the terminal is known to show links (OSC 8). tmux and screen inherit the variables of their
+ * terminal, but show no links.
+ */
 function showsLinks(env: Io["env"]): boolean {
   if (env.TMUX || env.STY || /^(tmux|screen|dumb)/.test(env.TERM ?? "") || env.CI) return false;
   if (env.WT_SESSION || env.KITTY_WINDOW_ID || env.KONSOLE_VERSION || env.TERM === "alacritty") return true;
@@ -257,8 +266,8 @@ function showsLinks(env: Io["env"]): boolean {
 }
 
 /**
- * JSON on one line, unless it is indented, that also escapes control characters which JSON allows. Strings are redacted before they are encoded, because
- * encoding changes a secret with a quote in it.
+ * JSON on one line, unless it is indented, that also escapes control characters which JSON allows. Strings
+ * are redacted before they are encoded, because encoding changes a secret with a quote in it.
  */
 export function jsonText(document: unknown, redact: (text: string) => string, indent = 0): string {
   const escaped = (letter: string) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`;
@@ -289,8 +298,8 @@ function writeLineTo(stdout: Io["stdout"], line: string): Promise<void> {
 }
 
 /**
- * 1 for colours, 0 for none. Flags have precedence over NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE in this order; without them, only a terminal gets
- * colours.
+ * 1 for colours, 0 for none. Flags have precedence over NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE in this
+ * order; without them, only a terminal gets colours.
  */
 export function colorLevel(flags: Pick<OutputFlags, "color">, stream: { isTTY?: boolean }, env: Io["env"]): 0 | 1 {
   if (flags.color !== undefined) return flags.color ? 1 : 0;

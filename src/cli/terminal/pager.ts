@@ -5,7 +5,10 @@ import type { Output } from "./output.ts";
 
 type PagerContext = { io: Pick<Io, "stdout" | "env">; output: Pick<Output, "json" | "events">; input: boolean };
 
-/** The pager for a long text at a terminal, chosen as git does: PAGER, else less. `undefined` elsewhere, or if no pager is wanted. */
+/**
+ * The pager for a long text at a terminal, chosen as git does: PAGER, else less. `undefined` elsewhere, or if
+ * no pager is wanted.
+ */
 export function findPager({ io: { stdout, env }, output, input }: PagerContext): string | undefined {
   if (!stdout.isTTY || !input || output.json || output.events) return undefined;
   const pager = env.PAGER ?? "less";
@@ -13,8 +16,8 @@ export function findPager({ io: { stdout, env }, output, input }: PagerContext):
 }
 
 /**
- * Shows a text in a pager until the user quits it. Returns `false` if there is no such program and nothing was shown. Blocks this process, so that
- * only the pager handles Ctrl-C.
+ * Shows a text in a pager until the user quits it. Returns `false` if there is no such program and nothing
+ * was shown. Blocks this process, so that only the pager handles Ctrl-C.
  */
 export function runPager(text: string, pager: string, env: Io["env"]): boolean {
   // A shell prints its own error for a missing program, so it is used only for a command that needs one.

@@ -9,8 +9,9 @@ const marks = new RegExp(`(${escapeKey}\\[20[01]~)`);
 const cutMark = new RegExp(`${escapeKey}(?:\\[(?:2(?:0[01]?)?)?)?$`);
 
 /**
- * Runs a question whose answer may be pasted: the terminal marks what is pasted ("bracketed paste"), and each line break and control character in it becomes
- * a space, since a line break would end the answer. A terminal that does not mark it behaves as without this.
+ * Runs a question whose answer may be pasted: the terminal marks what is pasted ("bracketed paste"), and each
+ * line break and control character in it becomes a space, since a line break would end the answer. A terminal
+ * that does not mark it behaves as without this.
  */
 export async function withPaste<Answer>(
   { stdin, stderr }: Pick<Io, "stdin" | "stderr">,

@@ -40,7 +40,10 @@ const downloadRedrawMs = 200;
 /** Without a terminal, a line is printed at this interval, so that the command does not look stuck. */
 const heartbeatMs = 30_000;
 
-/** Shows the generations of a command: at a terminal one line that is redrawn; elsewhere a line for each change, and one every 30 s. */
+/**
+ * Shows the generations of a command: at a terminal one line that is redrawn; elsewhere a line for each
+ * change, and one every 30 s.
+ */
 export function createProgress(output: Output, io: Pick<Io, "now" | "sleep">): (event: ProgressEvent) => void {
   const tasks: Tasks = { running: new Map(), done: 0, startedAt: 0 };
   let drawnAt = 0;
@@ -123,8 +126,9 @@ export function createProgress(output: Output, io: Pick<Io, "now" | "sleep">): (
 const longStartMs = 10_000;
 
 /**
- * Shows that a start request was sent, until the returned function is called: at a terminal with the time, elsewhere a line every 30 s. `--timeout`
- * starts when the id is known, because without the id the video that was paid for could not be found.
+ * Shows that a start request was sent, until the returned function is called: at a terminal with the time,
+ * elsewhere a line every 30 s. `--timeout` starts when the id is known, because without the id the video that
+ * was paid for could not be found.
  */
 export function showStart(
   output: Pick<Output, "isLive" | "note" | "progress" | "clearProgress">,
@@ -211,7 +215,10 @@ function describeDownload({ received, total, firstReceived, startedAt }: Downloa
 
 const longWaitMs = 15_000;
 
-/** Runs `wait`; with `isWanted` rings the terminal's bell if it took more than 15 s, also when it failed, but not after Ctrl-C. */
+/**
+ * Runs `wait`; with `isWanted` rings the terminal's bell if it took more than 15 s, also when it failed, but
+ * not after Ctrl-C.
+ */
 export async function ringAfter<Result>(isWanted: boolean, wait: () => Promise<Result>, io: Io): Promise<Result> {
   const start = io.now();
   try {

@@ -38,7 +38,10 @@ export function checkedBy(check: (answer: string) => unknown, message?: string):
 
 // @inquirer breaks a line that is too long inside a word, so each text is wrapped before.
 
-/** How many columns of a line are kept for what stands beside a question: its mark, and a short answer, "(Y/n)" or "[input is masked]". */
+/**
+ * How many columns of a line are kept for what stands beside a question: its mark, and a short answer,
+ * "(Y/n)" or "[input is masked]".
+ */
 const kept = { answer: 12, maskedAnswer: 20, mark: 2 };
 
 /** The question and the check of its answers, whose messages fit the terminal. */
@@ -123,7 +126,10 @@ export async function askYes(message: string, io: Io, { isDefaultYes }: { isDefa
   if (!(await askWhether(message, isDefaultYes, io))) throw new VidgenError("interrupted", "Not started.");
 }
 
-/** Asks whether to start a number of generations, with their cost if known; free ones need no question. Throws `interrupted` for a no. */
+/**
+ * Asks whether to start a number of generations, with their cost if known; free ones need no question. Throws
+ * `interrupted` for a no.
+ */
 export async function askToStart(count: number, cost: ExpectedCost, io: Io): Promise<void> {
   if (cost.kind === "free") return;
   const price = formatExpected(cost);
@@ -216,9 +222,9 @@ export async function readStdinKey(context: ReadContext): Promise<string> {
 }
 
 /**
- * The prompt: the typed text, stdin for "-", a file for "@path"; without an argument, piped input. "@name" with the name of a reference is a path only
- * if that file exists. `undefined` without a prompt. Throws `usage` for a file that cannot be read, and for bytes that are not text, since they would
- * cost credits too.
+ * The prompt: the typed text, stdin for "-", a file for "@path"; without an argument, piped input. "@name"
+ * with the name of a reference is a path only if that file exists. `undefined` without a prompt. Throws
+ * `usage` for a file that cannot be read, and for bytes that are not text, since they would cost credits too.
  */
 export async function readPrompt(
   typed: string | undefined,

@@ -33,8 +33,8 @@ export type Result = {
 };
 
 /**
- * The result of a run that ended without an error; `--json` leaves out URLs that stop working when this process ends. Throws as `checkVideoUrl`
- * does if the video was not saved.
+ * The result of a run that ended without an error; `--json` leaves out URLs that stop working when this
+ * process ends. Throws as `checkVideoUrl` does if the video was not saved.
  */
 export function resultOf(
   finished: Finished,
@@ -84,8 +84,8 @@ export type PrintOptions = {
 };
 
 /**
- * Prints the result on stdout: the video itself for `-o -`, else the path of the saved file, else the URL. For a person, also notes what was saved, or
- * how to save it. Opens the video with `--open`.
+ * Prints the result on stdout: the video itself for `-o -`, else the path of the saved file, else the URL.
+ * For a person, also notes what was saved, or how to save it. Opens the video with `--open`.
  */
 export async function printResult(result: Result, options: PrintOptions, io: Io): Promise<void> {
   const { document, file, videoUrl } = result;
@@ -128,7 +128,10 @@ async function readFacts(path: string, { disk }: Pick<Io, "disk">): Promise<stri
   }
 }
 
-/** The link's URL; `undefined` if it stops working when this process ends, or if the terminal is on another machine than the file. */
+/**
+ * The link's URL; `undefined` if it stops working when this process ends, or if the terminal is on another
+ * machine than the file.
+ */
 function hrefOf({ file, durableUrl }: Result, { env }: Io): string | undefined {
   if (file === undefined) return durableUrl;
   return env.SSH_CONNECTION || env.SSH_TTY ? undefined : pathToFileURL(resolve(file)).href;
@@ -178,9 +181,9 @@ export function checkInfoPath(outputPath: string | undefined, { writeInfoJson }:
 const lastByteDelayMs = 1_000;
 
 /**
- * Writes a video to stdout. Throws `output`, also if the reader closes the pipe early, because then the video is not delivered. A pipe buffers 64 kB,
- * possibly the whole video, even if nobody reads it, and only the next write fails when the reader has stopped, so the last byte is written a second
- * after the others.
+ * Writes a video to stdout. Throws `output`, also if the reader closes the pipe early, because then the video
+ * is not delivered. A pipe buffers 64 kB, possibly the whole video, even if nobody reads it, and only the
+ * next write fails when the reader has stopped, so the last byte is written a second after the others.
  */
 async function streamToStdout(file: string, { stdout, disk, sleep, signal, hasReader = false }: Io): Promise<void> {
   // The pipeline ends when the stream has buffered the bytes; this callback is called when they are written.

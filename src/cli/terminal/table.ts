@@ -18,8 +18,8 @@ export function longCellWidth(width: number): number {
 }
 
 /**
- * One line per row, after a line of headers, for a terminal of this width. The last column gets the rest of the width: at least a fifth while other
- * columns can be left out. Empty columns are left out.
+ * One line per row, after a line of headers, for a terminal of this width. The last column gets the rest of
+ * the width: at least a fifth while other columns can be left out. Empty columns are left out.
  */
 export function formatTable(columns: readonly Column[], width: number, options: CutOptions = {}): string[] {
   const used = columns.filter(({ cells }) => cells.some((cell) => cell !== ""));

@@ -14,7 +14,10 @@ export function ellipsisFor(env: Io["env"]): "..." | "\u2026" {
 /** The minimum width of a terminal at which text is wrapped: in fewer columns, hardly two words fit on a line. */
 const minColumns = 20;
 
-/** The text as it fits a terminal; unchanged elsewhere. `taken` is the number of columns of each line that something else needs. */
+/**
+ * The text as it fits a terminal; unchanged elsewhere. `taken` is the number of columns of each line that
+ * something else needs.
+ */
 export function wrapFor(
   { isTTY, columns = 0 }: Pick<Io["stdout"], "isTTY" | "columns">,
   text: string,
@@ -25,7 +28,10 @@ export function wrapFor(
 
 export type Cell = string | number;
 
-/** A table at a terminal, with separators in its numbers; elsewhere, and without rows, a line for each row with tabs between its cells. */
+/**
+ * A table at a terminal, with separators in its numbers; elsewhere, and without rows, a line for each row
+ * with tabs between its cells.
+ */
 export async function formatRows(
   headers: readonly string[],
   rows: readonly (readonly Cell[])[],
@@ -43,7 +49,10 @@ export function wrapWords(text: string, columns: number): string {
   return text.replace(/.+/g, (line) => wrapLine(line, columns));
 }
 
-/** The parts of a line between which it may be wrapped. A command is one part: pasted with a line break, it would run as two commands. */
+/**
+ * The parts of a line between which it may be wrapped. A command is one part: pasted with a line break, it
+ * would run as two commands.
+ */
 const words = /(?:(?<=: )|^ *)(?:npx |(?:printf|echo|["']).*\| )?vidgen .*|[^\s`]*`[^`]*`\S*|\S+/g;
 
 function wrapLine(line: string, columns: number): string {

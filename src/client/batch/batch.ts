@@ -72,8 +72,8 @@ export type BatchPlan = {
   blocked: number;
   to_start: number;
   /**
-   * `credits` is the expected cost of all starts, and `cost` that in USD, or null unless every price is known; `credits_each` is set where all prices are
-   * equal. `unpriced` starts have no known price.
+   * `credits` is the expected cost of all starts, and `cost` that in USD, or null unless every price is
+   * known; `credits_each` is set where all prices are equal. `unpriced` starts have no known price.
    */
   models: {
     model: string;
@@ -87,7 +87,10 @@ export type BatchPlan = {
   cost: number | null;
   unpriced: number;
   remaining_credits: number | null;
-  /** Chains of rows in which each begins with the last frame of the one before, as line numbers; the first row is new or running. */
+  /**
+   * Chains of rows in which each begins with the last frame of the one before, as line numbers; the first row
+   * is new or running.
+   */
   chains: number[][];
 };
 
@@ -103,8 +106,8 @@ export type Batch = {
   /** The rows that are not made again because a redo has already done so. */
   upToDate: readonly PlannedRow[];
   /**
-   * Starts the new rows, and saves the videos of all that run. Rejects, before anything is sent, with `usage` for a bad option, and with `output`
-   * when the results file cannot be written.
+   * Starts the new rows, and saves the videos of all that run. Rejects, before anything is sent, with `usage`
+   * for a bad option, and with `output` when the results file cannot be written.
    */
   run(options: RunOptions & Omit<WorkOptions, "overwrite">): Promise<RunEnd>;
   /** The record of the film at a path; `undefined` if this batch did not make that file, or it has changed since. */
@@ -123,9 +126,10 @@ type BatchDependencies = {
 };
 
 /**
- * Plans a batch, and holds the lease of its results file until `close`. Throws `usage` for rows that contradict an earlier run, or whose output exists,
- * for a file that is not a results file or has an unreadable line, and while another process runs the same rows; `output` when the
- * results file cannot be read or written.
+ * Plans a batch, and holds the lease of its results file until `close`. Throws `usage` for rows that
+ * contradict an earlier run, or whose output exists, for a file that is not a results file or has an
+ * unreadable line, and while another process runs the same rows; `output` when the results file cannot be
+ * read or written.
  */
 export async function openBatch(
   rows: readonly KeyedRow[],
@@ -276,7 +280,8 @@ export async function openBatch(
         return { ...end, failures: [...failures, ...end.failures] };
       },
       async findFilm(path) {
-        // The newest line may be about a film that never got its name, because the process was killed before: then an earlier film is still there.
+        // The newest line may be about a film that never got its name, because the process was killed before:
+        // then an earlier film is still there.
         for (const film of ownResults.films.toReversed())
           if (resolve(path) === film.file && (await hasContent(path, film, io.disk))) return film;
         return undefined;
@@ -371,8 +376,8 @@ function redactRow(row: KeyedRow, redact: Service["redact"]): KeyedRow {
 }
 
 /**
- * Returns a function that finds the row of an attempt at a row without an id: another spelling, such as 16:09 for 16:9, gives the row another key. Only for
- * an attempt at a row that the file does not have.
+ * Returns a function that finds the row of an attempt at a row without an id: another spelling, such as 16:09
+ * for 16:9, gives the row another key. Only for an attempt at a row that the file does not have.
  */
 function createRowFinder(rows: readonly KeyedRow[], keys: ReadonlySet<string>): (entry: Entry) => Entry {
   const rowsWithoutId = rows.filter(({ nth }) => nth !== undefined);
@@ -387,7 +392,10 @@ function createRowFinder(rows: readonly KeyedRow[], keys: ReadonlySet<string>): 
   };
 }
 
-/** Throws `usage` for the results of another service: this one does not know its ids. At another path of the same origin, each row decides. */
+/**
+ * Throws `usage` for the results of another service: this one does not know its ids. At another path of the
+ * same origin, each row decides.
+ */
 function checkService(source: RunLine | undefined, path: string, baseUrl: string): void {
   if (source === undefined || mayBeSameService(source.service, baseUrl)) return;
   throw usage(

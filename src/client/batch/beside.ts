@@ -16,8 +16,9 @@ type BesideSources = {
 };
 
 /**
- * Returns a function that reads what runs of other shards have written to their results files since its last call: the attempts in the files that have
- * changed. Another run may also have begun since then; the journal names its results file if that is in another folder. Throws as `readResults` does.
+ * Returns a function that reads what runs of other shards have written to their results files since its last
+ * call: the attempts in the files that have changed. Another run may also have begun since then; the journal
+ * names its results file if that is in another folder. Throws as `readResults` does.
  */
 export function createBesideReader(
   { path, rowsFile, journal, attempts }: BesideSources,

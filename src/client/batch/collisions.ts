@@ -14,8 +14,8 @@ import type { Faults } from "./rows/faults.ts";
 type CheckDependencies = { service: Service; io: Pick<Io, "date" | "disk"> };
 
 /**
- * Throws `usage` for rows whose output file exists, unless it is the row's own video. Returns the rows with what was found there. The earlier video
- * of a row that is made again will be renamed, even with `overwrite`.
+ * Throws `usage` for rows whose output file exists, unless it is the row's own video. Returns the rows with
+ * what was found there. The earlier video of a row that is made again will be renamed, even with `overwrite`.
  */
 export async function checkOutputs(
   rows: PlannedRow[],

@@ -16,7 +16,10 @@ import {
 import { type Entry, isPaidBy } from "../ledger/history.ts";
 import { isComparable, kindOfRequest, readBalance, startOf, weightOf } from "../ledger/price.ts";
 
-/** What the starts of a command may spend: of one generation, of a run of several, of all runs of a batch, or of an agent's session. */
+/**
+ * What the starts of a command may spend: of one generation, of a run of several, of all runs of a batch, or
+ * of an agent's session.
+ */
 export type Budget = {
   /** The maximum number of credits. */
   maxCredits?: number | undefined;
@@ -54,7 +57,10 @@ type KindCosts = {
   running: number;
 };
 
-/** What a reply says about the cost. Without a stated cost there is only the drop of the balance, which includes the spending of other users. */
+/**
+ * What a reply says about the cost. Without a stated cost there is only the drop of the balance, which
+ * includes the spending of other users.
+ */
 type StatedCost = Partial<Pick<Entry, "credits" | "balance_fell" | "remaining_credits">>;
 
 export type Costs = ReturnType<typeof createCosts>;
@@ -78,9 +84,10 @@ type CountedStart = Pick<CostEntry, "attempt" | "state"> & {
 };
 
 /**
- * The costs of the starts of a command: credits are stated when a generation starts, USD when it ends. Attempts that share a key count once.
- * If the service never states credits, each drop of the balance between two replies counts as spent. `earlier` has the entries of earlier runs,
- * oldest first; `entries` has the journal's entries of the service, newest first. Prices and balances of other accounts are ignored.
+ * The costs of the starts of a command: credits are stated when a generation starts, USD when it ends.
+ * Attempts that share a key count once. If the service never states credits, each drop of the balance between
+ * two replies counts as spent. `earlier` has the entries of earlier runs, oldest first; `entries` has the
+ * journal's entries of the service, newest first. Prices and balances of other accounts are ignored.
  */
 export function createCosts(
   earlier: readonly CostEntry[],
@@ -129,7 +136,10 @@ export function createCosts(
     else if (state !== "failed") completedWithoutUsd += sign;
   }
 
-  /** Takes what a start shows about the price of its kind. A price that this command has not seen itself counts only if it is not old. */
+  /**
+   * Takes what a start shows about the price of its kind. A price that this command has not seen itself
+   * counts only if it is not old.
+   */
   function learn({ request, credits, balance_fell: drop, remaining_credits, ...entry }: CostEntry) {
     const kind = kindOf(request);
     const showsPrice = isPriceable(request) && isPayer(service, entry) && (hasReadEarlier || !isOldPrice(entry.at, io));
@@ -220,7 +230,10 @@ export function createCosts(
     isFree: ({ model }: StartRequest) => isFree(model),
     /** What a start would cost. */
     estimate: estimateOf,
-    /** The expected maximum cost of the next start in credits: the price, else the largest drop of the balance, else an old price. */
+    /**
+     * The expected maximum cost of the next start in credits: the price, else the largest drop of the
+     * balance, else an old price.
+     */
     expectedMax(request: StartRequest) {
       const { maxDrop, minDropBetweenRuns } = kindOf(request);
       const { credits } = estimateOf(request);
@@ -295,8 +308,9 @@ function costOf({ cost, is_preview }: Pick<CostEntry, "cost" | "is_preview">): n
 }
 
 /**
- * Whether a start must wait until nothing else runs, because its price, or that of a running generation, is unknown and the budget could be
- * exceeded. If the service never states credits, there is nothing to wait for.
+ * Whether a start must wait until nothing else runs, because its price, or that of a running generation, is
+ * unknown and the budget could be exceeded. If the service never states credits, there is nothing to wait
+ * for.
  */
 export function mustRunAlone(
   request: StartRequest,

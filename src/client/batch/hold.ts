@@ -5,7 +5,10 @@ import { areDisjoint } from "./rows-file.ts";
 
 type HoldOptions = { io: LeaseIo; onNote(text: string): void };
 
-/** Acquires the lease of a results file. Throws `usage` while another process holds it, and `output` when it cannot be written. */
+/**
+ * Acquires the lease of a results file. Throws `usage` while another process holds it, and `output` when it
+ * cannot be written.
+ */
 export async function holdResults(path: string, { io, onNote }: HoldOptions): Promise<Lease> {
   const acquired = await acquireLease(lockOf(path), io, { onNote }).catch((cause) => {
     throw resultsError(path, cause);

@@ -7,13 +7,17 @@ import { countsOf } from "./plan-counts.ts";
 import type { RunOptions } from "./run.ts";
 import type { WorkOptions } from "./work.ts";
 
-/** The events of a batch. The last event is the summary. If an error stopped further starts, that error is the event before it. */
+/**
+ * The events of a batch. The last event is the summary. If an error stopped further starts, that error is the
+ * event before it.
+ */
 export type WireBatchEvent = { at: string } & (GenerationEvent | ({ event: "summary" } & BatchCounts));
 
 type IterateOptions = RunOptions & Omit<WorkOptions, "overwrite" | "onEvent">;
 
 /**
- * Runs a batch and yields its events. When the caller stops iterating, no more rows are started, but a sent request still gets its id.
+ * Runs a batch and yields its events. When the caller stops iterating, no more rows are started, but a sent
+ * request still gets its id.
  */
 export async function* iterateBatch(
   batch: Batch,

@@ -10,7 +10,10 @@ import { infoPath } from "../save/output-path.ts";
 /** The earlier video of a row that is made again, and the free path to which its file is renamed. */
 export type KeptVideo = { id: string; content: Content; from: string; to: string };
 
-/** Where to keep the video of an earlier attempt; `undefined` if the file has other content. `takenPaths` are the output paths of the rows. */
+/**
+ * Where to keep the video of an earlier attempt; `undefined` if the file has other content. `takenPaths` are
+ * the output paths of the rows.
+ */
 export async function findKeptVideo(
   file: string,
   { id, content }: Pick<Entry, "id" | "content">,
@@ -28,7 +31,10 @@ export async function findKeptVideo(
   }
 }
 
-/** Renames the earlier video of a row, and its info file, before the row is started again. Does nothing the second time. Throws `output`. */
+/**
+ * Renames the earlier video of a row, and its info file, before the row is started again. Does nothing the
+ * second time. Throws `output`.
+ */
 export async function keepVideo({ id, content, from, to }: KeptVideo, service: Service): Promise<void> {
   const { disk } = service.io;
   try {

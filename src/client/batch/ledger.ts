@@ -12,8 +12,8 @@ import type { Journal } from "../ledger/journal.ts";
 import { checkOrphans, type Results, type ResultsFile } from "./results.ts";
 
 /**
- * The attempts of results files, with what the journal knows of them. `paths` are those of results files: all attempts of the journal that name one of
- * them are included. Throws `usage` as `checkOrphans` does.
+ * The attempts of results files, with what the journal knows of them. `paths` are those of results files: all
+ * attempts of the journal that name one of them are included. Throws `usage` as `checkOrphans` does.
  */
 export function findAttempts(
   files: readonly Results[],
@@ -51,7 +51,10 @@ function byTime(one: DatedLine, other: DatedLine): number {
   return one.at.localeCompare(other.at);
 }
 
-/** The lines about these rows that are missing in the results file, because another file records them, or a process was killed before it wrote them. */
+/**
+ * The lines about these rows that are missing in the results file, because another file records them, or a
+ * process was killed before it wrote them.
+ */
 export function findUnwritten(
   attempts: readonly AttemptLines[],
   ownAttempts: readonly AttemptLines[],
@@ -104,7 +107,10 @@ export function createLedger(
     return entry;
   }
 
-  /** Remembers that the results file could not be written. Throws for an intent, so that nothing is sent; the journal has the other lines. */
+  /**
+   * Remembers that the results file could not be written. Throws for an intent, so that nothing is sent; the
+   * journal has the other lines.
+   */
   function recordFailure(line: JournalLine, { attempt }: Entry, error: VidgenError) {
     failures.set(attempt, error);
     if (line.kind === "intent") throw error;

@@ -27,8 +27,9 @@ type PlanSources = { faults: Faults; redos: Redos; findRowKey: FindRowKey; onNot
 export type RowsPlan = { rows: PlannedRow[]; upToDate: PlannedRow[] };
 
 /**
- * Decides about each row by its attempts: those at this service, and those at another path of its origin, which may be the same service. Throws `usage`
- * with all faults, such as a row whose request differs from that of an earlier row with the same id, or for a row that is running elsewhere.
+ * Decides about each row by its attempts: those at this service, and those at another path of its origin,
+ * which may be the same service. Throws `usage` with all faults, such as a row whose request differs from
+ * that of an earlier row with the same id, or for a row that is running elsewhere.
  */
 export async function planRows(
   rows: readonly KeyedRow[],
@@ -89,9 +90,10 @@ export async function planRows(
 }
 
 /**
- * Refuses a row without an id that has an unfinished attempt with other values of vidgen.json, because the row would be paid for twice by accident.
- * `attempts` are those at rows that the rows file no longer has. With `retryUnknown`, attempts that may have been charged are dismissed instead. Throws
- * `usage`, and `unknown` for an attempt without an id.
+ * Refuses a row without an id that has an unfinished attempt with other values of vidgen.json, because the
+ * row would be paid for twice by accident. `attempts` are those at rows that the rows file no longer has.
+ * With `retryUnknown`, attempts that may have been charged are dismissed instead. Throws `usage`, and
+ * `unknown` for an attempt without an id.
  */
 export function checkChanged(
   rows: readonly PlannedRow[],
@@ -190,7 +192,10 @@ async function decideState(
   return { kind: attempt.removed ? "deleted" : "running", attempt };
 }
 
-/** The state of a row that an attempt at another path of the same origin stops. Throws `usage` if its generation can be followed there. */
+/**
+ * The state of a row that an attempt at another path of the same origin stops. Throws `usage` if its
+ * generation can be followed there.
+ */
 function stateElsewhere(attempt: Entry, { line }: KeyedRow): RowState {
   const kind = kindOfRow(attempt);
   if (kind === "unknown" || kind === "lost") return { kind, attempt };
@@ -208,7 +213,10 @@ function retryNote({ line }: KeyedRow, { id, attempt, base_url }: Entry): string
   return `Line ${line} is started although ${named} at ${base_url} may be the same: it may be charged twice.`;
 }
 
-/** A row that may have been charged is started again if its key can be sent again, or with `retryUnknown`. Throws `network` if that is unknown. */
+/**
+ * A row that may have been charged is started again if its key can be sent again, or with `retryUnknown`.
+ * Throws `network` if that is unknown.
+ */
 async function decideUnclear(
   row: KeyedRow,
   attempts: readonly Entry[],

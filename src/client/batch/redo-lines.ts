@@ -14,9 +14,11 @@ export type Redos = {
 export type RowRedo = RedoneRow & { redo: string; at: string };
 
 /**
- * An attempt is replaced if the line of a redo names it, or the intent of a redo that was or may have been charged: a results file may be lost, or restored
- * as it was before its redo line. `attempts` are those at the rows without the dismissed ones, and `journalNames` all names in the journal, newest first.
- * The newest redo of a row is the one that replaces the most attempts. Its time does not decide, because clocks may have been wrong.
+ * An attempt is replaced if the line of a redo names it, or the intent of a redo that was or may have been
+ * charged: a results file may be lost, or restored as it was before its redo line. `attempts` are those at
+ * the rows without the dismissed ones, and `journalNames` all names in the journal, newest first. The newest
+ * redo of a row is the one that replaces the most attempts. Its time does not decide, because clocks may have
+ * been wrong.
  */
 export function readRedos(
   lines: readonly DatedRedo[],
@@ -49,8 +51,8 @@ type EarlierSources = {
 };
 
 /**
- * The attempts that the intent of an older version replaces, which does not name them: those at its row that stand before it in the journal, without those
- * that name it, or whose redo line does.
+ * The attempts that the intent of an older version replaces, which does not name them: those at its row that
+ * stand before it in the journal, without those that name it, or whose redo line does.
  */
 function findEarlier({ attempt, row }: Entry, { rowRedos, attempts, journalNames }: EarlierSources): string[] {
   const position = journalNames.indexOf(attempt);

@@ -58,8 +58,9 @@ type RedoDependencies = {
 };
 
 /**
- * Marks the rows that a redo makes again: the named rows that have a video, and all rows with one that begin with the frame of a marked row. An earlier
- * redo that has not ended is continued instead. Returns the named rows that a redo has already made. A row that cannot be made again now becomes a fault.
+ * Marks the rows that a redo makes again: the named rows that have a video, and all rows with one that begin
+ * with the frame of a marked row. An earlier redo that has not ended is continued instead. Returns the named
+ * rows that a redo has already made. A row that cannot be made again now becomes a fault.
  */
 export function markRedone(
   rows: readonly PlannedRow[],

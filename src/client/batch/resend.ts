@@ -18,13 +18,19 @@ export type RowKey =
   | { kind: "not asked" }
   | { kind: "not kept"; why: string };
 
-/** Whether the key of an unclear row can be sent again. `attempts` are those that decide about the row, and `isSame` whether its request is unchanged. */
+/**
+ * Whether the key of an unclear row can be sent again. `attempts` are those that decide about the row, and
+ * `isSame` whether its request is unchanged.
+ */
 export type FindRowKey = (attempts: readonly Entry[], isSame: (entry: Entry) => boolean) => Promise<RowKey>;
 
 /** After this many requests with a key that got no answer, the key is not sent again. */
 const maxUnansweredResends = 3;
 
-/** `known` are all known attempts at the service, dismissed ones too. A dry run neither watches processes on other machines nor asks the service. */
+/**
+ * `known` are all known attempts at the service, dismissed ones too. A dry run neither watches processes on
+ * other machines nor asks the service.
+ */
 export function createRowKeys(
   service: Service,
   known: readonly Entry[],

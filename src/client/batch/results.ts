@@ -114,7 +114,10 @@ function withoutPaths(line: DatedLine & { kind: "intent" }): DatedLine {
   return { ...line, path: undefined, part: undefined, batch: undefined, rows_file: undefined };
 }
 
-/** The line with the full path of its video. Drops the paths of an intent: somebody else may have written them, and vidgen would delete files there. */
+/**
+ * The line with the full path of its video. Drops the paths of an intent: somebody else may have written
+ * them, and vidgen would delete files there.
+ */
 function withFullPath(line: DatedLine | undefined, path: string): DatedLine | undefined {
   if (line?.kind === "intent") return withoutPaths(line);
   return line && hasFile(line) ? { ...line, file: resolve(dirname(path), line.file) } : line;
@@ -220,8 +223,9 @@ export function checkOrphans(files: readonly Results[], journalAttempts: readonl
 }
 
 /**
- * On Windows, throws `usage` for a path on another machine, or on a device, unless one of `userPaths` is on that machine. Somebody else may have written
- * the results files, and Windows may send the user's credentials to a machine when it opens a file there.
+ * On Windows, throws `usage` for a path on another machine, or on a device, unless one of `userPaths` is on
+ * that machine. Somebody else may have written the results files, and Windows may send the user's credentials
+ * to a machine when it opens a file there.
  */
 export function checkMachines(
   paths: readonly NamedPath[],

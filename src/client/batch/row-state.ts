@@ -22,9 +22,15 @@ export type NewState = {
   kind: "new";
   /** The attempts that may have been charged and are ignored from now on. */
   dismissed: Entry[];
-  /** The row's unclear attempt, whose key is sent again. If its request differs by its first frame, a new key is sent with --retry-unknown alone. */
+  /**
+   * The row's unclear attempt, whose key is sent again. If its request differs by its first frame, a new key
+   * is sent with --retry-unknown alone.
+   */
   resends?: { key: KeptKey; entry: Entry; dismissedIfChanged: Entry[] | undefined } | undefined;
-  /** The redo that makes the row again: see `RedoLine`. `redoneRow` is set if the redo begins in this run, which first writes it to the results file. */
+  /**
+   * The redo that makes the row again: see `RedoLine`. `redoneRow` is set if the redo begins in this run,
+   * which first writes it to the results file.
+   */
   redo?: string | undefined;
   redoneRow?: RedoneRow;
   /** The names of the earlier attempts at the row, which its redo replaces. */

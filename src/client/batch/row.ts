@@ -25,7 +25,10 @@ export type Row = {
   written?: (Pick<Row, "id" | "record"> & Partial<Pick<Row, "load">>) | undefined;
   /** The local images that the request contains. */
   files?: readonly string[];
-  /** The hash of the typed row and flags, and the fields of the request that the typed text does not determine (see `IntentLine`). */
+  /**
+   * The hash of the typed row and flags, and the fields of the request that the typed text does not determine
+   * (see `IntentLine`).
+   */
   typed?: string | undefined;
   /** The hash that older versions recorded, where VIDGEN_MODEL gives the model: it did not count then. */
   olderTyped?: string | undefined;
@@ -46,8 +49,8 @@ export type KeyedRow = Row & {
 };
 
 /**
- * The row as older versions read it, which sent a ratio such as 16:09 as it was typed, and recorded a secret that only the name of its field shows;
- * `undefined` if they recorded what this version records.
+ * The row as older versions read it, which sent a ratio such as 16:09 as it was typed, and recorded a secret
+ * that only the name of its field shows; `undefined` if they recorded what this version records.
  */
 export function readAsWritten(
   { id, record, request }: Pick<Row, "id" | "record"> & { request: StartRequest },

@@ -12,7 +12,10 @@ export type RowsFile = {
   typedPath: string;
 };
 
-/** Finds the rows file; `undefined` for stdin ("-"), for the library (""), and for a missing file. Throws `output` when it cannot be read. */
+/**
+ * Finds the rows file; `undefined` for stdin ("-"), for the library (""), and for a missing file. Throws
+ * `output` when it cannot be read.
+ */
 export async function findRowsFile(file: string, disk: Disk): Promise<RowsFile | undefined> {
   if (file === "" || file === "-") return undefined;
   const typedPath = join(await findRealPath(dirname(resolve(file)), disk), basename(file));

@@ -42,8 +42,8 @@ const maxRetryAfterMs = 3600_000;
 const refusedLimitMs = 15 * 60_000;
 
 /**
- * Starts rows one after the other, and follows the running ones concurrently. So at most one outcome can be unknown at a time, and the
- * balance after each start shows its cost.
+ * Starts rows one after the other, and follows the running ones concurrently. So at most one outcome can be
+ * unknown at a time, and the balance after each start shows its cost.
  */
 export async function runRows(
   { running, toStart, sources }: { running: RunningRow[]; toStart: PlannedRow[]; sources: Map<string, Source> },

@@ -15,7 +15,10 @@ export type Slots = {
   refusedForMs(): number;
 };
 
-/** The gap between a start and the next start above the accepted number. A refusal doubles the gap, because the service may have a rate limit. */
+/**
+ * The gap between a start and the next start above the accepted number. A refusal doubles the gap, because
+ * the service may have a rate limit.
+ */
 const minGapMs = 5_000;
 const maxGapMs = 60_000;
 /** How long after a refusal one more start than the accepted number is tried. */
@@ -25,8 +28,8 @@ const maxTrialGapMs = 10 * 60_000;
 const minWaitMs = 500;
 
 /**
- * A 429 halves the number in flight; each ended generation raises it by one, up to the number that the service accepted before. From time
- * to time one more start is tried, with longer gaps after each refusal.
+ * A 429 halves the number in flight; each ended generation raises it by one, up to the number that the
+ * service accepted before. From time to time one more start is tried, with longer gaps after each refusal.
  */
 export function createSlots(jobs: number, io: Pick<Io, "now" | "random">): Slots {
   let limit = jobs;

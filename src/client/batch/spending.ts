@@ -11,7 +11,10 @@ import { type Budget, type Costs, checkBudget, createCosts, isLimited, mustRunAl
 
 /** The budget of starts that are followed elsewhere: a run of several generations, or the session of an agent. */
 export type Spending = {
-  /** Reads from the journal which generations have ended, and returns whether a start must wait until nothing else of the budget runs. */
+  /**
+   * Reads from the journal which generations have ended, and returns whether a start must wait until nothing
+   * else of the budget runs.
+   */
   mustWait(request: StartRequest): Promise<boolean>;
   /** The error if a start would exceed the budget. */
   check(request: StartRequest): VidgenError | undefined;
@@ -86,8 +89,8 @@ export async function openSpending(
 const listedForMs = 10 * 60_000;
 
 /**
- * The error if the start of a single generation would exceed the budget, or if its price is unknown, since no earlier start can show it. Asks the service
- * for its prices first.
+ * The error if the start of a single generation would exceed the budget, or if its price is unknown, since no
+ * earlier start can show it. Asks the service for its prices first.
  */
 export async function checkSingle(
   request: StartRequest,

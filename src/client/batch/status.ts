@@ -50,7 +50,8 @@ export type OpenRow = {
 };
 
 /**
- * Reads the results files of a batch, or of its shards, and what the journal knows of their attempts. Throws `usage` and `output` as `readResults` does.
+ * Reads the results files of a batch, or of its shards, and what the journal knows of their attempts. Throws
+ * `usage` and `output` as `readResults` does.
  */
 export async function readStatus(
   paths: readonly string[],
@@ -116,8 +117,9 @@ export function groupByRow(attempts: readonly Entry[]): Map<string, Entry[]> {
 }
 
 /**
- * The attempt that decides a row's state: a paid attempt, else an attempt that may have been paid for or is lost, else the last attempt. The last
- * is not enough, because with wrong clocks a refused attempt may come after a paid one. Attempts that share a key are one.
+ * The attempt that decides a row's state: a paid attempt, else an attempt that may have been paid for or is
+ * lost, else the last attempt. The last is not enough, because with wrong clocks a refused attempt may come
+ * after a paid one. Attempts that share a key are one.
  */
 export function findDeciding(attempts: readonly Entry[]): Entry | undefined {
   const starts = distinctStarts(attempts);
@@ -125,8 +127,9 @@ export function findDeciding(attempts: readonly Entry[]): Entry | undefined {
 }
 
 /**
- * Returns the attempt at another path of the same origin that stops the row here: one that may have been charged, else a lost one, else one whose video
- * was not delivered. That path may be the same service, which would charge for the row twice. A finished attempt there does not stop the row.
+ * Returns the attempt at another path of the same origin that stops the row here: one that may have been
+ * charged, else a lost one, else one whose video was not delivered. That path may be the same service, which
+ * would charge for the row twice. A finished attempt there does not stop the row.
  */
 export function findElsewhere(attempts: readonly Entry[]): Entry | undefined {
   const kinds: readonly (keyof RowCounts)[] = ["unknown", "lost", "running"];
@@ -158,7 +161,10 @@ const kindOfState: Readonly<Record<AttemptState, keyof RowCounts>> = {
   lost: "lost",
 };
 
-/** The state of a row. An uncharged attempt that ended for a general reason, such as a wrong key, counts as missing: the next run starts the row. */
+/**
+ * The state of a row. An uncharged attempt that ended for a general reason, such as a wrong key, counts as
+ * missing: the next run starts the row.
+ */
 export function kindOfRow({ state, id, code, removed }: Entry): keyof RowCounts {
   if (removed && kindOfState[state] === "running") return "lost";
   // A refusal with an id may have been charged. A failure has a code only if nothing was charged.

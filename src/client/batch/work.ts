@@ -71,7 +71,10 @@ type WorkDependencies = {
   confirmLease(): Promise<void>;
 };
 
-/** Starts and follows single rows. Each step is written to the journal and the results file before the next step depends on it. */
+/**
+ * Starts and follows single rows. Each step is written to the journal and the results file before the next
+ * step depends on it.
+ */
 export function createWork(
   { service, costs, ledger, results, rowsFile, label, confirmLease }: WorkDependencies,
   options: WorkOptions,
@@ -93,7 +96,10 @@ export function createWork(
     return { status, error, isLeftAlone: entry !== undefined && kindsLeftAlone.has(kindOfRow(entry)) };
   }
 
-  /** A row whose file is missing, and whose delivered video the service no longer has, is done, as after `vidgen delete --files`. */
+  /**
+   * A row whose file is missing, and whose delivered video the service no longer has, is done, as after
+   * `vidgen delete --files`.
+   */
   async function reportGone(row: PlannedRow, { attempt, id = "" }: Entry): Promise<CollectedRow> {
     await record(service, { kind: "removed", id });
     options.onNote(
@@ -134,7 +140,10 @@ export function createWork(
     return path;
   }
 
-  /** The request of an earlier attempt as it was sent, also by an older version; `undefined` if the row has another request now. */
+  /**
+   * The request of an earlier attempt as it was sent, also by an older version; `undefined` if the row has
+   * another request now.
+   */
   async function findSent(
     { written }: PlannedRow,
     { entry, loaded, frame }: { entry: Entry; loaded: StartRequest; frame: string | undefined },

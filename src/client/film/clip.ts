@@ -34,7 +34,10 @@ export type ClipFacts = {
 type ProbeOptions = { ffmpeg: Ffmpeg; signal: AbortSignal };
 type ProbeIo = RunIo;
 
-/** Reads the streams of a video and the times of its frames. Throws `usage` if it is not a video, `output`, or the signal's reason. */
+/**
+ * Reads the streams of a video and the times of its frames. Throws `usage` if it is not a video, `output`, or
+ * the signal's reason.
+ */
 export async function readClip(file: string, options: ProbeOptions, io: ProbeIo): Promise<ClipFacts> {
   // `V:0` is the first video stream that is not a cover picture.
   const [description, packetList] = await Promise.all([

@@ -22,7 +22,10 @@ export type FfmpegIo = RunIo & { disk: Pick<Io["disk"], "stat" | "lstat"> };
 /** The commands that install ffmpeg. */
 export const ffmpegInstallHint = "apt install ffmpeg, brew install ffmpeg, winget install ffmpeg";
 
-/** Finds ffmpeg and ffprobe by FFMPEG_PATH, which names the program or its folder, else on the PATH. Rejects only when aborted. */
+/**
+ * Finds ffmpeg and ffprobe by FFMPEG_PATH, which names the program or its folder, else on the PATH. Rejects
+ * only when aborted.
+ */
 export async function findFfmpeg(
   io: FfmpegIo,
   signal: AbortSignal,
@@ -67,8 +70,9 @@ async function canRun(program: string, io: FfmpegIo, signal: AbortSignal): Promi
 }
 
 /**
- * As `findFfmpeg`, for a command that needs ffmpeg; must be called before anything is sent. `feature` is what needs ffmpeg, such as
- * "--from"; `encodes` is set if ffmpeg may have to encode. Throws `usage`, which says that nothing was sent.
+ * As `findFfmpeg`, for a command that needs ffmpeg; must be called before anything is sent. `feature` is what
+ * needs ffmpeg, such as "--from"; `encodes` is set if ffmpeg may have to encode. Throws `usage`, which says
+ * that nothing was sent.
  */
 export async function requireFfmpeg(
   { feature, encodes }: { feature: string; encodes: boolean },
@@ -115,8 +119,8 @@ type ProgramOptions = Omit<RunProgramOptions, "env" | "onStderr"> & {
 };
 
 /**
- * Runs ffmpeg or ffprobe. Rejects with `output` if it cannot be started, or is ended after a minute without progress, or with the signal's
- * reason.
+ * Runs ffmpeg or ffprobe. Rejects with `output` if it cannot be started, or is ended after a minute without
+ * progress, or with the signal's reason.
  */
 export async function runProgram(
   program: string,
@@ -201,7 +205,10 @@ async function stampOf(path: string | undefined, { disk }: RunIo): Promise<strin
   return `${size} ${mtimeMs}`;
 }
 
-/** Reads the progress of a program. A program that hangs may repeat the lines of `-progress` with other rates, so rates are ignored. */
+/**
+ * Reads the progress of a program. A program that hangs may repeat the lines of `-progress` with other rates,
+ * so rates are ignored.
+ */
 function createProgressReader() {
   const values = new Map<string, string>();
   let [rest, otherLines] = ["", 0];

@@ -49,9 +49,11 @@ type JoinIo = LeaseIo & Pick<Io, "env" | "run" | "limit" | "platform">;
 export const maxFilmClips = 200;
 
 /**
- * Joins clips, in this order, into one .mp4. Their pictures are copied if all are of the same kind, else encoded at the largest size and the highest rate; the
- * sound is always encoded again. The film gets its name when it is complete: an existing file stays unless it may be replaced. Throws `usage` for clips
- * that cannot be joined, `output`, or the signal's reason; then it leaves no file. Without `overwrite`, an `earlier` film of the same clips stays unchanged.
+ * Joins clips, in this order, into one .mp4. Their pictures are copied if all are of the same kind, else
+ * encoded at the largest size and the highest rate; the sound is always encoded again. The film gets its name
+ * when it is complete: an existing file stays unless it may be replaced. Throws `usage` for clips that cannot
+ * be joined, `output`, or the signal's reason; then it leaves no file. Without `overwrite`, an `earlier` film
+ * of the same clips stays unchanged.
  */
 export async function joinClips(
   clips: readonly FilmClip[],
@@ -123,7 +125,10 @@ async function hashClips(clips: readonly FilmClip[], signal: AbortSignal, disk: 
 
 type FilmPathIo = Pick<Io, "disk" | "platform">;
 
-/** Throws `usage` for a name that the platform cannot use, and `output` if the file exists and may not be replaced, or cannot be written. */
+/**
+ * Throws `usage` for a name that the platform cannot use, and `output` if the file exists and may not be
+ * replaced, or cannot be written.
+ */
 export async function checkFilmPath(outputPath: string, replacing: ReplaceOptions, io: FilmPathIo): Promise<void> {
   await checkFilmFree(outputPath, replacing, io);
   const { disk } = io;

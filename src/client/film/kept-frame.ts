@@ -17,8 +17,9 @@ export type KeptFrame = {
 type KeepOptions = { ffmpeg: Ffmpeg; signal: AbortSignal };
 
 /**
- * The last frame of a video. It is extracted once and kept in the folder, under the hashes of the video and the frame: another version of ffmpeg may produce
- * other bytes, and the same command would then send another request, which is charged. Throws as `lastFrame` does.
+ * The last frame of a video. It is extracted once and kept in the folder, under the hashes of the video and
+ * the frame: another version of ffmpeg may produce other bytes, and the same command would then send another
+ * request, which is charged. Throws as `lastFrame` does.
  */
 export async function keepLastFrame(
   video: string,

@@ -24,15 +24,17 @@ type FrameIo = Pick<Io, "env" | "run" | "limit" | "disk" | "uuid">;
 const maxSide = 1_920;
 
 /**
- * The filter works with any time base and frame rate, since each frame gets the next number as its time. Without the flags of `scale`, each color would
- * be darker by up to 5 of 255, which adds up from shot to shot.
+ * The filter works with any time base and frame rate, since each frame gets the next number as its time.
+ * Without the flags of `scale`, each color would be darker by up to 5 of 255, which adds up from shot to
+ * shot.
  */
 const filter =
   "settb=1/25,setpts=N,scale='trunc(iw*sar/2)*2':'trunc(ih/2)*2':out_range=pc:flags=bicubic+accurate_rnd+full_chroma_int,setsar=1,format=bgr24";
 
 /**
- * For ordinary clips it is enough to read the last second. The last second has no frames if the sound is longer than the picture, an edit list ends
- * early, or a frame lasts longer. ffmpeg exits with 0 even then, and the whole clip is read.
+ * For ordinary clips it is enough to read the last second. The last second has no frames if the sound is
+ * longer than the picture, an edit list ends early, or a frame lasts longer. ffmpeg exits with 0 even then,
+ * and the whole clip is read.
  */
 const seeks = [["-sseof", "-1"], []];
 

@@ -17,7 +17,10 @@ export type FilmPlan = {
   stdin?: string;
 };
 
-/** Plans a film with copied pictures; `undefined` if they cannot be copied, since ffmpeg would exit with 0 and write a broken film. */
+/**
+ * Plans a film with copied pictures; `undefined` if they cannot be copied, since ffmpeg would exit with 0 and
+ * write a broken film.
+ */
 export function planCopy(clips: readonly ClipFacts[]): FilmPlan | undefined {
   const [first] = clips;
   // The list of files has one name per line.
@@ -47,7 +50,10 @@ export function planCopy(clips: readonly ClipFacts[]): FilmPlan | undefined {
   };
 }
 
-/** The list for ffmpeg's concat demuxer. The durations keep a sound that is longer than its picture from delaying the next clip. */
+/**
+ * The list for ffmpeg's concat demuxer. The durations keep a sound that is longer than its picture from
+ * delaying the next clip.
+ */
 function concatList(clips: readonly ClipFacts[]): string {
   const entries = clips.map(({ file, seconds }) => {
     const name = `file:${resolve(file)}`.replaceAll("'", "'\\''");
@@ -108,7 +114,10 @@ function scaleTo(width: number, height: number): string {
 /** A part of a clip's sound: its start and the length of the picture, in seconds. */
 type SoundPart = { clip: ClipFacts; from: number; seconds: number };
 
-/** The sound of each clip, cut or padded to the length of its picture; copied sound would drift by each clip's padding. `undefined` if all are silent. */
+/**
+ * The sound of each clip, cut or padded to the length of its picture; copied sound would drift by each clip's
+ * padding. `undefined` if all are silent.
+ */
 function planSound(
   shots: readonly SoundPart[],
   firstInput: number,

@@ -41,8 +41,8 @@ export type Attempt = {
 /** What happens to a generation until it has ended. */
 export type Listeners = {
   /**
-   * Called at each poll until the generation is completed, with the service's own word for its state, and, if stated, the progress in percent and the
-   * running node.
+   * Called at each poll until the generation is completed, with the service's own word for its state, and, if
+   * stated, the progress in percent and the running node.
    */
   state?: ((status: string, percent?: number, node?: string) => void) | undefined;
   /** Called with the reason when the service could not be reached at least three times in a row. */
@@ -71,8 +71,9 @@ export type OpenAttemptOptions = FinishOptions &
   };
 
 /**
- * Opens an existing generation: claims the file for its video, or finds the video there. Waits while another process uses the file. Throws `output`,
- * `pending` when the other process still uses it, or the signal's reason.
+ * Opens an existing generation: claims the file for its video, or finds the video there. Waits while another
+ * process uses the file. Throws `output`, `pending` when the other process still uses it, or the signal's
+ * reason.
  */
 export async function openAttempt(service: Service, id: string, options: OpenAttemptOptions): Promise<Attempt> {
   const { outputPath, attempt } = options;
@@ -87,8 +88,9 @@ export async function openAttempt(service: Service, id: string, options: OpenAtt
 }
 
 /**
- * Follows a generation until it has ended, and saves its video if a file was claimed. Throws as `follow` does, and `output`; the attempt stays
- * open then. The error of a listener is thrown after the video is saved.
+ * Follows a generation until it has ended, and saves its video if a file was claimed. Throws as `follow`
+ * does, and `output`; the attempt stays open then. The error of a listener is thrown after the video is
+ * saved.
  */
 export async function finish(attempt: Attempt, listeners: Listeners = {}): Promise<Finished> {
   const { id, file, target } = attempt;
@@ -170,7 +172,10 @@ async function followAndRecord(
   return completed;
 }
 
-/** If this process is killed before the file has its name, the next process resumes the partial file; if after that, the next process finds the file. */
+/**
+ * If this process is killed before the file has its name, the next process resumes the partial file; if after
+ * that, the next process finds the file.
+ */
 async function followAndSave(attempt: Attempt, target: Target, listeners: Listeners) {
   const { service, id, options } = attempt;
   const { api, note, io } = service;
@@ -197,7 +202,10 @@ async function followAndSave(attempt: Attempt, target: Target, listeners: Listen
   return saved;
 }
 
-/** Throws `output` for a result that is a video in a `data:` URL: printed or recorded, it would not be delivered, and it may have 90 MB. */
+/**
+ * Throws `output` for a result that is a video in a `data:` URL: printed or recorded, it would not be
+ * delivered, and it may have 90 MB.
+ */
 export function checkAddress(finished: Finished): void {
   if (finished.kind !== "url" || !isDataUrl(finished.videoUrl)) return;
   const { id } = finished.of;
@@ -217,7 +225,10 @@ export async function handOver(finished: Finished): Promise<void> {
   if (finished.kind === "saved" && outputPath === "-") await record(service, { kind: "delivered", id, file: "-" });
 }
 
-/** Records that a caller who does not wait has the id, so that from now on the same command starts a new generation. Never rejects. */
+/**
+ * Records that a caller who does not wait has the id, so that from now on the same command starts a new
+ * generation. Never rejects.
+ */
 export async function handOverId({ service, attempt }: Attempt): Promise<void> {
   if (attempt !== undefined) await record(service, { kind: "told", attempt });
 }
@@ -275,7 +286,10 @@ export async function explainNotFound(
   return new VidgenError("not_found", message, { id, httpStatus: error.httpStatus, hint });
 }
 
-/** Whether an error means that the service no longer has a video: its generation is unknown, or the address of the video is empty. */
+/**
+ * Whether an error means that the service no longer has a video: its generation is unknown, or the address of
+ * the video is empty.
+ */
 export function isGone({ code, httpStatus = 0 }: VidgenError): boolean {
   return code === "not_found" || (code === "output" && [404, 410].includes(httpStatus));
 }

@@ -23,9 +23,10 @@ export type CancelOptions = {
 const replyLimitMs = 120_000;
 
 /**
- * Asks the service to cancel a generation. If it throws, nothing was changed. Throws `rejected` if the service refuses, cannot cancel, or the
- * generation has completed; `network` if the service gives no usable response while the generation continues; `failed` if the generation failed for another reason; the error of `poll` for an unknown id, a wrong key and a service that
- * does not answer; or the signal's reason.
+ * Asks the service to cancel a generation. If it throws, nothing was changed. Throws `rejected` if the
+ * service refuses, cannot cancel, or the generation has completed; `network` if the service gives no usable
+ * response while the generation continues; `failed` if the generation failed for another reason; the error of
+ * `poll` for an unknown id, a wrong key and a service that does not answer; or the signal's reason.
  */
 export async function askToCancel(
   api: Api,

@@ -37,11 +37,14 @@ export type ChooseOptions = {
   /** Where to save the video, as typed. */
   save?: { outputPath?: string | undefined } | undefined;
   /**
-   * The Idempotency-Key: up to 255 letters, digits and `_.:~+/=@-`. With a journal it permanently identifies one start, whatever `earlier` says;
-   * without a journal, each call is a new start.
+   * The Idempotency-Key: up to 255 letters, digits and `_.:~+/=@-`. With a journal it permanently identifies
+   * one start, whatever `earlier` says; without a journal, each call is a new start.
    */
   idempotencyKey?: string | undefined;
-  /** Set if an AI agent starts the generation. A cancelled call must not lose the id, so `ending`, of the agent's server, aborts what was sent. */
+  /**
+   * Set if an AI agent starts the generation. A cancelled call must not lose the id, so `ending`, of the
+   * agent's server, aborts what was sent.
+   */
   agent?: { ending: AbortSignal } | undefined;
 };
 
@@ -63,8 +66,8 @@ export async function wantedOf(chooser: Chooser, request: StartRequest, options:
 }
 
 /**
- * Decides what a start does about earlier attempts. A start calls this under the journal's lock, a dry run without it. Writes nothing. Throws `usage` if
- * the key was used for another request.
+ * Decides what a start does about earlier attempts. A start calls this under the journal's lock, a dry run
+ * without it. Writes nothing. Throws `usage` if the key was used for another request.
  */
 export async function chooseStart(chooser: Chooser, wanted: WantedStart): Promise<Choice> {
   const { earlier } = wanted;

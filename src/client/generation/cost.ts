@@ -8,8 +8,9 @@ import { isSameService } from "../ledger/same-service.ts";
 import { findEntry, listRecent, type Service } from "./service.ts";
 
 /**
- * What a start would cost in credits, in US dollars, or both, as far as somebody has stated it: in the list of the service, or of a provider (`source`), or
- * at an earlier start. An old price was stated more than a day ago: it shows which starts are too expensive, and for the others it counts as unknown.
+ * What a start would cost in credits, in US dollars, or both, as far as somebody has stated it: in the list
+ * of the service, or of a provider (`source`), or at an earlier start. An old price was stated more than a
+ * day ago: it shows which starts are too expensive, and for the others it counts as unknown.
  */
 export type Estimate = { credits?: Price | undefined; usd?: Price | undefined };
 export type Price = { amount: number; basis: "list" | "earlier" | "old"; source?: string | undefined };
@@ -49,8 +50,9 @@ export function isOldPrice(at: string, { date }: Pick<Clock, "date">): boolean {
 }
 
 /**
- * Returns the function that says what a start would cost, to everything that shows a price or keeps to a limit: nothing for a free preview, or else what
- * the service or its engines list, or else what the newest start of the same kind has cost. `entries` has earlier attempts at the service.
+ * Returns the function that says what a start would cost, to everything that shows a price or keeps to a
+ * limit: nothing for a free preview, or else what the service or its engines list, or else what the newest
+ * start of the same kind has cost. `entries` has earlier attempts at the service.
  */
 export function createEstimates(
   service: PricedService,
@@ -102,15 +104,18 @@ export async function fetchPrices(
   return readListedPrices(reply?.json);
 }
 
-/** Returns the estimates by what a service lists now, and by some entries of the journal. Rejects only with the signal's reason. */
+/**
+ * Returns the estimates by what a service lists now, and by some entries of the journal. Rejects only with
+ * the signal's reason.
+ */
 export async function openEstimates(service: Service, entries: readonly Entry[], signal: AbortSignal) {
   const ofService = entries.filter(({ base_url }) => isSameService(base_url, service.name));
   return createEstimates(service, await fetchPrices(service, signal), ofService);
 }
 
 /**
- * The expected total cost of starts. `amount` is the sum of the known prices, with the source of all of them, if there is one; `unpriced` has the models
- * of the other starts, and `unknown` their number.
+ * The expected total cost of starts. `amount` is the sum of the known prices, with the source of all of them,
+ * if there is one; `unpriced` has the models of the other starts, and `unknown` their number.
  */
 export type ExpectedCost =
   | { kind: "free" }
@@ -179,7 +184,10 @@ export function countsCredits(
   return isPaidInCredits({ base_url: name, is_preview: isPreview(model) }) && !isFree(model);
 }
 
-/** Whether a generation was charged, by the journal; `cost` is the cost in US dollars that the service states now. Never rejects. */
+/**
+ * Whether a generation was charged, by the journal; `cost` is the cost in US dollars that the service states
+ * now. Never rejects.
+ */
 export async function findCharged(service: Service, id: string, cost?: number): Promise<{ charged?: Charge }> {
   const entry = await findEntry(service, id);
   const charged = chargedOf({ base_url: service.name, ...entry, cost: cost ?? entry?.cost });

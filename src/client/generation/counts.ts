@@ -1,8 +1,8 @@
 import { type BatchCounts, type GenerationEvent, isGeneralRefusal } from "./events.ts";
 
 /**
- * Counts the generations of a command by their events. A batch starts with its planned counts; for other commands the events also determine
- * the total.
+ * Counts the generations of a command by their events. A batch starts with its planned counts; for other
+ * commands the events also determine the total.
  */
 export function createCounts(planned?: BatchCounts): { counts: BatchCounts; take(event: GenerationEvent): void } {
   const isPlanned = planned !== undefined;

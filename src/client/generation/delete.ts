@@ -61,7 +61,10 @@ export async function findDeletable(
   return { id, entry, file, isAtService: generation !== undefined, isUnclear: isChargeUnknown };
 }
 
-/** The account that a generation belongs to, if it is not that of the key: a service says so only to its owner. Does not retry, and never rejects. */
+/**
+ * The account that a generation belongs to, if it is not that of the key: a service says so only to its
+ * owner. Does not retry, and never rejects.
+ */
 export async function findOtherAccount(
   { api }: Service,
   id: string,
@@ -77,8 +80,9 @@ export function forAccount(service: Service, account: string | undefined): Servi
 }
 
 /**
- * Deletes the video of a generation at its service, and records that. Throws `rejected` if the service cannot delete videos, `usage` if another
- * process has started to save it meanwhile, `network` without an answer, or the signal's reason.
+ * Deletes the video of a generation at its service, and records that. Throws `rejected` if the service cannot
+ * delete videos, `usage` if another process has started to save it meanwhile, `network` without an answer, or
+ * the signal's reason.
  */
 export async function deleteGeneration(
   service: Service,
@@ -97,7 +101,10 @@ export async function deleteGeneration(
   service.unfollowed.delete(id);
 }
 
-/** Asks the service to delete a video, which is safe to repeat, since the generation has ended. A missing video counts as deleted. */
+/**
+ * Asks the service to delete a video, which is safe to repeat, since the generation has ended. A missing
+ * video counts as deleted.
+ */
 async function askToDelete(
   service: Service,
   id: string,

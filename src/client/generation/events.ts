@@ -19,8 +19,9 @@ export function endStatusOf(error: VidgenError, status: string | undefined): End
 const progressIntervalMs = 1_000;
 
 /**
- * Returns a function that says whether an event should be reported: a state if it differs from the generation's last one, progress once a second for
- * each generation and when the video is complete, all other events always. `now` is a monotonic clock in milliseconds.
+ * Returns a function that says whether an event should be reported: a state if it differs from the
+ * generation's last one, progress once a second for each generation and when the video is complete, all other
+ * events always. `now` is a monotonic clock in milliseconds.
  */
 export function createEventFilter(now: () => number): (event: GenerationEvent) => boolean {
   const reported = new Map<string, { status?: string; progressAt?: number; received?: number }>();
@@ -59,7 +60,10 @@ export function errorFieldsOf(error: VidgenError): ErrorFields {
   };
 }
 
-/** Whether a start was refused for a reason that does not concern its request, such as the key or the credits, so that the next run tries again. */
+/**
+ * Whether a start was refused for a reason that does not concern its request, such as the key or the credits,
+ * so that the next run tries again.
+ */
 export function isGeneralRefusal(code: CommandErrorCode | undefined): boolean {
   return code !== undefined && code !== "rejected";
 }

@@ -29,8 +29,8 @@ export type PollOptions = {
   isFree?: boolean;
   signal: AbortSignal;
   /**
-   * Called at each poll of a running generation, with the service's own word for its state and, if stated, the progress in percent: of the
-   * video, or of the engine's current node.
+   * Called at each poll of a running generation, with the service's own word for its state and, if stated,
+   * the progress in percent: of the video, or of the engine's current node.
    */
   onState?(status: string, percent?: number, node?: string): void;
   /** Called with the reason at each failed poll from the third consecutive one on. */
@@ -43,12 +43,18 @@ export type PollOptions = {
 
 /** How long a 404 for a known id, or `completed` without a video, counts as a delay inside the service. */
 const toleranceMs = 60_000;
-/** How many consecutive polls must return any other refusal, or a word for an end that the interface does not have, before it counts. */
+/**
+ * How many consecutive polls must return any other refusal, or a word for an end that the interface does not
+ * have, before it counts.
+ */
 const maxRefusals = 3;
 /** The maximum interval to the next poll after a refusal. */
 const refusedIntervalMs = 5_000;
 
-/** Falls from 9.5 s to 5 s over the first minute, because the interface recommends 5 to 10 s, and a generation takes 1 to 3 minutes. */
+/**
+ * Falls from 9.5 s to 5 s over the first minute, because the interface recommends 5 to 10 s, and a generation
+ * takes 1 to 3 minutes.
+ */
 export function remotePace(elapsedMs: number): number {
   return Math.max(5_000, 9_500 - elapsedMs * 0.075);
 }
@@ -71,9 +77,10 @@ export function readTimes({ timeoutMs = defaultTimeoutMs, intervalMs }: Times, b
 }
 
 /**
- * Polls a generation until it has completed, and returns it. Network errors, 429 and 5xx are retried until the timeout, and so is a refusal between good
- * answers until it repeats. Throws the error of `failedError`; `pending` at the timeout, or `network` if no poll had an answer by then; `not_found`,
- * `auth`, `credits`, `rejected` (also if the completed generation has no video URL), or the signal's reason.
+ * Polls a generation until it has completed, and returns it. Network errors, 429 and 5xx are retried until
+ * the timeout, and so is a refusal between good answers until it repeats. Throws the error of `failedError`;
+ * `pending` at the timeout, or `network` if no poll had an answer by then; `not_found`, `auth`, `credits`,
+ * `rejected` (also if the completed generation has no video URL), or the signal's reason.
  */
 export async function follow(api: Api, id: string, options: PollOptions, clock: RetryIo): Promise<CompletedGeneration> {
   const start = clock.now();
@@ -134,8 +141,9 @@ function createPollState(id: string, options: PollOptions, clock: RetryIo) {
     };
   };
   /**
-   * Whether a refusal ends the wait: a 404 for a known id after a minute, any other 404 once it repeats. Other refusals, such as a rejected key, end it
-   * at once, or once they repeat if an earlier poll returned the generation.
+   * Whether a refusal ends the wait: a 404 for a known id after a minute, any other 404 once it repeats.
+   * Other refusals, such as a rejected key, end it at once, or once they repeat if an earlier poll returned
+   * the generation.
    */
   const isFinalRefusal = ({ code }: VidgenError, missingMs: number) => {
     if (code === "not_found" && options.isKnown) return missingMs >= toleranceMs;
@@ -233,8 +241,9 @@ function missingVideoUrlError(id: string): VidgenError {
 }
 
 /**
- * Returns the error for a failed generation: `failed`; or by the error code of `vidgen serve`: `credits` if the engine's provider needs credits,
- * `unknown` if the request to an engine may have been charged, and `network` or `auth` if no engine accepted it. With `isFree`, another attempt costs nothing.
+ * Returns the error for a failed generation: `failed`; or by the error code of `vidgen serve`: `credits` if
+ * the engine's provider needs credits, `unknown` if the request to an engine may have been charged, and
+ * `network` or `auth` if no engine accepted it. With `isFree`, another attempt costs nothing.
  */
 export function failedError(
   id: string,

@@ -5,13 +5,19 @@ import { answerOf } from "../ledger/refusal.ts";
 import type { WaitOptions } from "../save/claim.ts";
 import type { Service } from "./service.ts";
 
-/** How long a start waits for the process of an unknown attempt. The call of an agent is answered before the agent's program gives up. */
+/**
+ * How long a start waits for the process of an unknown attempt. The call of an agent is answered before the
+ * agent's program gives up.
+ */
 const unknownWaitMs = 60_000;
 const agentWaitMs = 20_000;
 /** How often a start looks again, and how often at the lease of a process on another machine. */
 const pollMs = 250;
 const watchMs = 1_000;
-/** How long, and how often, the server of an agent looks at a lease after its answer: a lease elsewhere is known within a minute. */
+/**
+ * How long, and how often, the server of an agent looks at a lease after its answer: a lease elsewhere is
+ * known within a minute.
+ */
 const laterWatchMs = 61_000;
 const laterPollMs = 5_000;
 
@@ -24,13 +30,17 @@ type OutcomeWaitOptions = WaitOptions & {
 export type OutcomeWait = {
   /** The keys of the unknown attempts that it has waited for. */
   waitedFor: ReadonlySet<string>;
-  /** Waits until the start should look again. Returns a refusal once it has waited long enough. Rejects with the signal's reason. */
+  /**
+   * Waits until the start should look again. Returns a refusal once it has waited long enough. Rejects with
+   * the signal's reason.
+   */
   next(choice: WaitChoice): Promise<RefusedChoice | undefined>;
 };
 
 /**
- * For an unknown attempt it waits at most 60 s, or `timeoutMs` if that is shorter. The question whether a process is alive has an answer within a minute,
- * so that `timeoutMs` does not matter. An agent waits at most 20 s for both.
+ * For an unknown attempt it waits at most 60 s, or `timeoutMs` if that is shorter. The question whether a
+ * process is alive has an answer within a minute, so that `timeoutMs` does not matter. An agent waits at most
+ * 20 s for both.
  */
 export function createOutcomeWait(service: Service, options: OutcomeWaitOptions): OutcomeWait {
   const { io, note } = service;
@@ -68,8 +78,9 @@ function waitingNote({ because, entry }: WaitChoice): string {
 }
 
 /**
- * The first of these leases that a live process has; `undefined` if none does. The lease of a process on another machine is watched until it is known,
- * within a minute, whether that process is alive. Rejects with the signal's reason.
+ * The first of these leases that a live process has; `undefined` if none does. The lease of a process on
+ * another machine is watched until it is known, within a minute, whether that process is alive. Rejects with
+ * the signal's reason.
  */
 export async function findAlive(
   leases: readonly string[],

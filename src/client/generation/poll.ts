@@ -38,8 +38,9 @@ export async function poll(api: Api, id: string, clock: Clock, signal: AbortSign
 }
 
 /**
- * Polls for up to 30 s until there is an answer, and returns the generation. Throws `not_found`, `auth`, `credits` or `rejected` if the
- * answer is an error, `network` without an answer, or the signal's reason. `onNote` is called before each retry.
+ * Polls for up to 30 s until there is an answer, and returns the generation. Throws `not_found`, `auth`,
+ * `credits` or `rejected` if the answer is an error, `network` without an answer, or the signal's reason.
+ * `onNote` is called before each retry.
  */
 export async function pollUntilAnswered(
   api: Api,

@@ -25,11 +25,17 @@ export type Intent = {
   at: string;
   /** Whether the caller set the key, which then permanently identifies one start. */
   hasCallerKey: boolean;
-  /** When the key was first sent, at the latest now; ISO 8601, UTC. It is sent again only as long as the service says that it keeps keys of that age. */
+  /**
+   * When the key was first sent, at the latest now; ISO 8601, UTC. It is sent again only as long as the
+   * service says that it keeps keys of that age.
+   */
   firstSentAt: string;
   /** Whether an earlier request with the key may have been charged. */
   isResend: boolean;
-  /** Rejects if nothing may be sent, because another process has, or may have, taken over the attempt, or because the attempt was dismissed. */
+  /**
+   * Rejects if nothing may be sent, because another process has, or may have, taken over the attempt, or
+   * because the attempt was dismissed.
+   */
   confirm(): Promise<void>;
   /** Throws if this process was suspended since `confirm`, so that another process may have taken over. Checks only the clock. */
   assertFresh(): void;
@@ -43,8 +49,9 @@ export type SendOptions = {
   /** The balance before the start, if known. Its drop is recorded if the service states no cost. */
   balance?: number | undefined;
   /**
-   * Set for a row of a batch, with the batch's label for a service that shows batches. The batch itself starts a row again after a "not now" answer, which
-   * ends this start as refused, and has noted probable mistakes in the request.
+   * Set for a row of a batch, with the batch's label for a service that shows batches. The batch itself
+   * starts a row again after a "not now" answer, which ends this start as refused, and has noted probable
+   * mistakes in the request.
    */
   batch?: { label: Label } | undefined;
 };
@@ -90,9 +97,11 @@ const answerLimitMs = 10_000;
 export const resendNote = "No answer. Sending the same request again; this service charges it once.";
 
 /**
- * Sends the request that costs money, whose intent is recorded. The request is sent again only if no byte of it was written, if the service answered
- * "not now" (429, 421, 425), or if the service says that it remembers the request's key. Never rejects; the outcome is recorded before it is returned.
- * The outcome's error is `network` (nothing was sent), `unknown` (the request may have been charged), or the code of the service's refusal.
+ * Sends the request that costs money, whose intent is recorded. The request is sent again only if no byte of
+ * it was written, if the service answered "not now" (429, 421, 425), or if the service says that it remembers
+ * the request's key. Never rejects; the outcome is recorded before it is returned. The outcome's error is
+ * `network` (nothing was sent), `unknown` (the request may have been charged), or the code of the service's
+ * refusal.
  */
 export async function sendPaid(
   service: Service,
@@ -115,7 +124,10 @@ export async function sendPaid(
   return outcome;
 }
 
-/** Asks the service, until it answers, whether it remembers the key of an unanswered request. Returns `false` if there is no answer in time. */
+/**
+ * Asks the service, until it answers, whether it remembers the key of an unanswered request. Returns `false`
+ * if there is no answer in time.
+ */
 async function waitForKeptKey(
   service: Service,
   firstSentAt: string,
@@ -145,8 +157,8 @@ function noteOnce({ warned, note }: Service, warnings: readonly string[]): void 
 const keyMarginSeconds = 3_600;
 
 /**
- * Whether the service still recognizes a key that was first sent at this time (ISO 8601). The question is free, and asked each time,
- * since another service may be at this address now.
+ * Whether the service still recognizes a key that was first sent at this time (ISO 8601). The question is
+ * free, and asked each time, since another service may be at this address now.
  */
 export async function askForKey(
   { api, io }: Service,
@@ -213,7 +225,10 @@ async function rejectForeignId(service: Service, outcome: SendOutcome, { attempt
   return unknownOutcome(`its reply named generation ${id}, which another request started`, attempt);
 }
 
-/** After a resend, a refused or unsent request leaves open what happened to the first one: the outcome is unknown unless the service accepted it. */
+/**
+ * After a resend, a refused or unsent request leaves open what happened to the first one: the outcome is
+ * unknown unless the service accepted it.
+ */
 function unknownAfterResend(outcome: SendOutcome, { attempt, isResend }: Intent): SendOutcome {
   if (!isResend || outcome.kind === "accepted" || outcome.kind === "unknown") return outcome;
   const { kind, error } = outcome;
@@ -393,8 +408,9 @@ async function post(
 }
 
 /**
- * A signal that aborts two minutes after the last step began, at the second Ctrl-C, or ten seconds after the first. `restart` begins a step of the request,
- * which is sent from then on; its argument is the message of the error at the time limit of this step.
+ * A signal that aborts two minutes after the last step began, at the second Ctrl-C, or ten seconds after the
+ * first. `restart` begins a step of the request, which is sent from then on; its argument is the message of
+ * the error at the time limit of this step.
  */
 function createStepLimit({ io, note }: Service, options: SendOptions) {
   const abandon = options.abandon ?? new AbortController().signal;
@@ -431,8 +447,8 @@ function createStepLimit({ io, note }: Service, options: SendOptions) {
 }
 
 /**
- * Classifies the reply to a start request. Only `unknown` may have been charged; only "not now" is sent again. An id is never dropped, whatever the
- * status.
+ * Classifies the reply to a start request. Only `unknown` may have been charged; only "not now" is sent
+ * again. An id is never dropped, whatever the status.
  */
 export function classify(reply: Reply, attempt: string, now: Date): PostOutcome {
   const { status, headers } = reply;

@@ -70,7 +70,10 @@ export type Service = LocalFacts & {
   redact(text: string): string;
   note(text: string): void;
   io: ServiceIo;
-  /** Generations that were started here and have not been followed to their end. A service with several processes may at first answer 404 for them. */
+  /**
+   * Generations that were started here and have not been followed to their end. A service with several
+   * processes may at first answer 404 for them.
+   */
   unfollowed: Map<string, Entry>;
   /** The warnings that were shown, because each is shown only once. A map, so that `remember` can limit it. */
   warned: Map<string, true>;
@@ -166,8 +169,8 @@ export function recordedRequest({ redact }: Pick<Service, "redact">, request: St
 }
 
 /**
- * The account's balance, if the journal has a recent one, so that its fall shows what a start costs; `undefined` for the local service, which states its
- * prices. Never rejects.
+ * The account's balance, if the journal has a recent one, so that its fall shows what a start costs;
+ * `undefined` for the local service, which states its prices. Never rejects.
  */
 export async function findBalance(service: Service): Promise<number | undefined> {
   const { account, isLocal } = service;
@@ -181,8 +184,8 @@ const localCreditsHint =
   "`vidgen accounts credits local 1000 --local` adds credits to your own account; they cost nothing.";
 
 /**
- * Says in the error for a rejected key where that key is from, in that for missing credits at the local service how to add some, and in that for an unknown
- * address what the base URL may be.
+ * Says in the error for a rejected key where that key is from, in that for missing credits at the local
+ * service how to add some, and in that for an unknown address what the base URL may be.
  */
 export function explainRefusal({ keyHint, baseUrl, isLocal }: Service, error: VidgenError): VidgenError {
   const pathHint = error.httpStatus === 404 ? findApiPathHint(baseUrl) : undefined;

@@ -40,8 +40,9 @@ export type PaidStartOptions = ChooseOptions &
     /** The row of a batch that the start belongs to. */
     batch?: StartedRow | undefined;
     /**
-     * Throws if a request must not be sent, such as one that would exceed a budget, before anything is recorded or dismissed. Not called if an earlier
-     * attempt is resumed; `isResend` is set if its key would be sent again.
+     * Throws if a request must not be sent, such as one that would exceed a budget, before anything is
+     * recorded or dismissed. Not called if an earlier attempt is resumed; `isResend` is set if its key would
+     * be sent again.
      */
     check?: ((request: { isResend: boolean }) => void) | undefined;
     /** Called after the intent is written and before the request is sent; if it rejects, nothing is sent. */
@@ -91,10 +92,11 @@ export type NotStarted = Exclude<SendOutcome, { kind: "accepted" }> & SentKey;
 type SentKey = { key: string };
 
 /**
- * Starts a generation, which costs money, or resumes an earlier one. Returns the outcome of the request. Throws only before the request, when nothing
- * was sent: `unknown` if an earlier attempt may have been charged, `not_found` if the service has lost its generation, `pending` while another process is
- * starting the same request or saving to the same file, `output` if the file or the journal cannot be written, `usage`, the error of `check` or
- * `onSending`, or the signal's reason.
+ * Starts a generation, which costs money, or resumes an earlier one. Returns the outcome of the request.
+ * Throws only before the request, when nothing was sent: `unknown` if an earlier attempt may have been
+ * charged, `not_found` if the service has lost its generation, `pending` while another process is starting
+ * the same request or saving to the same file, `output` if the file or the journal cannot be written,
+ * `usage`, the error of `check` or `onSending`, or the signal's reason.
  */
 export async function startGeneration(
   service: Service,
@@ -111,8 +113,8 @@ export async function startGeneration(
   request: StartRequest,
   options: PaidStartOptions,
 ): Promise<StartedAttempt | NotStarted> {
-  // If the process is killed before the intent is written, nothing has happened. If it is killed later, the same command asks the service
-  // about the attempt, because the request may have been sent.
+  // If the process is killed before the intent is written, nothing has happened. If it is killed later, the
+  // same command asks the service about the attempt, because the request may have been sent.
   const load = async () => options.noWait || service.io.loadDelivery?.();
   const begun = await load()
     .then(() => beginOrResume(service, request, options))
@@ -155,7 +157,10 @@ function finishOptionsOf({ save = {}, times, signal }: PaidStartOptions): Finish
   return { ...times, overwrite, infoJson, signal };
 }
 
-/** Dismisses earlier attempts with the same key, which are the same generation, unless another process has one of them. Never rejects. */
+/**
+ * Dismisses earlier attempts with the same key, which are the same generation, unless another process has one
+ * of them. Never rejects.
+ */
 async function dismissEarlier(service: Service, { attempt, key }: Intent): Promise<void> {
   const { journal } = service;
   try {
@@ -189,7 +194,10 @@ async function beforeRequest(service: Service, { attempt }: Intent, { onSending,
 /** An attempt whose intent is written, and whose file is claimed. */
 type BegunAttempt = { kind: "new"; intent: Intent; target: Target | undefined; release(): Promise<void> };
 
-/** Begins a new attempt by claiming its file and writing its intent, and returns it with the request to send; or takes over an earlier one. */
+/**
+ * Begins a new attempt by claiming its file and writing its intent, and returns it with the request to send;
+ * or takes over an earlier one.
+ */
 async function beginOrResume(
   service: Service,
   request: StartRequest,
@@ -198,7 +206,8 @@ async function beginOrResume(
   let sent = request;
   const wanted = { ...(await wantedOf(service, request, options)), keptKey: options.batch?.resends };
   let chosen = await chooseAndWrite(service, wanted, options);
-  // The service is asked without the journal's lock, because its answer may take seconds. After the answer, the choice is made again.
+  // The service is asked without the journal's lock, because its answer may take seconds. After the answer,
+  // the choice is made again.
   const keptKey = chosen.kind === "refuse" ? await findKeptKey(service, chosen, options) : undefined;
   if (keptKey) {
     service.note(resendNote);
@@ -209,7 +218,10 @@ async function beginOrResume(
   return chosen.kind === "new" ? { ...chosen, request: sent } : resume(service, wanted, chosen, options);
 }
 
-/** The key of a start with an unknown outcome, if the service says that it remembers the key, which is then safe to send again. */
+/**
+ * The key of a start with an unknown outcome, if the service says that it remembers the key, which is then
+ * safe to send again.
+ */
 async function findKeptKey(
   service: Service,
   { key }: RefusedChoice,
@@ -231,7 +243,10 @@ async function findKeptKey(
 type TakenOverAttempt = { kind: "resume"; entry: StartedEntry; lease: AttemptLease | undefined };
 type Unlocked<Chosen> = Exclude<Chosen, WaitChoice>;
 
-/** Chooses under the journal's lock, so that two processes never choose the same attempt. Waits for other processes as `underLock` does. */
+/**
+ * Chooses under the journal's lock, so that two processes never choose the same attempt. Waits for other
+ * processes as `underLock` does.
+ */
 function chooseAndWrite(
   service: Service,
   wanted: WantedStart,
@@ -256,8 +271,9 @@ function chooseAndWrite(
 type LockedWork<Result> = (locked: { lock: Lock; waitedFor: ReadonlySet<string> }) => Promise<Result | undefined>;
 
 /**
- * Runs `work` under the journal's lock. Repeats it while it returns `undefined` or a wait, which mean that another process must finish first. Returns a
- * refusal if the outcome of an attempt stays unknown for too long.
+ * Runs `work` under the journal's lock. Repeats it while it returns `undefined` or a wait, which mean that
+ * another process must finish first. Returns a refusal if the outcome of an attempt stays unknown for too
+ * long.
  */
 async function underLock<Result extends { kind: string }>(
   service: Service,
@@ -288,9 +304,10 @@ function isWait(result: { kind: string } | undefined): result is WaitChoice {
 }
 
 /**
- * Claims the file and writes the intent of a new attempt, if the budget allows it. Then confirms the lock, so that a process that was suspended and lost
- * the lock stops here, and the new holder sees the intent in the journal. Creates the partial file last, so that each partial file belongs to an attempt
- * in the journal. Returns `undefined` while another process uses the file.
+ * Claims the file and writes the intent of a new attempt, if the budget allows it. Then confirms the lock, so
+ * that a process that was suspended and lost the lock stops here, and the new holder sees the intent in the
+ * journal. Creates the partial file last, so that each partial file belongs to an attempt in the journal.
+ * Returns `undefined` while another process uses the file.
  */
 async function writeIntent(
   service: Service,
@@ -303,7 +320,8 @@ async function writeIntent(
   options.check?.({ isResend: resends !== undefined });
   const [attempt, at] = [io.uuid(), io.date().toISOString()];
   const takenParts = await findTakenParts(service, wanted, outputPath);
-  // The parts of the name come from `wanted.request`, which is redacted, because a key in the prompt must not get into the file name.
+  // The parts of the name come from `wanted.request`, which is redacted, because a key in the prompt must not
+  // get into the file name.
   const claimOptions = { ...claiming, attempt, nameParts: wanted.request, takenParts };
   const target = outputPath === undefined ? undefined : await targets.claim(outputPath, claimOptions);
   if (outputPath !== undefined && !target) return undefined;
@@ -440,8 +458,9 @@ export type TakesRun = {
 };
 
 /**
- * Begins a run of several generations, or takes over an interrupted run of the same command. Until the run is released, other processes see that a live
- * process has it. The generations are started one by one, each as a take of the run. `requests` must not be empty. Throws as `startGeneration` does.
+ * Begins a run of several generations, or takes over an interrupted run of the same command. Until the run is
+ * released, other processes see that a live process has it. The generations are started one by one, each as a
+ * take of the run. `requests` must not be empty. Throws as `startGeneration` does.
  */
 export async function openTakes(
   service: Service,

@@ -14,7 +14,8 @@ import { entriesOf, explainRefusal, findEntry, record, type Service } from "./se
 type WithSignal = { signal: AbortSignal };
 
 /**
- * Polls a generation, retries for up to 30 s without an answer, and records an end that the journal does not have. Rejects as `pollUntilAnswered` does.
+ * Polls a generation, retries for up to 30 s without an answer, and records an end that the journal does not
+ * have. Rejects as `pollUntilAnswered` does.
  */
 export async function readStatus(service: Service, id: string, { signal }: WithSignal): Promise<WireGeneration> {
   const { api, account, journal, unfollowed, note, io } = service;
@@ -44,7 +45,8 @@ export async function readStatus(service: Service, id: string, { signal }: WithS
 }
 
 /**
- * Cancels a generation, if its service can, and records it as failed. `wasCancelled` is set if the journal already had that end. Rejects as `askToCancel` does.
+ * Cancels a generation, if its service can, and records it as failed. `wasCancelled` is set if the journal
+ * already had that end. Rejects as `askToCancel` does.
  */
 export async function cancelGeneration(
   service: Service,
@@ -62,15 +64,18 @@ export async function cancelGeneration(
 }
 
 /**
- * The file, if the video of a generation is already saved where `outputPath` would save it. Changes nothing. Throws `output` if the journal cannot be
- * read.
+ * The file, if the video of a generation is already saved where `outputPath` would save it. Changes nothing.
+ * Throws `output` if the journal cannot be read.
  */
 export async function findSaved(service: Service, id: string, outputPath: string): Promise<string | undefined> {
   const entry = service.unfollowed.get(id) ?? (await entriesOf(service, id))[0];
   return entry && service.targets.findSaved({ ...entry, id }, outputPath);
 }
 
-/** The file in which the video of a generation was saved, wherever that is; `undefined` unless it still has the recorded content. */
+/**
+ * The file in which the video of a generation was saved, wherever that is; `undefined` unless it still has
+ * the recorded content.
+ */
 export async function findSavedFile(service: Service, id: string): Promise<string | undefined> {
   const { file, content } = (await findEntry(service, id)) ?? {};
   if (file === undefined || content === undefined) return undefined;
@@ -84,8 +89,8 @@ export async function recordSaved(service: Service, id: string, file: string): P
 }
 
 /**
- * Writes the missing info file of a saved video; only from the journal if `asksService` is `false`. Returns `false` if the service was asked and did
- * not answer. Rejects with `output` or the signal's reason.
+ * Writes the missing info file of a saved video; only from the journal if `asksService` is `false`. Returns
+ * `false` if the service was asked and did not answer. Rejects with `output` or the signal's reason.
  */
 export async function addInfo(
   service: Service,

@@ -7,8 +7,8 @@ export type Api = {
   /** The service's base URL, without a trailing slash. */
   baseUrl: string;
   /**
-   * POST /api/generate, the only request that costs money. Sent once; rejects as `fetch` does. `attempt` is its Idempotency-Key; `label` is its batch,
-   * which `vidgen serve` shows.
+   * POST /api/generate, the only request that costs money. Sent once; rejects as `fetch` does. `attempt` is
+   * its Idempotency-Key; `label` is its batch, which `vidgen serve` shows.
    */
   start(request: StartRequest, attempt: string, options: SendStartOptions): Promise<Reply>;
   /** GET /api/generation-status, which is free and safe to repeat. Rejects as `fetch` does. */
@@ -17,7 +17,10 @@ export type Api = {
   probe(signal: AbortSignal): Promise<Reply>;
   /** POST /api/cancel, which only `vidgen serve` has: safe to repeat. Rejects as `fetch` does. */
   cancel(id: string, signal: AbortSignal): Promise<Reply>;
-  /** DELETE /v1/videos/{id}, which only `vidgen serve` has: deletes an ended generation, cancels a running one. Rejects as `fetch` does. */
+  /**
+   * DELETE /v1/videos/{id}, which only `vidgen serve` has: deletes an ended generation, cancels a running
+   * one. Rejects as `fetch` does.
+   */
   remove(id: string, signal: AbortSignal, options?: RemoveOptions): Promise<Reply>;
   /** The same service, for requests of its owner about the generations of another account. Only `vidgen serve` has accounts. */
   forAccount(account: string): Api;
@@ -53,7 +56,10 @@ type ApiOptions = {
   fetch: Io["fetch"];
 };
 
-/** The service's endpoints over `fetch`. The key, which is optional, is sent only to `baseUrl`, because redirects are not followed. */
+/**
+ * The service's endpoints over `fetch`. The key, which is optional, is sent only to `baseUrl`, because
+ * redirects are not followed.
+ */
 export function createApi(options: ApiOptions): Api {
   const { baseUrl, apiKey, account, fetch } = options;
   const accountQuery = (separator: "?" | "&") =>

@@ -59,8 +59,8 @@ export async function askOnce(
 type RetryOptions = { signal: AbortSignal; patienceMs?: number | undefined; onNote?(text: string): void };
 
 /**
- * Calls `ask` until it returns an answer, for at most `patienceMs`, and notes each retry. An answer is a reply, or what a caller has read from one.
- * Rejects as `ask` does, or with the signal's reason.
+ * Calls `ask` until it returns an answer, for at most `patienceMs`, and notes each retry. An answer is a
+ * reply, or what a caller has read from one. Rejects as `ask` does, or with the signal's reason.
  */
 export async function retryUntilAnswered<Usable extends { kind: "reply" | "generation" | "refused" }>(
   ask: () => Promise<Usable | NoAnswer>,
@@ -79,8 +79,8 @@ export async function retryUntilAnswered<Usable extends { kind: "reply" | "gener
 }
 
 /**
- * Sends a request until there is a complete reply. Only for requests that may be sent twice, or with a patience of 0. Rejects only with the signal's
- * reason.
+ * Sends a request until there is a complete reply. Only for requests that may be sent twice, or with a
+ * patience of 0. Rejects only with the signal's reason.
  */
 export function askPatiently(
   send: SendRequest,

@@ -21,8 +21,8 @@ type Peer = { isSecure: boolean; host: string; port: number };
 type ConnectOptions = Pick<FetchInit, "reach"> & { signal?: AbortSignal | undefined };
 
 /**
- * Connects to the host of a URL, through the proxy from `env` if there is one, and resolves when a request can be written; nothing was
- * written yet. Rejects with the signal's reason as soon as it aborts.
+ * Connects to the host of a URL, through the proxy from `env` if there is one, and resolves when a request
+ * can be written; nothing was written yet. Rejects with the signal's reason as soon as it aborts.
  */
 export async function connect(url: URL, env: Io["env"], { signal, reach }: ConnectOptions = {}): Promise<Socket> {
   signal?.throwIfAborted();
@@ -41,7 +41,10 @@ function peerOf({ protocol, hostname, port }: URL): Peer {
   return { isSecure, host: hostname.replace(/^\[(.*)\]$/, "$1"), port: Number(port) || (isSecure ? 443 : 80) };
 }
 
-/** Opens a connection and checks that the other end has a private address, since a name may resolve to another address each time. */
+/**
+ * Opens a connection and checks that the other end has a private address, since a name may resolve to another
+ * address each time.
+ */
 async function openPrivate(peer: Peer, signal: AbortSignal | undefined): Promise<Socket> {
   const { host } = peer;
   if (isIP(host) !== 0 && !isPrivateAddress(host)) throw notPrivateError(host, host);
@@ -99,8 +102,8 @@ async function openTunnel(proxy: HttpProxy, target: string, signal?: AbortSignal
 type WaitOptions = { socket: Socket; host: string; signal?: AbortSignal | undefined };
 
 /**
- * Waits for an event, at most `lookupLimitMs` for the address of the host, and at most `silenceLimitMs` for each later step. On an error, abort or
- * timeout the connection is closed.
+ * Waits for an event, at most `lookupLimitMs` for the address of the host, and at most `silenceLimitMs` for
+ * each later step. On an error, abort or timeout the connection is closed.
  */
 async function waitForEvent(emitter: EventEmitter, event: string, { socket, host, signal }: WaitOptions) {
   let isLookingUp = socket.connecting && isIP(host) === 0;

@@ -24,8 +24,9 @@ const maxCodings = 3;
 type Coding = (typeof codings)[keyof typeof codings];
 
 /**
- * Decodes a body with a Content-Encoding, which some servers send although it was not requested; a body with an unknown coding stays unchanged. If the
- * body is cut off or invalid, the decodable part of its first MiB comes before the error.
+ * Decodes a body with a Content-Encoding, which some servers send although it was not requested; a body with
+ * an unknown coding stays unchanged. If the body is cut off or invalid, the decodable part of its first MiB
+ * comes before the error.
  */
 export function decodeBody(body: AsyncIterable<Uint8Array>, header: string): AsyncIterable<Uint8Array> {
   const listed = header.toLowerCase().split(",");
@@ -50,7 +51,10 @@ function isKnownCoding(name: string): name is keyof typeof codings {
   return Object.hasOwn(codings, name);
 }
 
-/** Passes on the decoded chunks. On an error zlib drops what it decoded of the last chunk, so `decodeAgain` decodes the beginning again. */
+/**
+ * Passes on the decoded chunks. On an error zlib drops what it decoded of the last chunk, so `decodeAgain`
+ * decodes the beginning again.
+ */
 async function* passOn(decoded: Readable, decodeAgain: () => Uint8Array): AsyncGenerator<Uint8Array> {
   let length = 0;
   try {

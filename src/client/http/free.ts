@@ -13,9 +13,10 @@ import type { RawReply } from "./paid.ts";
 const maxStatusConnections = 64;
 
 /**
- * undici 7 throws an uncatchable error if a server closes the connection while undici's parser is paused (nodejs/undici#5360; 8 has
- * the fix, but needs Node 22). undici pauses the parser when this many bytes are unread, so with this limit it never pauses. A reader must then not
- * wait between chunks, because unread chunks would fill the memory; `download.ts` writes each chunk synchronously.
+ * undici 7 throws an uncatchable error if a server closes the connection while undici's parser is paused
+ * (nodejs/undici#5360; 8 has the fix, but needs Node 22). undici pauses the parser when this many bytes are
+ * unread, so with this limit it never pauses. A reader must then not wait between chunks, because unread
+ * chunks would fill the memory; `download.ts` writes each chunk synchronously.
  */
 const unlimitedBytes = Number.MAX_SAFE_INTEGER;
 
@@ -26,8 +27,9 @@ type Undici = typeof import("undici");
 let loading: Promise<Undici> | undefined;
 
 /**
- * Loads all that polls and downloads need, and starts undici's parser. Called before a request that costs money: what cannot run here fails before
- * anything is paid. Rejects with `output` if the address space is too small. Only on Node 20 does `nodeVersion` change something (see `createFetch`).
+ * Loads all that polls and downloads need, and starts undici's parser. Called before a request that costs
+ * money: what cannot run here fails before anything is paid. Rejects with `output` if the address space is
+ * too small. Only on Node 20 does `nodeVersion` change something (see `createFetch`).
  */
 export function loadUndici(nodeVersion = ""): Promise<Undici> {
   const load = async () => {
@@ -93,8 +95,9 @@ export async function createFreeSender(env: Io["env"], nodeVersion: string) {
 }
 
 /**
- * Node 20 compiles undici's WebAssembly parser a second time, optimized, after the first reply, and the process waits 90 ms for that before
- * it exits. With this budget (bytes of code run, 1.8 million by default) only long work such as video encoding is optimized.
+ * Node 20 compiles undici's WebAssembly parser a second time, optimized, after the first reply, and the
+ * process waits 90 ms for that before it exits. With this budget (bytes of code run, 1.8 million by default)
+ * only long work such as video encoding is optimized.
  */
 function keepParserUnoptimized(): void {
   setFlagsFromString("--wasm-tiering-budget=1000000000");

@@ -3,9 +3,10 @@ import { type HttpResponse, type Io, RequestError } from "../../io.ts";
 import type { RawReply } from "./paid.ts";
 
 /**
- * Creates `Io["fetch"]`. A POST uses a connection of its own (`paid.ts`); everything else is free, may be sent twice, and uses
- * undici. Both are loaded with their first request, and connect as `connection.ts` does, through the proxies of `env`. Only the CLI
- * passes `nodeVersion`, which permits setting a V8 flag, because a library must not change its process.
+ * Creates `Io["fetch"]`. A POST uses a connection of its own (`paid.ts`); everything else is free, may be
+ * sent twice, and uses undici. Both are loaded with their first request, and connect as `connection.ts` does,
+ * through the proxies of `env`. Only the CLI passes `nodeVersion`, which permits setting a V8 flag, because a
+ * library must not change its process.
  */
 export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetch"] {
   let loading: ReturnType<typeof import("./free.ts").createFreeSender> | undefined;

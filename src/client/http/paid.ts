@@ -16,8 +16,9 @@ const partBytes = 16_384;
 export type RawReply = { statusCode: number; headers: IncomingHttpHeaders; body: AsyncIterable<Uint8Array> };
 
 /**
- * Sends a POST, which may cost money, over a new connection. No byte of the request is written before the connection is open. From then on the
- * request counts as sent, and all received bytes are kept, even if Node cannot parse them as a reply.
+ * Sends a POST, which may cost money, over a new connection. No byte of the request is written before the
+ * connection is open. From then on the request counts as sent, and all received bytes are kept, even if Node
+ * cannot parse them as a reply.
  */
 export async function postPaid(address: string, init: FetchInit, env: Io["env"]): Promise<RawReply> {
   const { unsentSignal, beforeSend, reach } = init;
@@ -85,8 +86,8 @@ function replyTo(post: ClientRequest, signal: AbortSignal): Promise<RawReply> {
 }
 
 /**
- * Yields the chunks of a body. If the body is cut off, the iteration rejects after the chunks that arrived, with the signal's reason after an abort.
- * Leaving the loop early closes the connection.
+ * Yields the chunks of a body. If the body is cut off, the iteration rejects after the chunks that arrived,
+ * with the signal's reason after an abort. Leaving the loop early closes the connection.
  */
 function readBody(reply: IncomingMessage, signal: AbortSignal): AsyncIterable<Uint8Array> {
   // Starts now, so that no chunk is lost if the connection breaks before the body is read.

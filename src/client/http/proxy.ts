@@ -69,7 +69,10 @@ function readProxy({ variable, value }: ProxySetting): HttpProxy {
   }
 }
 
-/** The error for a proxy that did not connect to `target`. A refusal is final, because retries may lock the user's account at the proxy. */
+/**
+ * The error for a proxy that did not connect to `target`. A refusal is final, because retries may lock the
+ * user's account at the proxy.
+ */
 export function tunnelError({ variable, authorization }: HttpProxy, target: string, status: number | undefined): Error {
   const suffix = `(HTTP ${status})`;
   if (status === 407 && authorization === undefined) {
@@ -110,7 +113,10 @@ function isInNoProxy({ hostname, port, protocol }: URL, noProxy: string): boolea
     .some((entry) => matchesEntry(host, actualPort, entry));
 }
 
-/** Whether an entry of NO_PROXY matches a host: by its name, a parent domain, its address, its network, or "*"; each may have a port. */
+/**
+ * Whether an entry of NO_PROXY matches a host: by its name, a parent domain, its address, its network, or
+ * "*"; each may have a port.
+ */
 function matchesEntry(host: string, port: string, entry: string): boolean {
   // An IPv6 address can have a port only after brackets.
   const [, entryHost = "", entryPort = port] =

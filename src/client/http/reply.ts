@@ -34,7 +34,10 @@ const reportedHeaders = [
   "traceparent",
 ];
 
-/** Reads a reply whose body has at most `maxBytes`. If it is longer or cut off, `cut` is the error, and `text` the received part. */
+/**
+ * Reads a reply whose body has at most `maxBytes`. If it is longer or cut off, `cut` is the error, and `text`
+ * the received part.
+ */
 export async function readReply(response: HttpResponse, maxBytes = maxReplyBytes): Promise<Reply> {
   const { status, headers } = response;
   const { text: body, cut } = await readBodyText(response, maxBytes);

@@ -5,7 +5,10 @@ import { isProxyRefusal } from "./proxy.ts";
 /** The I/O of a retry. */
 export type RetryIo = Clock & Pick<Io, "random">;
 
-/** Back-off with full jitter, in milliseconds: a `random` fraction, from 0 to 1, of a maximum that doubles with each failure, up to 15 s. */
+/**
+ * Back-off with full jitter, in milliseconds: a `random` fraction, from 0 to 1, of a maximum that doubles
+ * with each failure, up to 15 s.
+ */
 export function backoffMs(failures: number, random: number): number {
   return random * Math.min(15_000, 500 * 2 ** failures);
 }
@@ -19,8 +22,8 @@ export function freeRetryMs(failures: number, random: number, retryAfterMs = 0):
 }
 
 /**
- * Whether a retry cannot fix a failure to connect: the name does not exist, the certificate is not trusted, the proxy refuses, nothing
- * listens on this machine, or the address must be private and is not.
+ * Whether a retry cannot fix a failure to connect: the name does not exist, the certificate is not trusted,
+ * the proxy refuses, nothing listens on this machine, or the address must be private and is not.
  */
 export function isFinalConnectFailure(code: string | undefined, baseUrl: string): boolean {
   if (isProxyRefusal(code)) return true;

@@ -9,8 +9,9 @@ import type { Reply } from "./reply.ts";
 export type StartReply = { started: AcceptedStart | undefined; saysNo: boolean };
 
 /**
- * Reads a start reply that may be complete, cut off anywhere, or have values that are not JSON, such as NaN. The id is taken only from `data`,
- * since an echoed prompt may contain anything, and unchanged, even if it is a number. A cut id is not used.
+ * Reads a start reply that may be complete, cut off anywhere, or have values that are not JSON, such as NaN.
+ * The id is taken only from `data`, since an echoed prompt may contain anything, and unchanged, even if it is
+ * a number. A cut id is not used.
  */
 export function readStartReply(text: string): StartReply {
   const { id, success, remaining_credits, credits_charged } = scanStartReply(text);
@@ -45,7 +46,10 @@ type ScannedReply = { id?: string; success?: string; remaining_credits?: string;
 /** A string (without its closing quote if the text is cut), a bracket, a colon, a comma, or another word such as a number. */
 const tokens = /"[^"\\]*(?:\\.[^"\\]*)*("?)|[{}[\]:,]|[^\s{}[\]:,"]+/gs;
 
-/** An open bracket. `name` is the last string where a key may be, and becomes `key`, the key of the current member, at its colon. */
+/**
+ * An open bracket. `name` is the last string where a key may be, and becomes `key`, the key of the current
+ * member, at its colon.
+ */
 type Level = { isObject: boolean; name?: string | undefined; key?: string | undefined };
 
 function scanStartReply(text: string): ScannedReply {
@@ -95,8 +99,8 @@ function readWord(token: string): string {
 }
 
 /**
- * The reply to a start, also where its JSON follows other text, such as a notice of PHP. An id that occurs in the request is not used, because the text
- * may be an echo of it.
+ * The reply to a start, also where its JSON follows other text, such as a notice of PHP. An id that occurs in
+ * the request is not used, because the text may be an echo of it.
  */
 export function unwrapStart(reply: Reply, request: StartRequest): Reply {
   if (readStartReply(reply.text).started) return reply;

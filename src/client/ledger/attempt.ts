@@ -101,7 +101,10 @@ export function statusOf(state: AttemptState, { isDismissed = false, isRemoved =
   return isDismissed && blocksRestart(state) ? "dismissed" : statusWords[state];
 }
 
-/** Whether the same command refuses to start until the attempt is dismissed, because it may have been charged, or was charged and is lost. */
+/**
+ * Whether the same command refuses to start until the attempt is dismissed, because it may have been charged,
+ * or was charged and is lost.
+ */
 export function blocksRestart(state: AttemptState): boolean {
   return state === "sending" || state === "unknown" || state === "lost";
 }

@@ -59,8 +59,8 @@ export async function findUnfollowed(
 }
 
 /**
- * The generations that may have cost money, whose result was not delivered, and that no process follows, so that the same command would resume them.
- * Reads the newest part of the journal, and writes nothing.
+ * The generations that may have cost money, whose result was not delivered, and that no process follows, so
+ * that the same command would resume them. Reads the newest part of the journal, and writes nothing.
  */
 export async function findUnsaved(journal: Pick<Journal, "scan" | "leaseOf">): Promise<Entry[]> {
   const unsaved = (await readRecent(journal)).filter(

@@ -2,7 +2,10 @@ import { createHash, type Hash } from "node:crypto";
 import type { Disk, DiskFile } from "../../io.ts";
 import { isRecord } from "../../protocol/json.ts";
 
-/** Identifies the content of a saved video, with the journal's field names: its hash, and the values that show that the file is unchanged. */
+/**
+ * Identifies the content of a saved video, with the journal's field names: its hash, and the values that show
+ * that the file is unchanged.
+ */
 export type Content = {
   /** Hexadecimal. */
   sha256: string;
@@ -16,7 +19,10 @@ export type Content = {
 
 const chunkBytes = 65_536;
 
-/** The hash of an open file's content, to which more bytes can be added. Rejects with the system's error or the signal's reason. */
+/**
+ * The hash of an open file's content, to which more bytes can be added. Rejects with the system's error or
+ * the signal's reason.
+ */
 export async function hashFile(file: Pick<DiskFile, "read">, signal?: AbortSignal): Promise<Hash> {
   const hash = createHash("sha256");
   const chunk = new Uint8Array(chunkBytes);
@@ -43,8 +49,8 @@ export function parseContent(line: unknown): Content | undefined {
 }
 
 /**
- * Whether the file at a path has this content. A file with the same inode, size and modification time is the same; any other file, such as a copy, is
- * read. Also false if the path is not a file or cannot be read.
+ * Whether the file at a path has this content. A file with the same inode, size and modification time is the
+ * same; any other file, such as a copy, is read. Also false if the path is not a file or cannot be read.
  */
 export async function hasContent(path: string, { sha256, ...recorded }: Content, disk: Pick<Disk, "open" | "stat">) {
   const found = await disk.stat(path).catch(() => undefined);

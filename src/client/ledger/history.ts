@@ -14,7 +14,10 @@ export type JournalLine =
   | FilmLine
   | RedoLine
   | IntentLine
-  /** `credits` is the stated cost. Without a stated cost, only the drop of the balance is known, which may include the spending of others. */
+  /**
+   * `credits` is the stated cost. Without a stated cost, only the drop of the balance is known, which may
+   * include the spending of others.
+   */
   | {
       kind: "accepted";
       attempt: string;
@@ -24,8 +27,8 @@ export type JournalLine =
       remaining_credits?: number | undefined;
     }
   /**
-   * `id` is set if the reply named a generation without accepting the start. `resend_answered` is set if the service has answered when the key was sent
-   * again, so that sending it once more would not help.
+   * `id` is set if the reply named a generation without accepting the start. `resend_answered` is set if the
+   * service has answered when the key was sent again, so that sending it once more would not help.
    */
   | {
       kind: "refused" | "unsent" | "unknown";
@@ -42,8 +45,8 @@ export type JournalLine =
   /** The id was returned to a caller who does not wait for the generation. */
   | { kind: "told"; attempt: string }
   /**
-   * `watched` is set if an earlier poll saw the generation running, so that `at` is about the time of its end. `paused` is set if it may have been
-   * suspended, because the local service ends with its command.
+   * `watched` is set if an earlier poll saw the generation running, so that `at` is about the time of its
+   * end. `paused` is set if it may have been suspended, because the local service ends with its command.
    */
   | {
       kind: "completed";
@@ -122,10 +125,16 @@ export type IntentLine = Partial<Take> & {
   typed?: string | undefined;
   /** Whether the line or VIDGEN_OUTPUT says the output path; absent in older versions. */
   place_typed?: boolean | undefined;
-  /** The absolute path, without links, of the vidgen.json that gave values or references; without one, the working folder is in `folder`. */
+  /**
+   * The absolute path, without links, of the vidgen.json that gave values or references; without one, the
+   * working folder is in `folder`.
+   */
   project?: string | undefined;
   folder?: string | undefined;
-  /** For the row of a batch: the fields of its request that the flags and the row do not determine, whose values are from vidgen.json. */
+  /**
+   * For the row of a batch: the fields of its request that the flags and the row do not determine, whose
+   * values are from vidgen.json.
+   */
   untyped?: readonly string[] | undefined;
 };
 
@@ -169,7 +178,10 @@ export type FilmLine = Content & {
   seconds: number;
 };
 
-/** Rows of a batch are made again, although they have a video; in the results file only, as one line before the first of them is started. */
+/**
+ * Rows of a batch are made again, although they have a video; in the results file only, as one line before
+ * the first of them is started.
+ */
 export type RedoLine = {
   kind: "redo";
   /** A UUID. */
@@ -218,8 +230,8 @@ const requiredFields: Record<JournalLine["kind"], readonly string[]> = {
 };
 
 /**
- * Returns `undefined` for an unreadable line, such as a line that a crash cut off. A line of a newer version about an attempt is `newer`. Does not use
- * zod, because a long journal has 400,000 lines.
+ * Returns `undefined` for an unreadable line, such as a line that a crash cut off. A line of a newer version
+ * about an attempt is `newer`. Does not use zod, because a long journal has 400,000 lines.
  */
 export function parseLine(text: string): DatedLine | undefined {
   try {
@@ -320,7 +332,8 @@ export function keyOf({ key, resend_of, attempt }: Pick<Entry, "key" | "resend_o
 }
 
 /**
- * Returns a function that takes lines one by one, newest first. At each intent it returns all lines of that attempt, oldest first.
+ * Returns a function that takes lines one by one, newest first. At each intent it returns all lines of that
+ * attempt, oldest first.
  */
 export function createGrouping(): (line: DatedLine) => AttemptLines | undefined {
   // Two maps, since the name of an attempt may equal the id of another attempt's generation.
@@ -459,7 +472,10 @@ export function isClosed({ dismissed = false, removed = false }: Pick<Entry, "di
   return dismissed || removed;
 }
 
-/** Whether a start must consider an attempt at any age. Not for rows of a batch, callers' keys and agents, which are found in other ways. */
+/**
+ * Whether a start must consider an attempt at any age. Not for rows of a batch, callers' keys and agents,
+ * which are found in other ways.
+ */
 export function isUnfinished(entry: Entry): boolean {
   if (isClosed(entry)) return false;
   if (entry.batch !== undefined || entry.mcp || entry.key !== undefined) return false;
@@ -480,7 +496,8 @@ const clockErrorMs = 10 * 60_000;
 const earliestTime = Date.UTC(2025, 0, 1);
 
 /**
- * The ages of entries, newest first. If their order contradicts their times, a clock was wrong, and such an attempt counts as new.
+ * The ages of entries, newest first. If their order contradicts their times, a clock was wrong, and such an
+ * attempt counts as new.
  */
 export function datedEntries(entries: readonly Entry[], now: Date): DatedEntry[] {
   let latest = earliestTime;
@@ -498,8 +515,8 @@ export function datedEntries(entries: readonly Entry[], now: Date): DatedEntry[]
 export const reusableMs = 24 * 3600_000;
 
 /**
- * A request in the form that the journal keeps, which is enough to recognize it. What may be secret is replaced by a hash (see `hideSecrets`). The prompt
- * and the model are unchanged.
+ * A request in the form that the journal keeps, which is enough to recognize it. What may be secret is
+ * replaced by a hash (see `hideSecrets`). The prompt and the model are unchanged.
  */
 export function recordOf({ prompt, model, ...fields }: StartRequest): StartRequest {
   return { prompt, model, ...hideFields(JSON.parse(JSON.stringify(fields))) };
@@ -539,8 +556,9 @@ export function isPaidBy(account: string, each: { account?: string | undefined }
 const minSamples = 3;
 
 /**
- * How long a video of the same model and kind, preview or real, typically takes, in milliseconds: the median of the entries that were polled
- * from start to end without a pause; `undefined` if there are fewer than three.
+ * How long a video of the same model and kind, preview or real, typically takes, in milliseconds: the median
+ * of the entries that were polled from start to end without a pause; `undefined` if there are fewer than
+ * three.
  */
 export function typicalMs(
   entries: Entry[],

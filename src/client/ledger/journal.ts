@@ -9,15 +9,16 @@ import { type DatedLine, type Entry, type JournalLine, parseLine } from "./histo
 import { appendLines, blankLines, type Range, readLinesBackwards, type TextPart } from "./lines.ts";
 
 /**
- * The record of everything that this machine started, as lines of a file. Several processes may append at once. A line never moves: it is overwritten
- * with spaces instead of being removed. `search.ts` has the queries.
+ * The record of everything that this machine started, as lines of a file. Several processes may append at
+ * once. A line never moves: it is overwritten with spaces instead of being removed. `search.ts` has the
+ * queries.
  */
 export type Journal = {
   /** Writes the lines at once, and resolves when they are on the disk. Throws `output` when they cannot be written. */
   append(...lines: JournalLine[]): Promise<void>;
   /**
-   * Reads the file backwards, a part at a time; a missing file has none. Lines that a crash has torn are skipped. Throws `output` if it
-   * cannot be read.
+   * Reads the file backwards, a part at a time; a missing file has none. Lines that a crash has torn are
+   * skipped. Throws `output` if it cannot be read.
    */
   scan(range?: Range): AsyncIterable<JournalPart>;
   /**
@@ -25,15 +26,21 @@ export type Journal = {
    * lock cannot be written, or the signal's reason while it waits.
    */
   lock<Result>(work: (lock: Lock) => Promise<Result>, signal?: AbortSignal): Promise<Result>;
-  /** Whether a live process has a lease; "unsure" for a process on another machine, until later calls within a minute decide. Changes nothing. */
+  /**
+   * Whether a live process has a lease; "unsure" for a process on another machine, until later calls within a
+   * minute decide. Changes nothing.
+   */
   leaseOf(name: string): Promise<LeaseState>;
   /** The process that has a lease, or may have it; `undefined` if none does. Changes nothing. */
   holderOf(name: string): Promise<Holder | undefined>;
-  /** Acquires the lease of an attempt, by which other processes see that a live process works on it. `undefined` while another process holds it. */
+  /**
+   * Acquires the lease of an attempt, by which other processes see that a live process works on it.
+   * `undefined` while another process holds it.
+   */
   acquire(attempt: string): Promise<AttemptLease | undefined>;
   /**
-   * Records that an attempt was not sent, or was refused; if that fails, overwrites its lines with spaces. Throws `output` if neither
-   * can be written and the journal has its intent.
+   * Records that an attempt was not sent, or was refused; if that fails, overwrites its lines with spaces.
+   * Throws `output` if neither can be written and the journal has its intent.
    */
   withdraw(line: WithdrawnLine): Promise<void>;
   /** Overwrites the lines of attempts with spaces. Only inside `lock`. */
@@ -120,7 +127,10 @@ export function openJournal(path: string, io: JournalIo): Journal {
 
 type NamedAttempt = Pick<Entry, "attempt" | "id">;
 
-/** Overwrites with spaces the lines about attempts, and those about their generations where `id` is set. Rejects with the system's error. */
+/**
+ * Overwrites with spaces the lines about attempts, and those about their generations where `id` is set.
+ * Rejects with the system's error.
+ */
 export async function blankAttempts(path: string, entries: readonly NamedAttempt[], disk: Disk): Promise<void> {
   const attempts = new Set(entries.map(({ attempt }) => attempt));
   const ids = new Set(entries.flatMap(({ id }) => id ?? []));
@@ -153,8 +163,8 @@ export const noJournal: Journal = {
 };
 
 /**
- * A journal that redacts keys in all fields, because a prompt, a path or the service's error text may contain one. Also shortens URLs and images that
- * an error text repeats.
+ * A journal that redacts keys in all fields, because a prompt, a path or the service's error text may contain
+ * one. Also shortens URLs and images that an error text repeats.
  */
 export function withoutSecrets(journal: Journal, redact: (text: string) => string): Journal {
   const redacted = <Line extends JournalLine>(line: Line): Line => {

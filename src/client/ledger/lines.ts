@@ -3,8 +3,8 @@ import { systemCode } from "../../errors.ts";
 import type { Disk, DiskFile } from "../../io.ts";
 
 /**
- * Appends objects as lines of JSON, in one write; a new file gets the line `firstLine` before them. Resolves when they are on the disk. Several
- * processes may append at once. Rejects with the system's error.
+ * Appends objects as lines of JSON, in one write; a new file gets the line `firstLine` before them. Resolves
+ * when they are on the disk. Several processes may append at once. Rejects with the system's error.
  */
 export async function appendLines(
   path: string,
@@ -38,8 +38,8 @@ export async function syncFolder(path: string, disk: Disk): Promise<void> {
 type OpenLinesOptions = { disk: Disk; mode?: number };
 
 /**
- * Opens a file of lines; `mode` applies to a new file. Rejects a pipe or a device with `ESPIPE` before opening it, which could block forever,
- * and would lose the data. Rejects with the system's error.
+ * Opens a file of lines; `mode` applies to a new file. Rejects a pipe or a device with `ESPIPE` before
+ * opening it, which could block forever, and would lose the data. Rejects with the system's error.
  */
 export async function openLines(path: string, flags: string, { disk, mode }: OpenLinesOptions): Promise<DiskFile> {
   // A new file does not exist yet; `open` reports any other error.
@@ -58,7 +58,10 @@ async function endsWithoutNewline(file: DiskFile, size: number): Promise<boolean
   return buffer[0] !== newline;
 }
 
-/** Overwrites lines with spaces instead of removing them, since other processes may append meanwhile. Rejects with the system's error. */
+/**
+ * Overwrites lines with spaces instead of removing them, since other processes may append meanwhile. Rejects
+ * with the system's error.
+ */
 export async function blankLines(path: string, mustBlank: (text: string) => boolean, disk: Disk): Promise<void> {
   const linesToBlank: FoundLine[] = [];
   const reader = await openLines(path, "r", { disk }).catch((error) => {
@@ -112,7 +115,10 @@ export type Range = {
   from?: number | undefined;
 };
 
-/** Some lines, newest first. `end` is the byte after the newline of the newest one: a line that is being written, or that a crash has torn, has no newline. */
+/**
+ * Some lines, newest first. `end` is the byte after the newline of the newest one: a line that is being
+ * written, or that a crash has torn, has no newline.
+ */
 export type TextPart = { texts: string[]; end: number };
 
 /** Parsing a part takes a hundred times as long as searching it for words. */

@@ -24,8 +24,9 @@ import { findByCommand, findByKey } from "./search.ts";
 import { firstSendOf, sharesKey } from "./shared-key.ts";
 
 /**
- * What a start does about earlier attempts at the same request: `resume` continues an interrupted attempt; `reuse` takes any generation of the same
- * request that did not fail; `again` starts a new generation, and dismisses unfinished attempts.
+ * What a start does about earlier attempts at the same request: `resume` continues an interrupted attempt;
+ * `reuse` takes any generation of the same request that did not fail; `again` starts a new generation, and
+ * dismisses unfinished attempts.
  */
 export type Earlier = "resume" | "reuse" | "again";
 
@@ -118,8 +119,9 @@ export type Choice =
     };
 
 /**
- * Try again later, because a live process is starting the attempt; or it got no usable response to it and still works on it ("unknown"); or it is not known
- * yet whether its process, on another machine, is alive ("unsure"). `lease` is the name of that process's lease.
+ * Try again later, because a live process is starting the attempt; or it got no usable response to it and
+ * still works on it ("unknown"); or it is not known yet whether its process, on another machine, is alive
+ * ("unsure"). `lease` is the name of that process's lease.
  */
 export type WaitChoice = { kind: "wait"; entry: Entry; because: "starting" | "unknown" | "unsure"; lease: string };
 
@@ -140,8 +142,8 @@ export type RefusedChoice =
   | ChangedLine;
 
 /**
- * An attempt at another path of the same origin, which may be the same service. It is not delivered, or may have been charged. It stops the start, and is
- * not resumed, dismissed or sent again here.
+ * An attempt at another path of the same origin, which may be the same service. It is not delivered, or may
+ * have been charged. It stops the start, and is not resumed, dismissed or sent again here.
  */
 export type StopElsewhere = { kind: "refuse"; entry: Entry; because: "elsewhere"; key?: undefined };
 
@@ -173,7 +175,10 @@ export type WantedGeneration = RecordedOutput & {
   isPreview?: boolean | undefined;
   /** The generation whose request is repeated. Only attempts that repeat the same one count. */
   parent?: string | undefined;
-  /** The position among several. Only attempts at that position count, and only those of the same run unless `earlier` is `again`. */
+  /**
+   * The position among several. Only attempts at that position count, and only those of the same run unless
+   * `earlier` is `again`.
+   */
   take?: Take | undefined;
   now: Date;
   /** The key of an unclear start that the service remembers. */
@@ -188,8 +193,9 @@ type PolicyJournal = Pick<Journal, "scan" | "leaseOf">;
 type PolicyDisk = Pick<Disk, "stat">;
 
 /**
- * Chooses between the earlier attempts at a service and a new one. Called under the journal's lock, or without it for a dry run. Writes nothing. Reads the
- * journal again if a process ended meanwhile, since that process may have written its outcome.
+ * Chooses between the earlier attempts at a service and a new one. Called under the journal's lock, or
+ * without it for a dry run. Writes nothing. Reads the journal again if a process ended meanwhile, since that
+ * process may have written its outcome.
  */
 export async function choose(wanted: WantedGeneration, journal: PolicyJournal, disk: PolicyDisk): Promise<Choice> {
   const endedAttempts = new Set<string>();
@@ -207,7 +213,10 @@ export async function choose(wanted: WantedGeneration, journal: PolicyJournal, d
   }
 }
 
-/** The attempts that may be at this service and have the caller's key, or else the prompt or the hash of the line; newest first. */
+/**
+ * The attempts that may be at this service and have the caller's key, or else the prompt or the hash of the
+ * line; newest first.
+ */
 async function findEarlier(
   { request, key, line, service }: Pick<WantedGeneration, "request" | "key" | "line" | "service">,
   journal: PolicyJournal,
@@ -219,7 +228,10 @@ async function findEarlier(
   return found.filter(({ base_url }) => mayBeSameService(base_url, service));
 }
 
-/** The attempts, by name, that belong to another project: with other values than the line has now, they are other videos; --again dismisses none of them. */
+/**
+ * The attempts, by name, that belong to another project: with other values than the line has now, they are
+ * other videos; --again dismisses none of them.
+ */
 async function findForeign(
   entries: readonly Entry[],
   { line }: Pick<WantedGeneration, "line">,
@@ -240,7 +252,10 @@ type DecisionContext = Pick<WantedGeneration, "earlier" | "waitedFor"> & {
 
 type ChooseContext = WantedGeneration & LeaseContext & Pick<CompareContext, "foreign">;
 
-/** Attempts at the same request decide first. If none of them does, those of the same line with other values, and those at another path, can stop it. */
+/**
+ * Attempts at the same request decide first. If none of them does, those of the same line with other values,
+ * and those at another path, can stop it.
+ */
 async function chooseOnce(entries: readonly Entry[], wanted: ChooseContext): Promise<Choice> {
   const here = entries.filter(({ base_url }) => isSameService(base_url, wanted.service));
   const choice = await chooseSame(here, wanted);
@@ -269,8 +284,9 @@ async function chooseSame(entries: readonly Entry[], wanted: ChooseContext): Pro
 }
 
 /**
- * Each position of a run is started once, at any age, unless it failed. This is also true with `again`, which ignores only other runs, because another
- * process may have taken over this run while this process was suspended.
+ * Each position of a run is started once, at any age, unless it failed. This is also true with `again`, which
+ * ignores only other runs, because another process may have taken over this run while this process was
+ * suspended.
  */
 async function chooseTake(entries: readonly Entry[], wanted: ChooseContext): Promise<Choice> {
   const isSameTake = (entry: Entry) =>
@@ -294,7 +310,8 @@ function isCandidate(
 ): boolean {
   // A deleted video is resumed by nobody, but it still holds its position in a run.
   if (entry.dismissed || (entry.removed && !(take !== undefined && isTakeDone(entry)))) return false;
-  // Rows of a batch are in their results file, and attempts with a program's key are found by that key only; those with an agent's key by both.
+  // Rows of a batch are in their results file, and attempts with a program's key are found by that key only;
+  // those with an agent's key by both.
   if (entry.batch !== undefined || (entry.key !== undefined && !entry.mcp)) return false;
   return (entry.mcp ?? false) === mcp && !differsInPreview(entry.is_preview, isPreview);
 }
@@ -309,8 +326,9 @@ function isSame(entry: Entry, wanted: CompareContext): boolean {
 }
 
 /**
- * What differs between an attempt and a start: nothing if the request and the output path are the same, and `undefined` if it is another command. Otherwise
- * the command line is the same, and these fields of the request, or "output", have other values, because it does not say them.
+ * What differs between an attempt and a start: nothing if the request and the output path are the same, and
+ * `undefined` if it is another command. Otherwise the command line is the same, and these fields of the
+ * request, or "output", have other values, because it does not say them.
  */
 function compare(entry: Entry, wanted: CompareContext): string[] | undefined {
   const { request, outputPath, earlier, line, parent } = wanted;
@@ -346,8 +364,9 @@ export function isSameOutput(
 }
 
 /**
- * Prefers an attempt that can be resumed, since its video was paid for; then the first that stops the start. A key is sent again only if no other
- * attempt at the same request may have been charged, because the service may have received that other attempt, and not the one with this key.
+ * Prefers an attempt that can be resumed, since its video was paid for; then the first that stops the start.
+ * A key is sent again only if no other attempt at the same request may have been charged, because the service
+ * may have received that other attempt, and not the one with this key.
  */
 async function chooseFrom(entries: readonly Entry[], wanted: ChooseContext): Promise<Choice> {
   const dismissed: Entry[] = [];
@@ -373,8 +392,8 @@ function resendIfKept(refusal: Stop & { kind: "refuse" }, { keptKey }: WantedGen
 }
 
 /**
- * A caller's key always identifies the same start, so the newest relevant attempt with the key decides. A dismissed attempt counts only if it has a
- * generation. Throws `usage` for another request.
+ * A caller's key always identifies the same start, so the newest relevant attempt with the key decides. A
+ * dismissed attempt counts only if it has a generation. Throws `usage` for another request.
  */
 async function chooseByKey(entries: readonly Entry[], wanted: ChooseContext): Promise<Choice> {
   for (const entry of entries) {
@@ -393,7 +412,10 @@ type Decision = { action: Action; state: AttemptState; lease: string };
 
 type FoundLease = { name: string; state: LeaseState };
 
-/** What a start does about an attempt. Attempts that share a key are one: whichever has an id decides, and any process that has one has all. */
+/**
+ * What a start does about an attempt. Attempts that share a key are one: whichever has an id decides, and any
+ * process that has one has all.
+ */
 async function decideFor(
   entry: Entry,
   { key, earlier, waitedFor, take, entries, leaseOf }: DecisionContext,
@@ -433,7 +455,10 @@ function hasGeneration({ id, state, dismissed = false }: Entry): boolean {
   return !dismissed && id !== undefined && state !== "unknown" && state !== "refused";
 }
 
-/** With `again`, also dismisses unfinished attempts of the same command with other values, and the generations of its unfinished run. */
+/**
+ * With `again`, also dismisses unfinished attempts of the same command with other values, and the generations
+ * of its unfinished run.
+ */
 async function dismissChanged(
   choice: Choice & { kind: "new" },
   entries: readonly Entry[],
@@ -460,7 +485,8 @@ type OpenContext = CompareContext & Pick<WantedGeneration, "mcp" | "isPreview"> 
 type RequestOf = (entry: Entry) => StartRequest | undefined;
 
 /**
- * The attempts of the same command that are unfinished, or done while their run of `count` is not. Unfinished attempts come first, then the oldest.
+ * The attempts of the same command that are unfinished, or done while their run of `count` is not. Unfinished
+ * attempts come first, then the oldest.
  */
 function findOpen(
   entries: readonly Entry[],
@@ -478,7 +504,10 @@ function findOpen(
   return open.sort((one, other) => Number(isUnfinished(other.entry)) - Number(isUnfinished(one.entry)));
 }
 
-/** The first attempt at another path of the same origin by which the start would be resumed or stopped if it were at this service. */
+/**
+ * The first attempt at another path of the same origin by which the start would be resumed or stopped if it
+ * were at this service.
+ */
 async function findStopElsewhere(
   entries: readonly Entry[],
   wanted: OpenContext & DecisionContext & Pick<WantedGeneration, "service">,
@@ -497,13 +526,19 @@ async function findStopElsewhere(
   return undefined;
 }
 
-/** A request as this version reads it: older versions did not trim the model of VIDGEN_MODEL and of settings or remove its quotes, and sent 16:09 for 16:9. */
+/**
+ * A request as this version reads it: older versions did not trim the model of VIDGEN_MODEL and of settings
+ * or remove its quotes, and sent 16:09 for 16:9.
+ */
 export function asRead(request: StartRequest): StartRequest {
   const read: StartRequest = { ...request, model: readVariable(request.model) };
   return typeof read.aspectRatio === "string" ? { ...read, aspectRatio: readRatio(read.aspectRatio) } : read;
 }
 
-/** The request of a key that is sent again: the fields that older versions read in another way are those of the recorded request. */
+/**
+ * The request of a key that is sent again: the fields that older versions read in another way are those of
+ * the recorded request.
+ */
 export function asSent(request: StartRequest, { model, aspectRatio }: StartRequest): StartRequest {
   return { ...request, model, ...(aspectRatio !== undefined && { aspectRatio }) };
 }
@@ -536,7 +571,10 @@ async function findChangedStop(
   return stops.find(isFollowable) ?? stops[0];
 }
 
-/** What a start does about an attempt of a changed line. An attempt that is done counts as running while its run is unfinished. */
+/**
+ * What a start does about an attempt of a changed line. An attempt that is done counts as running while its
+ * run is unfinished.
+ */
 async function decideForChanged(entry: Entry, context: DecisionContext): Promise<Decision> {
   const { run } = entry;
   if (isUnfinished(entry) || run === undefined) return decideFor(entry, { ...context, key: undefined });
@@ -572,8 +610,9 @@ function positionsOf(requests: readonly StartRequest[]): number[] {
 }
 
 /**
- * Chooses the run that a command for several generations continues: the newest incomplete run of the same requests, in any order of their
- * models, that no live process has. A result without a name is a new run. Must be called under the journal's lock.
+ * Chooses the run that a command for several generations continues: the newest incomplete run of the same
+ * requests, in any order of their models, that no live process has. A result without a name is a new run.
+ * Must be called under the journal's lock.
  */
 export async function chooseRun(wanted: WantedRun, journal: PolicyJournal, disk: PolicyDisk): Promise<RunChoice> {
   const { requests, service } = wanted;
@@ -641,8 +680,9 @@ type WantedLine = Pick<WantedGeneration, "earlier" | "now"> & {
 };
 
 /**
- * From the attempts of one typed command, newest first, returns the attempt that the same command would resume or be stopped by; `undefined` if the
- * command would start a new generation. Follows the rules of a start: the oldest candidate first, and a completed video may be saved to any path.
+ * From the attempts of one typed command, newest first, returns the attempt that the same command would
+ * resume or be stopped by; `undefined` if the command would start a new generation. Follows the rules of a
+ * start: the oldest candidate first, and a completed video may be saved to any path.
  */
 export function findResumable(entries: readonly Entry[], { earlier, now, isOutputOf }: WantedLine): Entry | undefined {
   const isResumable = ({ entry, ageMs }: DatedEntry) => {
@@ -673,8 +713,8 @@ function isMade(state: AttemptState): boolean {
 }
 
 /**
- * Whether an attempt is done for its command: its result, or with `--no-wait` its id, was returned. It stays done when the service deletes its video,
- * or when its file is missing.
+ * Whether an attempt is done for its command: its result, or with `--no-wait` its id, was returned. It stays
+ * done when the service deletes its video, or when its file is missing.
  */
 export function isTakeDone(entry: Entry): boolean {
   const wasTold = entry.told === true && entry.removed === true && isMade(entry.state);

@@ -12,15 +12,19 @@ export function startOf(entry: KeyedEntry): string {
   return `${entry.base_url} ${keyOf(entry)}`;
 }
 
-/** Which of the attempts with one key counts: 2 for one with a generation, 1 for one that may have been charged, 0 for any other. */
+/**
+ * Which of the attempts with one key counts: 2 for one with a generation, 1 for one that may have been
+ * charged, 0 for any other.
+ */
 export function weightOf({ id, state }: Pick<Entry, "id" | "state">): number {
   if (id !== undefined) return 2;
   return blocksRestart(state) ? 1 : 0;
 }
 
 /**
- * Attempts with the same key at one service are charged at most once. Returns one attempt for each key, in the given order: the attempt that has a
- * generation, or else one that may have been charged, or else the first.
+ * Attempts with the same key at one service are charged at most once. Returns one attempt for each key, in
+ * the given order: the attempt that has a generation, or else one that may have been charged, or else the
+ * first.
  */
 export function distinctStarts<Each extends KeyedEntry & Pick<Entry, "id" | "state">>(
   entries: readonly Each[],
@@ -34,8 +38,9 @@ export function distinctStarts<Each extends KeyedEntry & Pick<Entry, "id" | "sta
 }
 
 /**
- * The kind of request that a price applies to: the model, the length, the resolution and the sound. An absent value means the service's default, which
- * counts as another kind; so does a field that may change the price in another way.
+ * The kind of request that a price applies to: the model, the length, the resolution and the sound. An absent
+ * value means the service's default, which counts as another kind; so does a field that may change the price
+ * in another way.
  */
 export function kindOfRequest(request: StartRequest): string {
   return JSON.stringify([request.model, ...priceFieldsOf(request), ...(isPriceable(request) ? [] : ["other"])]);
@@ -43,7 +48,10 @@ export function kindOfRequest(request: StartRequest): string {
 
 type PricedStart = Pick<Entry, "base_url" | "credits" | "cost" | "is_preview">;
 
-/** Whether the credits of a start are its price. At the local service only those of a preview are: other engines charge US dollars, or nothing. */
+/**
+ * Whether the credits of a start are its price. At the local service only those of a preview are: other
+ * engines charge US dollars, or nothing.
+ */
 export function isPaidInCredits(start: Pick<Entry, "base_url" | "is_preview">): boolean {
   return !isLocal(start) || start.is_preview === true;
 }
@@ -68,8 +76,8 @@ export function shownCredits(start: PricedStart): number | undefined {
 }
 
 /**
- * Adds to an error about a generation its attempt, and whether the attempt was charged. An accepted start was charged unless it costs nothing; at an
- * engine of the local service, only a stated price shows that.
+ * Adds to an error about a generation its attempt, and whether the attempt was charged. An accepted start was
+ * charged unless it costs nothing; at an engine of the local service, only a stated price shows that.
  */
 export function withCharge(error: VidgenError, entry: Entry | undefined): VidgenError {
   if (entry === undefined) return error;

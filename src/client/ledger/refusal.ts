@@ -3,8 +3,8 @@ import type { Entry } from "./history.ts";
 import type { ChangedLine, RefusedChoice } from "./policy.ts";
 
 /**
- * The error when a start sends nothing: `unknown`, `not_found` if the service has lost the generation or deleted its video, or `usage` if an
- * unfinished generation or run of the same line has other values.
+ * The error when a start sends nothing: `unknown`, `not_found` if the service has lost the generation or
+ * deleted its video, or `usage` if an unfinished generation or run of the same line has other values.
  */
 export function refusalError(refusal: RefusedChoice): VidgenError {
   const { entry, because } = refusal;
@@ -43,7 +43,10 @@ function changedError({ entry, differing, runIds }: ChangedLine): VidgenError {
   );
 }
 
-/** `unknown` if the attempt may have been charged, `not_found` if its generation is lost; else `usage`, because its generation can be taken there. */
+/**
+ * `unknown` if the attempt may have been charged, `not_found` if its generation is lost; else `usage`,
+ * because its generation can be taken there.
+ */
 function elsewhereError(entry: Entry): VidgenError {
   const { id, attempt, at, base_url: baseUrl, state } = entry;
   if (state === "lost") return lostError(entry);

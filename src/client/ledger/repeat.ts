@@ -19,8 +19,8 @@ import { isLocal } from "./same-service.ts";
 export type Changes = { texts: FieldTexts; images: Images; set: readonly string[] };
 
 /**
- * A recorded request in the form of command-line input, with changes. Throws `usage` for a field that is not changed and whose value the journal has
- * only as a hash.
+ * A recorded request in the form of command-line input, with changes. Throws `usage` for a field that is not
+ * changed and whose value the journal has only as a hash.
  */
 export function repeatRequest(
   { id, request, base_url }: Pick<StartedEntry, "id" | "request" | "base_url">,

@@ -16,7 +16,10 @@ import type { Journal } from "./journal.ts";
 type ScannableJournal = Pick<Journal, "scan">;
 type AttemptLine = DatedLine & { attempt: string };
 
-/** The lines of each attempt, a part of the file at a time; with `words`, only lines that contain one of them. When the caller stops, the rest is not read. */
+/**
+ * The lines of each attempt, a part of the file at a time; with `words`, only lines that contain one of them.
+ * When the caller stops, the rest is not read.
+ */
 export async function* scanAttempts(
   journal: ScannableJournal,
   words?: readonly string[],
@@ -51,7 +54,8 @@ export async function readEntries(journal: ScannableJournal): Promise<Entry[]> {
 const recentCount = 1_000;
 
 /**
- * The newest entries, about a thousand or as many as are enough, for prices, balances and times; empty if the journal cannot be read. Never rejects.
+ * The newest entries, about a thousand or as many as are enough, for prices, balances and times; empty if the
+ * journal cannot be read. Never rejects.
  */
 export async function readRecent(
   journal: ScannableJournal,
@@ -159,8 +163,8 @@ export function wordOf(text: string): string {
 }
 
 /**
- * The attempts with a matching line that contains one of `words`. Reads the whole file, since several attempts may have the same id or key, but decodes
- * only lines with these words.
+ * The attempts with a matching line that contains one of `words`. Reads the whole file, since several
+ * attempts may have the same id or key, but decodes only lines with these words.
  */
 async function findAttempts(
   journal: ScannableJournal,
@@ -192,8 +196,9 @@ async function findAttempts(
 const maxWords = 30;
 
 /**
- * The lines about these attempts and ids, newest first. Reads no further back than the oldest intent of these attempts: the journal has no line about an
- * attempt before its intent, and a line about an id belongs to the attempt whose line named that id before.
+ * The lines about these attempts and ids, newest first. Reads no further back than the oldest intent of these
+ * attempts: the journal has no line about an attempt before its intent, and a line about an id belongs to the
+ * attempt whose line named that id before.
  */
 async function readLinesAbout(
   attempts: ReadonlySet<string>,

@@ -2,8 +2,9 @@ import { type Entry, isPaidBy, keyOf } from "./history.ts";
 import { isSameService } from "./same-service.ts";
 
 /**
- * When a key was first sent (ISO 8601, UTC), from all known attempts with it. `undefined` if it was not sent, or if its age is unknown: an older version
- * has sent it again, and the attempt that sent it first was removed from the journal.
+ * When a key was first sent (ISO 8601, UTC), from all known attempts with it. `undefined` if it was not sent,
+ * or if its age is unknown: an older version has sent it again, and the attempt that sent it first was
+ * removed from the journal.
  */
 export function firstSendOf(entries: readonly Entry[]): string | undefined {
   const names = new Set(entries.map(({ attempt }) => attempt));
@@ -17,8 +18,9 @@ export function firstSendOf(entries: readonly Entry[]): string | undefined {
 }
 
 /**
- * When a key was first sent, if this account may send it again. `undefined` also if an attempt that may have been charged was sent with another API key:
- * for another account the same key is another start, which would be charged.
+ * When a key was first sent, if this account may send it again. `undefined` also if an attempt that may have
+ * been charged was sent with another API key: for another account the same key is another start, which would
+ * be charged.
  */
 export function firstSendBy(account: string, entries: readonly Entry[]): string | undefined {
   const mayBeCharged = entries.filter(({ state }) => state !== "unsent" && state !== "refused");

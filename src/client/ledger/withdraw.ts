@@ -4,8 +4,9 @@ import type { Journal } from "./journal.ts";
 type Withdrawal = { kind: "unsent" | "refused"; error: VidgenError };
 
 /**
- * Records that an attempt was not sent, or was refused. Without this record the same command would refuse to start, since the attempt may have been
- * charged. Returns the attempt's error, which mentions a failed write. Never rejects.
+ * Records that an attempt was not sent, or was refused. Without this record the same command would refuse to
+ * start, since the attempt may have been charged. Returns the attempt's error, which mentions a failed write.
+ * Never rejects.
  */
 export async function withdraw(
   attempt: string,

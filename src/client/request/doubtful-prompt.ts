@@ -7,8 +7,8 @@ export type FileDoubt = { text: string; meant?: "text" | "image" | "video" };
 const imageFileName = /\.(png|jpe?g|webp|gif|bmp|avif|heic|tiff?)$/i;
 
 /**
- * The doubt about a prompt that is nothing but an address, a path with a drive, or a name with an ending or a slash that exists, as `stat` says, which
- * may reject.
+ * The doubt about a prompt that is nothing but an address, a path with a drive, or a name with an ending or a
+ * slash that exists, as `stat` says, which may reject.
  */
 export async function findFileDoubt(
   prompt: string,
@@ -26,7 +26,10 @@ export async function findFileDoubt(
   return found?.isDirectory() ? { text } : { text, meant: "text" };
 }
 
-/** The error of a prompt from an agent or a program, which cannot be asked, that is only the name of a file or an address; `undefined` for other prompts. */
+/**
+ * The error of a prompt from an agent or a program, which cannot be asked, that is only the name of a file or
+ * an address; `undefined` for other prompts.
+ */
 export async function findFileError(
   prompt: string,
   stat: Parameters<typeof findFileDoubt>[1],

@@ -14,9 +14,10 @@ type ReadImageOptions = {
 };
 
 /**
- * Converts the images of a request for sending: URLs stay unchanged; a local file, named by a path or a `file:` URL, and raw bytes become a `data:` URL,
- * which not every service accepts. Throws `usage` for a file that is not a PNG, JPEG or WebP, or cannot be read, for a text that is
- * neither a URL nor a file, and for more than 20 MB of files in total.
+ * Converts the images of a request for sending: URLs stay unchanged; a local file, named by a path or a
+ * `file:` URL, and raw bytes become a `data:` URL, which not every service accepts. Throws `usage` for a file
+ * that is not a PNG, JPEG or WebP, or cannot be read, for a text that is neither a URL nor a file, and for
+ * more than 20 MB of files in total.
  */
 export async function readImages(
   images: readonly (string | Uint8Array)[],

@@ -41,8 +41,8 @@ export function beginsWithReference(text: string, references: References): boole
 }
 
 /**
- * Replaces `@hero` in a prompt by "hero", and adds the images of each reference that the prompt or `--reference` names, each once. An unknown
- * name stays as it was typed.
+ * Replaces `@hero` in a prompt by "hero", and adds the images of each reference that the prompt or
+ * `--reference` names, each once. An unknown name stays as it was typed.
  */
 export function nameReferences(prompt: string, images: Images, references: References): NamedReferences {
   const typedImages = (images.referenceUrls ?? []).flatMap(splitNames);

@@ -24,7 +24,10 @@ const maxWaitMs = 15 * 60_000;
 const waitingNote =
   "Another process has started the same request or is saving to the same file. Waiting for it; nothing is sent meanwhile.";
 
-/** Calls `tryOnce` every 250 ms until it returns a result; `tries` counts from 1. Throws `pending` at the timeout, or the signal's reason. */
+/**
+ * Calls `tryOnce` every 250 ms until it returns a result; `tries` counts from 1. Throws `pending` at the
+ * timeout, or the signal's reason.
+ */
 export async function waitUntilFree<Result>(
   tryOnce: (tries: number) => Promise<Result | undefined>,
   { timeoutMs = maxWaitMs, signal, note, message }: UntilFreeOptions,
@@ -50,8 +53,9 @@ export type ClaimDependencies = {
 };
 
 /**
- * Claims the file for the video of an existing generation, waiting for a process that uses it; or finds the video there. Throws as
- * `Targets.claim` does, `pending` if the other process still uses the file, or the signal's reason.
+ * Claims the file for the video of an existing generation, waiting for a process that uses it; or finds the
+ * video there. Throws as `Targets.claim` does, `pending` if the other process still uses the file, or the
+ * signal's reason.
  */
 export async function claimOutput(
   outputPath: string,

@@ -47,7 +47,10 @@ type Received = {
 };
 
 const maxTries = 10;
-/** How long new URLs may fail, or the file may be unfinished, before the download is given up, because a CDN may not have a new video yet. */
+/**
+ * How long new URLs may fail, or the file may be unfinished, before the download is given up, because a CDN
+ * may not have a new video yet.
+ */
 const patienceMs = 60_000;
 const maxRedirects = 5;
 /** A request without data for this long is aborted and retried. */
@@ -56,10 +59,12 @@ const stallMs = 30_000;
 const progressBytes = 1_000_000;
 
 /**
- * Downloads a video into an open file until it is a complete .mp4. An interrupted download is resumed if a validator shows that the video is the same
- * (RFC 9110, section 13.1.5); otherwise it starts again. A file that is not a known .mp4 is kept after two identical downloads, with a note; a file
- * without its index is unfinished, and never kept. The request has no Authorization header. Returns the file's sha256 in hexadecimal. Throws `output`
- * if the video cannot be downloaded or written, with `httpStatus` if its URL is useless; or the signal's reason.
+ * Downloads a video into an open file until it is a complete .mp4. An interrupted download is resumed if a
+ * validator shows that the video is the same (RFC 9110, section 13.1.5); otherwise it starts again. A file
+ * that is not a known .mp4 is kept after two identical downloads, with a note; a file without its index is
+ * unfinished, and never kept. The request has no Authorization header. Returns the file's sha256 in
+ * hexadecimal. Throws `output` if the video cannot be downloaded or written, with `httpStatus` if its URL is
+ * useless; or the signal's reason.
  */
 export async function download(url: string, file: DiskFile, options: MediaOptions, io: DownloadIo): Promise<string> {
   const { size } = await onDisk(file.stat());
@@ -200,8 +205,8 @@ function noteFor({ reason, noLengthReason }: Mp4Fault): string {
 }
 
 /**
- * Prepares the file for the body of this response: keeps its content, or empties it. Returns "complete" if the file already has the whole
- * video, and "no video" for other statuses.
+ * Prepares the file for the body of this response: keeps its content, or empties it. Returns "complete" if
+ * the file already has the whole video, and "no video" for other statuses.
  */
 async function prepareFile(
   response: HttpResponse,

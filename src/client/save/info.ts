@@ -29,9 +29,9 @@ type WriteOptions = {
 };
 
 /**
- * Writes the info file of `--write-info-json` beside a saved video: `fox.mp4.json` with the recorded request, the times, the
- * credits and the cost in USD; unknown values are null. Replaces an info file of the same generation, and other files only with `overwrite`. Throws
- * `output` if it cannot be written.
+ * Writes the info file of `--write-info-json` beside a saved video: `fox.mp4.json` with the recorded request,
+ * the times, the credits and the cost in USD; unknown values are null. Replaces an info file of the same
+ * generation, and other files only with `overwrite`. Throws `output` if it cannot be written.
  */
 export async function writeInfo(
   video: string,

@@ -46,9 +46,9 @@ export function checkWindowsNames(path: string, platform: string): void {
 }
 
 /**
- * Resolves the value of -o: a file, a folder (an existing one, or a name that ends in a slash), or "-". Fills in the placeholders, and
- * creates the folders whose names contain one, or end in a slash. Returns `undefined` if the name with this number exists. Throws
- * `usage` and `output`.
+ * Resolves the value of -o: a file, a folder (an existing one, or a name that ends in a slash), or "-". Fills
+ * in the placeholders, and creates the folders whose names contain one, or end in a slash. Returns
+ * `undefined` if the name with this number exists. Throws `usage` and `output`.
  */
 export async function resolveOutput(
   outputPath: string,
@@ -129,7 +129,10 @@ export function outputOfPart(part: string): string {
   return file === undefined ? dirname(part) : join(dirname(part), file);
 }
 
-/** The lease that decides who writes a partial file. All partial files of a video share one lease, unless the name of the video depends on the id. */
+/**
+ * The lease that decides who writes a partial file. All partial files of a video share one lease, unless the
+ * name of the video depends on the id.
+ */
 export function leaseOfPart(part: string): string {
   const [, file] = partName.exec(basename(part)) ?? [];
   const name = file === undefined ? basename(part, ".part") : `.${file}`;
@@ -146,7 +149,10 @@ export function infoPath(video: string): string {
   return `${video}.json`;
 }
 
-/** Whether an output path is a folder: an existing one, or a name that ends in a slash. Throws `output` if that cannot be checked. */
+/**
+ * Whether an output path is a folder: an existing one, or a name that ends in a slash. Throws `output` if
+ * that cannot be checked.
+ */
 export async function isFolder(output: string, disk: Disk): Promise<boolean> {
   if (/[/\\]$/.test(output)) return true;
   const kind = await kindOf(output, disk).catch((error) => {

@@ -31,7 +31,10 @@ export function createProtectedCheck(protectedPaths: readonly string[], disk: Di
   };
 }
 
-/** Identifies a file under any name; `undefined` if it is not a file. The 64-bit file ids of NTFS need bigint: rounded to a number, two could be equal. */
+/**
+ * Identifies a file under any name; `undefined` if it is not a file. The 64-bit file ids of NTFS need bigint:
+ * rounded to a number, two could be equal.
+ */
 async function identityOf(path: string, disk: Disk): Promise<string | undefined> {
   const found = await disk.stat(path, { bigint: true }).catch(() => undefined);
   return found?.isFile() ? `${found.dev} ${found.ino}` : undefined;

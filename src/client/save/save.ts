@@ -20,8 +20,8 @@ type SaveOptions = Omit<MediaOptions, "version" | "onVersion"> & {
 };
 
 /**
- * Saves the video of a completed generation, and returns its path and content. Throws `pending` after the timeout, `output`, with the video's
- * URL as the hint unless that is useless, or the signal's reason.
+ * Saves the video of a completed generation, and returns its path and content. Throws `pending` after the
+ * timeout, `output`, with the video's URL as the hint unless that is useless, or the signal's reason.
  */
 export async function save({ generation, videoUrl }: CompletedGeneration, options: SaveOptions, io: DownloadIo) {
   const { target, entry } = options;
@@ -61,8 +61,8 @@ export async function save({ generation, videoUrl }: CompletedGeneration, option
 }
 
 /**
- * Aborts the download after the timeout, unless its bytes would be lost: if no validator identifies the video for a later download, or if this
- * download has started again after it was complete.
+ * Aborts the download after the timeout, unless its bytes would be lost: if no validator identifies the video
+ * for a later download, or if this download has started again after it was complete.
  */
 function limitDownload({ target, timeoutMs, signal, onNote, onProgress }: SaveOptions, io: DownloadIo) {
   const controller = new AbortController();

@@ -52,11 +52,15 @@ export type Target = {
    */
   open(): Promise<PartialFile>;
   /**
-   * Renames the finished partial file, which has this content, to the path of the video, and returns that path. Throws `output` if that file has
-   * appeared meanwhile, or if another program has replaced the partial file.
+   * Renames the finished partial file, which has this content, to the path of the video, and returns that
+   * path. Throws `output` if that file has appeared meanwhile, or if another program has replaced the partial
+   * file.
    */
   commit(naming: Naming, content: Content): Promise<string>;
-  /** Releases the file for other processes. Keeps the partial file if its download can be resumed. Does nothing the second time. */
+  /**
+   * Releases the file for other processes. Keeps the partial file if its download can be resumed. Does
+   * nothing the second time.
+   */
   release(): Promise<void>;
 };
 
@@ -96,15 +100,20 @@ export type Claimed = { target: Target; file?: undefined } | { target?: undefine
 
 export type Targets = {
   /**
-   * Claims a file for a video, with `{n}` the file with the first free number. Returns `undefined` while another process has, or may have, the file, so
-   * that the caller tries again. Throws `usage`, and `output` if the file exists or cannot be written.
+   * Claims a file for a video, with `{n}` the file with the first free number. Returns `undefined` while
+   * another process has, or may have, the file, so that the caller tries again. Throws `usage`, and `output`
+   * if the file exists or cannot be written.
    */
   claim(outputPath: string, claiming: Claiming): Promise<Target | undefined>;
-  /** Whether another process has, or may have, a file. This check is cheaper than a claim. Changes nothing. Throws as `claim` does. */
+  /**
+   * Whether another process has, or may have, a file. This check is cheaper than a claim. Changes nothing.
+   * Throws as `claim` does.
+   */
   isHeld(outputPath: string, nameParts: NameParts): Promise<boolean>;
   /**
-   * The file where `outputPath` would save the video of a generation; `undefined` unless the file has the recorded content. With `{n}`, returns only a
-   * file that was saved but not recorded, because each further download gets a new file. `first` means the same as for a claim.
+   * The file where `outputPath` would save the video of a generation; `undefined` unless the file has the
+   * recorded content. With `{n}`, returns only a file that was saved but not recorded, because each further
+   * download gets a new file. `first` means the same as for a claim.
    */
   findSaved(entry: StartedEntry, outputPath: string, first?: number): Promise<string | undefined>;
   /** Records where the video of a generation was found, unless the journal names a file. Never rejects. */
@@ -118,8 +127,8 @@ export type Targets = {
 type TargetIo = LeaseIo & Pick<Io, "platform">;
 
 /**
- * `journal` records which version of a video each partial file has; without a journal, downloads cannot be resumed. `protectedPaths` are files and
- * folders that no video may replace.
+ * `journal` records which version of a video each partial file has; without a journal, downloads cannot be
+ * resumed. `protectedPaths` are files and folders that no video may replace.
  */
 export function createTargets(
   journal: Pick<Journal, "append" | "scan"> | undefined,
@@ -211,8 +220,9 @@ export function createTargets(
   }
 
   /**
-   * The number that an earlier process of the attempt claimed for the video; `undefined` without one, for a delivered video, and if the name also
-   * depends on the id, because then the name of the partial file has no number.
+   * The number that an earlier process of the attempt claimed for the video; `undefined` without one, for a
+   * delivered video, and if the name also depends on the id, because then the name of the partial file has no
+   * number.
    */
   async function findNumber(outputPath: string, { parts = [], file }: Omit<Entry, "id">): Promise<number | undefined> {
     if (!outputPath.includes("{n}") || file !== undefined) return undefined;

@@ -19,8 +19,8 @@ const spellings = new Map<string, string>([...fieldSpellings, ...knownSpellings]
 export type NameColumn = (header: string) => string | undefined;
 
 /**
- * The known column for any of its spellings, such as "aspect_ratio", "Aspect Ratio" or "Duration (s)"; other names unchanged. Invisible characters do not
- * count.
+ * The known column for any of its spellings, such as "aspect_ratio", "Aspect Ratio" or "Duration (s)"; other
+ * names unchanged. Invisible characters do not count.
  */
 export function columnName(typed: string): string {
   return olderColumnName(typed.replace(/\p{Cf}/gu, ""));

@@ -42,7 +42,10 @@ async function checkAll(images: Images): Promise<CheckedImages> {
   return { recorded, isFile };
 }
 
-/** Returns the same list if none of the images is a file, otherwise a list with hashes in place of files. Returns the text of a fault, if there is one. */
+/**
+ * Returns the same list if none of the images is a file, otherwise a list with hashes in place of files.
+ * Returns the text of a fault, if there is one.
+ */
 async function checkList(images: readonly string[]): Promise<readonly string[] | string> {
   try {
     const sent = await readImages(images);

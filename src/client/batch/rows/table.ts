@@ -76,7 +76,10 @@ function* splitLines(bytes: Buffer): Generator<{ line: number; text: string }> {
   }
 }
 
-/** The values of a JSON file: one per line, or the elements of an array. An object on several lines is one value. Text that is not JSON is a fault. */
+/**
+ * The values of a JSON file: one per line, or the elements of an array. An object on several lines is one
+ * value. Text that is not JSON is a fault.
+ */
 function* readValues(bytes: Buffer, faults: Faults): Generator<{ line: number; value: unknown }> {
   const [first] = splitLines(bytes);
   // A first line that is not JSON by itself begins an object on several lines.

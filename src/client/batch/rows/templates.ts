@@ -20,9 +20,10 @@ type WordOptions = {
 };
 
 /**
- * Prepares templates. An unknown name, and a name whose value is empty in a row, become faults. In an output path the values are made
- * safe for file names, and names that depend on the generation stay: `{slug}`, `{model}`, `{date}`, and `{id}` for a row without an id. A column of the
- * file takes precedence over `{slug}`, `{date}` and `{n}`.
+ * Prepares templates. An unknown name, and a name whose value is empty in a row, become faults. In an output
+ * path the values are made safe for file names, and names that depend on the generation stay: `{slug}`,
+ * `{model}`, `{date}`, and `{id}` for a row without an id. A column of the file takes precedence over
+ * `{slug}`, `{date}` and `{n}`.
  */
 export function createTemplates({ columns }: Table, { eachNames, flags }: WordOptions, faults: Faults) {
   const rowNames = new Set([...columns.keys(), ...eachNames]);

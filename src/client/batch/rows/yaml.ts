@@ -11,8 +11,8 @@ const maxAliasCount = 100;
 const maxDepth = 100;
 
 /**
- * The rows of a YAML file, which must be a list of maps, with the lines at which they begin. Invalid YAML becomes a fault. Throws `usage` for a
- * file that is too large or nested too deeply.
+ * The rows of a YAML file, which must be a list of maps, with the lines at which they begin. Invalid YAML
+ * becomes a fault. Throws `usage` for a file that is too large or nested too deeply.
  */
 export async function readYaml(bytes: Buffer, faults: Faults): Promise<{ line: number; value: unknown }[]> {
   if (bytes.length > maxMegabytes * 1_000_000)
