@@ -110,6 +110,16 @@ test("engines are read with their jobs, and other fields like their flags", () =
   });
 });
 
+test("each other field is a flag of serve, by the same name", async () => {
+  const { stdout } = await (await createWorld()).vidgen("help", "serve", "--json");
+  const flags: string[] = JSON.parse(stdout).flags.map(({ long }: { long: string }) =>
+    long.replace("--no-refunds", "--refunds"),
+  );
+  const { $schema: _, engines: __, ...fields } = configSchema.shape;
+  const names = Object.keys(fields).map((name) => `--${name.replaceAll("_", "-")}`);
+  expect(names.filter((name) => !flags.includes(name))).toEqual([]);
+});
+
 test("the schema that help prints is the program's, and the example in the docs is valid", async () => {
   const [, example = ""] = /```json\n([^`]*)```/.exec(readPage("serve-config").text) ?? [];
   const { stdout: schema } = await (await createWorld()).vidgen("help", "serve-config", "--json");
