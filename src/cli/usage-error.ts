@@ -289,7 +289,9 @@ export async function askOnePrompt(
   if (command.registeredArguments.at(-1)?.name() !== "prompt" || cut || !canAsk(context, context.io)) return undefined;
   const line = lineOf(name.join(" "), { words: prompts, flags }, shellOf(context.io));
   const question = `${command.name()} takes one prompt, not ${prompts.length}. Did you mean this? ${asTyped(`: ${line}`, context.io.env).slice(2)}`;
-  if (!(await askWhether(question, true, context.io))) return undefined;
+  // Whoever quoted each of them probably wants several videos, and Enter would pay for one.
+  const isLikely = !prompts.some((prompt) => /\s/.test(prompt));
+  if (!(await askWhether(question, isLikely, context.io))) return undefined;
   return [...name, prompts.join(" "), ...flags, ...flagWords(program, program.opts())];
 }
 

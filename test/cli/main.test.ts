@@ -85,26 +85,38 @@ test.each([
 });
 
 test.each([
-  [["generate", "a", "red", "fox", "-d", "4", "--no-wait"], 'vidgen generate "a red fox" --duration 4 --no-wait'],
+  [
+    ["generate", "a", "red", "fox", "-d", "4", "--no-wait"],
+    'vidgen generate "a red fox" --duration 4 --no-wait',
+    "Y/n",
+  ],
   [
     ["--quiet", "generate", "a fox", "a dog", "-d", "4", "--no-wait"],
     'vidgen generate "a fox a dog" --duration 4 --no-wait',
+    "y/N",
   ],
-])("several prompts at a terminal: %j asks whether one was meant, and goes on after a yes", async (argv, line) => {
-  const world = await createWorld();
-  Object.assign(world, { isTerminal: true, columns: 200, answers: [[`Did you mean this? ${line} (Y/n)`, "n\r"]] });
-  expect(await world.vidgen(...argv)).toMatchObject({ code: 2, stderr: expect.stringContaining("Too many arguments") });
-  world.answers = [[`Did you mean this? ${line} (Y/n)`, "\u0003"]];
-  expect(await world.vidgen(...argv)).toMatchObject({ code: 130 });
-  expect(world.requests).toEqual([]);
-  world.answers = [[`Did you mean this? ${line} (Y/n)`, "\r"]];
-  const run = await world.vidgen(...argv);
-  expect(run).toMatchObject({ code: 0, stdout: expect.stringMatching(/^[\w-]+\n$/) });
-  expect(run.stderr.includes("Started")).toBe(!argv.includes("--quiet"));
-  expect(world.requests.map(({ body }) => JSON.parse(body))).toEqual([
-    { prompt: /"(.*)"/.exec(line)?.[1], model: "wan-2.5", duration: 4 },
-  ]);
-});
+])(
+  "several prompts at a terminal: %j asks whether one was meant, and goes on after a yes",
+  async (argv, line, keys) => {
+    const world = await createWorld();
+    const no = keys === "y/N" ? "\r" : "n\r";
+    Object.assign(world, { isTerminal: true, columns: 200, answers: [[`Did you mean this? ${line} (${keys})`, no]] });
+    expect(await world.vidgen(...argv)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("Too many arguments"),
+    });
+    world.answers = [[`Did you mean this? ${line} (${keys})`, "\u0003"]];
+    expect(await world.vidgen(...argv)).toMatchObject({ code: 130 });
+    expect(world.requests).toEqual([]);
+    world.answers = [[`Did you mean this? ${line} (${keys})`, "y\r"]];
+    const run = await world.vidgen(...argv);
+    expect(run).toMatchObject({ code: 0, stdout: expect.stringMatching(/^[\w-]+\n$/) });
+    expect(run.stderr.includes("Started")).toBe(!argv.includes("--quiet"));
+    expect(world.requests.map(({ body }) => JSON.parse(body))).toEqual([
+      { prompt: /"(.*)"/.exec(line)?.[1], model: "wan-2.5", duration: 4 },
+    ]);
+  },
+);
 
 test.each([
   ["generate", "x", "--api-key=sk-canary"],
