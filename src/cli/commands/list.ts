@@ -130,7 +130,8 @@ async function list(words: string[], options: ListFlags, context: Context): Prom
   if (entries.some(({ status }) => status === "unknown")) output.note(unknownNote);
   if (entries.length === 0) output.note(emptyNote(words, options));
   else if (width !== undefined && !output.json) output.note(await summarize(entries, journal, Number(limit)));
-  if (unfollowed.size > 0) output.note(unfollowedNote);
+  const rows = entries.filter(({ attempt, batch }) => batch !== undefined && unfollowed.has(attempt));
+  if (unfollowed.size > 0) output.note(`${unfollowedNote} ${rows.length > 0 ? batchNote : waitNote}`);
 }
 
 /**
@@ -301,8 +302,10 @@ const unknownNote =
   "Attempts with the status unknown may have been charged: the service sent no usable response. Check your account for a generation from that time;\n" +
   "`vidgen wait <id>` fetches it, `vidgen list --dismiss <attempt>` closes the attempt.";
 
-const unfollowedNote =
-  "No command on this machine follows the generations marked `processing!`. `vidgen wait --all -o ./` waits for them and saves them.";
+const unfollowedNote = "No command on this machine follows the generations marked `processing!`.";
+const waitNote = "`vidgen wait --all -o ./` waits for them and saves them.";
+const batchNote =
+  "The same line of their batch goes on with them, and saves them where it says; `vidgen wait --all -o ./` saves all here.";
 
 async function dismissAttempt(typed: string, journal: Journal, { io, output }: Context): Promise<void> {
   const check = ({ entry, sharing }: Named) => {

@@ -544,6 +544,16 @@ describe("--sum", () => {
   });
 });
 
+test("rows that no process follows are saved where their batch says, by the same line", async () => {
+  const world = await createWorld();
+  writeFileSync(join(world.folder, "shots.txt"), "a fox\n");
+  const line = ["batch", join(world.folder, "shots.txt"), "-o", join(world.folder, "{slug}.mp4")];
+  expect(await world.vidgen(...line, "--timeout", "5s")).toMatchObject({ code: 5 });
+  expect((await world.vidgen("list")).stderr).toContain("The same line of their batch goes on with them, and saves");
+  expect(await world.vidgen(...line)).toMatchObject({ code: 0 });
+  expect((await world.vidgen("list")).stderr).toBe("");
+});
+
 test("what runs and is followed by no process is marked, with the command that saves it", async () => {
   const world = await createWorld();
   await world.vidgen("generate", "a fox", "--no-wait");
