@@ -154,8 +154,8 @@ function checkValues(command: CommandUnknownOpts): void {
 }
 
 /**
- * Whether commander will print help and run nothing: it takes no other word as -h or --help, and
- * `checkValues` refuses them as values.
+ * Whether commander will print help and run nothing. A flag's value cannot be one of these words, because
+ * `checkValues` refuses such a value.
  */
 function asksForHelp(argv: readonly string[]): boolean {
   const end = argv.indexOf("--");

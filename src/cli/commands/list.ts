@@ -305,7 +305,7 @@ const unknownNote =
 const unfollowedNote = "No command on this machine follows the generations marked `processing!`.";
 const waitNote = "`vidgen wait --all -o ./` waits for them and saves them.";
 const batchNote =
-  "The same line of their batch goes on with them, and saves them where it says; `vidgen wait --all -o ./` saves all here.";
+  "To save rows of a batch under their own names, run the same batch command again. `vidgen wait --all -o ./` saves all of them in this folder.";
 
 async function dismissAttempt(typed: string, journal: Journal, { io, output }: Context): Promise<void> {
   const check = ({ entry, sharing }: Named) => {

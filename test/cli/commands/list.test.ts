@@ -549,7 +549,7 @@ test("rows that no process follows are saved where their batch says, by the same
   writeFileSync(join(world.folder, "shots.txt"), "a fox\n");
   const line = ["batch", join(world.folder, "shots.txt"), "-o", join(world.folder, "{slug}.mp4")];
   expect(await world.vidgen(...line, "--timeout", "5s")).toMatchObject({ code: 5 });
-  expect((await world.vidgen("list")).stderr).toContain("The same line of their batch goes on with them, and saves");
+  expect((await world.vidgen("list")).stderr).toContain("run the same batch command again. `vidgen wait --all -o ./`");
   expect(await world.vidgen(...line)).toMatchObject({ code: 0 });
   expect((await world.vidgen("list")).stderr).toBe("");
 });

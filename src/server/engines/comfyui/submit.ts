@@ -57,7 +57,8 @@ export async function submitWorkflow(
     limit.clear();
   }
   const graph = fillWorkflow(workflow, values);
-  const drawnSeed = [values.get("seed")].find((seed) => seed === drawSeed(task.id)) as number | undefined;
+  const seed = drawSeed(task.id);
+  const drawnSeed = values.get("seed") === seed ? seed : undefined;
   const { traceparent } = task.request;
   for (let attempt = 1; ; attempt++) {
     const job = randomUUID();
