@@ -222,9 +222,9 @@ async function accept(
   { format, ...starting }: Starting & { format: StartFormat },
 ): Promise<Started> {
   const { store } = starting.options;
-  const { text, json, nulls = [] } = await format.read(c, bytes);
+  const { text, json, earlierTexts, nulls = [] } = await format.read(c, bytes);
   const key = readIdempotencyKey(c);
-  const idempotency = key === undefined ? undefined : { key, body: text };
+  const idempotency = key === undefined ? undefined : { key, body: text, earlierBodies: earlierTexts };
   const started = await start(c, { json, names: format.names, idempotency }, starting).catch(async (error) => {
     // The reply to a used key stays the same, even if the start would be refused now: engines or limits may have changed.
     if (!(error instanceof HTTPException) || !idempotency) throw error;

@@ -119,7 +119,7 @@ export async function readVideoStart(
   bytes: Uint8Array,
   { model }: { model: string | undefined },
 ): Promise<StartBody> {
-  const { json: body, text, nulls } = withoutNulls(await readFields(c, bytes));
+  const { json: body, ...read } = withoutNulls(await readFields(c, bytes));
   const {
     seconds: duration,
     input_reference,
@@ -150,7 +150,7 @@ export async function readVideoStart(
     ...(duration !== undefined && { duration }),
     ...ownImages,
   };
-  return { json, text, nulls };
+  return { json, ...read };
 }
 
 const urlOf = ({ image_url }: z.infer<typeof typedImage>) => image_url.url;
@@ -213,15 +213,23 @@ function fieldName(sent: string): string {
   return sent.replace(/\[(image_url)?\]$/, "");
 }
 
-/** A field that a form repeats is a list. */
+/** Returns the fields of a form. Browsers and the openai package send each line break of a text as CR LF, which the text did not have. */
 function fromFields(fields: [string, string][]): JsonBody {
+  const withLineBreaks = (lineBreak: string) =>
+    toObject(fields.map(([name, value]) => [name, value.replaceAll(/\r?\n/g, lineBreak)]));
+  const json = withLineBreaks("\n");
+  const earlierTexts = () => [withLineBreaks("\r\n"), toObject(fields)].map((each) => JSON.stringify(each));
+  // The text identifies a repeated body. The body itself does not, because each try has another boundary.
+  return { json, text: JSON.stringify(json), earlierTexts };
+}
+
+/** A field that a form repeats is a list. */
+function toObject(fields: [string, string][]): Record<string, string | string[]> {
   const all = new Map<string, string[]>();
   for (const [name, value] of fields) all.set(name, [...(all.get(name) ?? []), value]);
-  const json = Object.fromEntries(
-    Array.from(all, ([name, values]) => [name, values.length === 1 ? values[0] : values]),
+  return Object.fromEntries(
+    Array.from(all, ([name, [first = "", ...others]]) => [name, others.length === 0 ? first : [first, ...others]]),
   );
-  // The text identifies a repeated body. The body itself does not, because each try has another boundary.
-  return { json, text: JSON.stringify(json) };
 }
 
 function readBoundary(contentType: string): string {

@@ -104,8 +104,8 @@ export const maxKeyLength = 255;
 /** The largest body that a route reads by default. */
 export const defaultBodyBytes = 1_000_000;
 
-/** A body as the text that was sent and as the parsed value. */
-export type JsonBody = { text: string; json: unknown };
+/** A body as the text that was sent and as the parsed value; `earlierTexts` returns those that earlier versions read from the same body. */
+export type JsonBody = { text: string; json: unknown; earlierTexts?(): string[] };
 
 /** Reads a JSON body. Throws a refusal if it is not JSON, or larger than `defaultBodyBytes`. */
 export async function readJson(c: ApiContext): Promise<JsonBody> {
@@ -170,11 +170,11 @@ export function parseJson(c: ApiContext, bytes: Uint8Array): JsonBody {
  * Leaves out the fields of a body that are null: clients in Go and C#, and those made with Pydantic, send null for a field that has no value.
  * `nulls` are their names.
  */
-export function withoutNulls({ text, json }: JsonBody): JsonBody & { nulls: string[] } {
-  if (!isRecord(json)) return { text, json, nulls: [] };
-  const fields = Object.entries(json);
+export function withoutNulls(body: JsonBody): JsonBody & { nulls: string[] } {
+  if (!isRecord(body.json)) return { ...body, nulls: [] };
+  const fields = Object.entries(body.json);
   const nulls = fields.filter(([, value]) => value === null).map(([name]) => name);
-  return { text, json: Object.fromEntries(fields.filter(([, value]) => value !== null)), nulls };
+  return { ...body, json: Object.fromEntries(fields.filter(([, value]) => value !== null)), nulls };
 }
 
 const maxDepth = 100;

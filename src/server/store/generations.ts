@@ -172,8 +172,8 @@ export function beginningOf(checkpoint: StoredCheckpoint | null) {
   return { begun_at: state === "saved" || state === "finished" ? null : at, engine };
 }
 
-/** The value of the Idempotency-Key header, and the body that came with it. */
-export type Idempotency = { key: string; body: string };
+/** The value of the Idempotency-Key header, and the body that came with it; `earlierBodies` returns the same body as earlier versions read it. */
+export type Idempotency = { key: string; body: string; earlierBodies?: (() => string[]) | undefined };
 
 /** The result of a start; `replayed` when a start with the same Idempotency-Key was executed before. */
 export type StartOutcome =

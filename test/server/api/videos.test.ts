@@ -13,6 +13,7 @@ import {
   readError,
   type TestService,
 } from "../service.ts";
+import { newGeneration } from "../store/records.ts";
 
 const unknownId = "00000000-0000-4000-8000-000000000000";
 const fox = { prompt: "a fox", model: "sora-2" };
@@ -295,6 +296,59 @@ test("a create request may be urlencoded, as from curl -d, and is charged once f
   expect(jobs[0]).toMatchObject({ prompt: "a fox & an owl: größer", seconds: "8" });
   expect(await service.store.images(jobs[0]?.id ?? "")).toEqual({ images: ["https://a.example/1.png"] });
   expect(await service.store.balance("local")).toBe(990);
+});
+
+describe("a form sends each line break as CR LF, which the prompt does not have", () => {
+  const prompt = "a fox\nat dusk\n\nslow pan";
+  const fields = (lineBreak: string) => ({ ...fox, prompt: prompt.replaceAll("\n", lineBreak) });
+  const postUrlencoded = (service: TestService, body: Record<string, string>, headers: Record<string, string>) =>
+    ask(service, "/v1/videos", {
+      method: "POST",
+      headers: { ...headers, "Content-Type": "application/x-www-form-urlencoded" },
+      body: new URLSearchParams(body).toString(),
+    });
+
+  test.each([
+    ["multipart", postForm],
+    ["urlencoded", postUrlencoded],
+  ])("a %s prompt is stored and sent to the engine with LF alone", async (_, postFields) => {
+    const service = await createTestService();
+    const job = await readJob(await postFields(service, fields("\r\n"), {}));
+    expect(job).toMatchObject({ prompt });
+    await service.rest();
+    expect(service.rendered[0]?.request.prompt).toBe(prompt);
+  });
+
+  test("a prompt in JSON stays as it was sent", async () => {
+    const service = await createTestService();
+    expect(await create(service, fields("\r\n"))).toMatchObject(fields("\r\n"));
+  });
+
+  test.each([
+    ["LF, as vidgen stores it", "\n"],
+    ["CR LF, as an earlier version stored it", "\r\n"],
+  ])("a used key is found by both forms of its body, of which %s was stored", async (_, stored) => {
+    const service = await createTestService();
+    const earlier = newGeneration({ account: "local" });
+    await service.store.start(earlier, 10, { key: "one", body: JSON.stringify(fields(stored)) });
+    const key = { "Idempotency-Key": "one" };
+    for (const lineBreak of ["\n", "\r\n"]) {
+      expect(await readJob(await postForm(service, fields(lineBreak), key))).toMatchObject({ id: earlier.id });
+      expect(await readJob(await postUrlencoded(service, fields(lineBreak), key))).toMatchObject({ id: earlier.id });
+    }
+    expect(await service.store.balance("local")).toBe(990);
+    const other = await postForm(service, { ...fox, prompt: prompt.replaceAll("\n", " ") }, key);
+    expect([other.status, (await readError(other)).code]).toEqual([409, "idempotency_key_reused"]);
+  });
+
+  test("a body whose line breaks differ from each other is found by the form in which an earlier version stored it", async () => {
+    const service = await createTestService();
+    const [mixed, earlier] = [{ ...fox, prompt: "a fox\nat dusk\r\nslow pan" }, newGeneration({ account: "local" })];
+    await service.store.start(earlier, 10, { key: "one", body: JSON.stringify(mixed) });
+    expect(await readJob(await postUrlencoded(service, mixed, { "Idempotency-Key": "one" }))).toMatchObject({
+      id: earlier.id,
+    });
+  });
 });
 
 test.each<[string, string[], string[], string]>([

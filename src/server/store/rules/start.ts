@@ -60,8 +60,10 @@ export function rowsAfter(
 }
 
 /** Returns the reply to a start with a used key. */
-function repeat({ bodyHash, outcome }: KeyUse, idempotency: Idempotency): StartOutcome {
-  return bodyHash === hashOfBody(idempotency) ? outcome : { kind: "key reused" };
+function repeat({ bodyHash, outcome }: KeyUse, { body, earlierBodies = () => [] }: Idempotency): StartOutcome {
+  const isStored = (each: string) => bodyHash === hashOfBody({ body: each });
+  const isSame = isStored(body) || earlierBodies().some(isStored);
+  return isSame ? outcome : { kind: "key reused" };
 }
 
 /** What `readKeyUse` needs, where the tables of keys and of generations are joined. */
@@ -74,7 +76,7 @@ export function readKeyUse({ key_hash, body_hash, remaining_credits, ...row }: R
 
 /** Only hashes are stored: of a key, because an index entry has little room, and of a body, because a body may have 28 MB. */
 export const hashOfKey = ({ key }: Idempotency) => hash("sha256", key);
-export const hashOfBody = ({ body }: Idempotency) => hash("sha256", body);
+export const hashOfBody = ({ body }: Pick<Idempotency, "body">) => hash("sha256", body);
 
 export function* findKeyUse(account: string, idempotency: Idempotency): Rule<KeyUse | undefined> {
   const [row] = yield* sql(
