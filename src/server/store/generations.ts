@@ -110,11 +110,17 @@ export type EngineOrigin = Readonly<Record<string, unknown>>;
 
 /**
  * What has failed, as the code knows it that saw the failure; `engines/failure-hint.ts` says what to do about it. "refused": the model refused the
- * request. "image": an image cannot be used. "memory": the engine had too little. "node": ComfyUI lacks a node of the workflow. "workflow": ComfyUI
- * fails on the workflow each time. "lost": the engine no longer has the job. "stopped": somebody stopped the job at the engine. "silent": the engine
- * made no progress, or did not answer.
+ * request. "value": it refused one value of it, "model" the name of the model, and "start_image" the image, because it takes none. "image": an image
+ * cannot be used. "memory": the engine had too little. "address": the engine does not have the endpoint. "lost": the engine no longer has the job.
+ * "stopped": somebody stopped the job at the engine. "silent": the engine made no progress, or did not answer.
+ *
+ * Of a workflow of ComfyUI: "node": a node is not installed. "file": a file of a model is missing, "input_file" a picture of the workflow's author.
+ * "inputs": an input of a node is missing. "link": a link leads to nothing that fits. "prefix": the file name leads out of the output folder.
+ * "no_video": no node makes a video. "crash": ComfyUI itself fails on it each time. "workflow": anything else.
  */
-export type FailureKind = "refused" | "image" | "memory" | "node" | "workflow" | "lost" | "stopped" | "silent";
+export type FailureKind =
+  | ("refused" | "value" | "model" | "start_image" | "image" | "memory" | "address" | "lost" | "stopped" | "silent")
+  | ("node" | "file" | "input_file" | "inputs" | "link" | "prefix" | "no_video" | "crash" | "workflow");
 
 /** A stored generation: the fields of the interface, with the account and the request. */
 export type StoredGeneration = {

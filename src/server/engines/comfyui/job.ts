@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { FailureKind } from "../../store/generations.ts";
 import {
   clean,
   describeReply,
@@ -39,20 +40,26 @@ export function readJob(
   if (!job) return { reason: describeReply(reply), replied: reply.status, isMissing };
   const { id, status, execution_error: error } = job;
   const words = [error?.node_type, error?.exception_message].filter((part) => part !== undefined).join(": ");
-  const hasNoMemory =
-    /(^|\.)(OutOfMemoryError|MemoryError)$/.test(error?.exception_type ?? "") ||
-    isOutOfMemory(error?.exception_message ?? "");
   const common = {
     ...{ id, status, progress: undefined, url: undefined, error: clean(words) || undefined },
-    failure: hasNoMemory ? ("memory" as const) : undefined,
+    failure: failureOfRun(error ?? {}),
   };
   if (status !== "completed") return common;
   const files = filesIn(job.outputs ?? {});
   const result = chooseVideo(files, titledNodes);
   if (result) return { ...common, result };
   const names = files.length === 0 ? "no file" : `${files.map(({ filename }) => filename).join(", ")}, and no video`;
-  return { ...common, status: "failed", error: clean(`the workflow made ${names}`) };
+  return { ...common, status: "failed", error: clean(`the workflow made ${names}`), failure: "no_video" };
 }
+
+/** Returns what the error with which a job ended is for a hint. */
+function failureOfRun({ exception_type: type = "", exception_message: message = "" }: RunError): FailureKind {
+  if (/(^|\.)(OutOfMemoryError|MemoryError)$/.test(type) || isOutOfMemory(message)) return "memory";
+  if (/outside the output folder/i.test(message)) return "prefix";
+  return /missing \d+ required (positional|keyword-only) argument/.test(message) ? "inputs" : "workflow";
+}
+
+type RunError = { exception_type?: string | undefined; exception_message?: string | undefined };
 
 const fileSchema = z.object({ filename: z.string().min(1), subfolder: z.string().catch(""), type: z.string() });
 

@@ -27,6 +27,8 @@ export type ComfyUi = Omit<Upstream, "poll"> & {
   findQueue(signal: AbortSignal): Promise<JobQueue>;
   /** Returns ComfyUI's version. Rejects with `usage` when it is too old, with `auth` when it refuses the key, and when the server is not ComfyUI. */
   findVersion(signal: AbortSignal): Promise<string>;
+  /** Returns what a type of node takes, by input; `undefined` if ComfyUI does not have the type. Rejects when it cannot be had. */
+  findNode(type: string, signal: AbortSignal): Promise<NodeInputs | undefined>;
   /** Uploads an image, which costs nothing and may be repeated, because the server keeps one file for the same name and content. */
   upload(image: ImageFile, signal: AbortSignal): Promise<ServerReply>;
   /** Runs a graph as a job with this id. Rejects as `fetch` does. */
@@ -47,6 +49,15 @@ const queueSchema = z.object({ queue_running: z.array(entrySchema), queue_pendin
 
 /** An id that no job has, for a request that only shows whether the server has the endpoint. */
 const unknownJobId = "00000000-0000-4000-8000-000000000000";
+
+/** By input, its type or its list of values, and its settings. */
+export type NodeInputs = Readonly<Record<string, unknown>>;
+
+const inputsSchema = z.record(z.string(), z.unknown()).catch({});
+const nodesSchema = z.record(
+  z.string(),
+  z.object({ input: z.object({ required: inputsSchema, optional: inputsSchema }) }),
+);
 
 const statsSchema = z.object({ system: z.object({ comfyui_version: z.string() }) });
 
@@ -93,6 +104,13 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
         `is ComfyUI ${version}, which is too old: it has no /api/jobs, by which vidgen asks for a video`,
         "Update ComfyUI to 0.24 or newer.",
       );
+    },
+    async findNode(type, signal) {
+      const reply = await read(await get(`${url}/object_info/${encodeURIComponent(type)}`, signal));
+      const { data } = nodesSchema.safeParse(reply.status === 200 ? reply.json : undefined);
+      if (!data) throw replyError(reply, `does not describe its nodes (${describeReply(reply)})`);
+      const { input } = data[type] ?? {};
+      return input && { ...input.required, ...input.optional };
     },
     async upload(image, signal) {
       const bytes = await readFile(image.path);

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import * as z from "zod";
 import { drawSeed, type RenderTask } from "../engine.ts";
-import { clean, type ServerReply } from "../upstream/reply.ts";
+import type { ServerReply } from "../upstream/reply.ts";
 import {
   classifyReply,
   prepare,
@@ -12,6 +12,7 @@ import {
   submitOnce,
   toNotSubmitted,
 } from "../upstream/submit.ts";
+import { findFault } from "./faults.ts";
 import type { ComfyUi } from "./server.ts";
 import { valuesOf } from "./values.ts";
 import { fillWorkflow, imagePlaceholder, type Workflow } from "./workflow.ts";
@@ -74,7 +75,7 @@ export async function submitWorkflow(
       return {
         kind: "refused",
         error: `${name} refused the workflow: ComfyUI fails on it each time (HTTP 500)`,
-        failure: "workflow",
+        failure: "crash",
         isNotSubmitted: true,
       };
   }
@@ -100,49 +101,13 @@ const createdSchema = z.object({ prompt_id: z.string().regex(/^[\w-]+$/) });
 
 async function classify(reply: ServerReply, server: ComfyUi, signal: AbortSignal): Promise<SubmitVerdict> {
   const job = reply.status === 200 ? createdSchema.safeParse(reply.json).data?.prompt_id : undefined;
-  const faults = findFaults(reply);
-  if (job !== undefined && faults === undefined) return { kind: "submitted", submitted: { job } };
+  const fault = await findFault(reply, server, signal);
+  if (job !== undefined && fault === undefined) return { kind: "submitted", submitted: { job } };
   const classified = classifyReply(reply);
   if (job === undefined && classified.kind !== "refused") return classified;
   // ComfyUI runs the nodes that have no faults, and they would not make the requested video.
   if (job !== undefined) await server.stop(job, signal).catch(() => {});
-  return {
-    kind: "refused",
-    error: `${server.name} refused the workflow: ${faults ?? classified.reason}`,
-    failure: missingNodeSchema.safeParse(reply.json).success ? "node" : "workflow",
-  };
-}
-
-const faultsSchema = z.object({
-  node_errors: z.record(
-    z.string(),
-    z.object({
-      class_type: z.string().catch("node"),
-      errors: z.array(z.object({ message: z.string().catch(""), details: z.string().catch("") })).catch([]),
-    }),
-  ),
-});
-
-const missingNodeSchema = z.object({
-  error: z.object({
-    type: z.literal("missing_node_type"),
-    message: z.string(),
-    extra_info: z.object({ node_id: z.string(), class_type: z.string() }),
-  }),
-});
-
-/** Returns the faults that a server finds in the nodes of a graph; `undefined` when there are none. */
-function findFaults({ json }: ServerReply): string | undefined {
-  const missingNode = missingNodeSchema.safeParse(json).data?.error;
-  // The message contains only the node's title, which may be any text.
-  if (missingNode)
-    return clean(
-      `${missingNode.extra_info.class_type}, node ${missingNode.extra_info.node_id}: ${missingNode.message}`,
-    );
-  const nodes = Object.entries(faultsSchema.safeParse(json).data?.node_errors ?? {});
-  const words = nodes.map(([id, { class_type: type, errors }]) => {
-    const complaints = errors.map(({ message, details }) => [message, details].filter(Boolean).join(": "));
-    return `${type} (node ${id}): ${complaints.join("; ") || "an error"}`;
-  });
-  return words.length === 0 ? undefined : clean(words.join("; "));
+  const isElsewhere = classified.kind === "refused" && classified.failure === "address";
+  const { words, failure } = fault ?? { words: classified.reason, failure: isElsewhere ? "address" : "workflow" };
+  return { kind: "refused", error: `${server.name} refused the workflow: ${words}`, failure };
 }

@@ -144,6 +144,22 @@ export function findFailure({ json }: Pick<ServerReply, "json">): FailureKind | 
   return isAboutRequest({ json: error }) ? "refused" : undefined;
 }
 
+/** How servers of `/v1/videos` refuse a create for something else than its prompt. */
+const refusals: readonly [RegExp, FailureKind][] = [
+  [/\b(input_reference|image_reference|images?)\b[^.]{0,40}\bnot supported\b/i, "start_image"],
+  [/\b(invalid|unknown) model\b|\bmodel\b[^.]{0,80}\b(mismatch|not found|does not exist)\b/i, "model"],
+  [/\b(must|should) (be|have|match)\b|\bvalidation error|\bfield required\b|\bout of range\b/i, "value"],
+];
+
+/** Returns what a refused create has failed for. The reply may repeat the prompt. */
+export function findRefusal(reply: ServerReply, prompt = ""): FailureKind {
+  const words = readComplaints(reply).join("\n");
+  const [, kind] =
+    refusals.find(([pattern]) => pattern.test(prompt === "" ? words : words.replaceAll(prompt, ""))) ?? [];
+  const hasNoEndpoint = reply.status === 404 || reply.status === 405;
+  return findFailure(reply) ?? kind ?? (hasNoEndpoint ? "address" : "refused");
+}
+
 const codeSchema = z.object({ code: z.union([z.string(), z.int()]).transform(String) });
 
 /** Finds a server's code for an error, such as "content_policy_violation"; vLLM-Omni puts an HTTP status there. */

@@ -3,14 +3,14 @@ import { RequestError } from "../../../io.ts";
 import { lacksCredits } from "../../../protocol/credits.ts";
 import { isRefusal } from "../../../protocol/status.ts";
 import { createReplyLimit, sleepSeen } from "../../../reply-limit.ts";
-import type { Checkpoint } from "../../store/generations.ts";
-import { type FailureFacts, failed, type RenderOptions, type RenderOutcome } from "../engine.ts";
+import type { Checkpoint, FailureKind } from "../../store/generations.ts";
+import { failed, type RenderOptions, type RenderOutcome } from "../engine.ts";
 import { missingMs, missingWaitMs, pollOnce } from "./follow.ts";
 import {
   beginningOf,
   describeReply,
   errorCodeOf,
-  findFailure,
+  findRefusal,
   isAboutRequest,
   refusesKey,
   type ServerReply,
@@ -218,7 +218,7 @@ export function classifyReply(
   | NotSubmitted
   | Extract<Unpaid, { kind: "no credits" }>
   | { kind: "unclear"; reason: string }
-  | ({ kind: "refused"; reason: string; code?: string | undefined } & FailureFacts) {
+  | { kind: "refused"; reason: string; failure: FailureKind; code: string | undefined } {
   const { status, retryAfterMs } = reply;
   const reason = describeReply(reply);
   if (status >= 200 && status < 300)
@@ -226,8 +226,7 @@ export function classifyReply(
   if (status >= 400 && status < 500 && lacksCredits({ ...reply, retryAfter: retryAfterMs, prompt }))
     return { kind: "no credits", reason };
   if (isProxyRefusal(reply)) return refusedByProxy(reply, reason);
-  const failure = findFailure(reply) ?? "refused";
-  const refusal = { kind: "refused" as const, reason, failure, code: errorCodeOf(reply) };
+  const refusal = { kind: "refused" as const, reason, failure: findRefusal(reply, prompt), code: errorCodeOf(reply) };
   if (status === 403 && isAboutRequest(reply)) return refusal;
   if (isNotAccepted(reply) || refusesKey(reply))
     return { kind: "not submitted", reason, cause: refusesKey(reply) ? "auth" : undefined, retryAfterMs };

@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { tinyMp4 } from "../../../mp4.ts";
+import { missingFile } from "./fake.ts";
 import { start, withImage, workflow } from "./run.ts";
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -122,13 +123,29 @@ test("a stop during the submission leaves the id for the next process", async ()
 });
 
 describe("a graph that the server rejects", () => {
-  const words = "KSampler (node 3): Value not in list: unet_name: 'wan.safetensors' not in []";
+  const words = "KSampler (node 3): ComfyUI does not have wan.safetensors (unet_name); it has none like it";
+  const missing = missingFile("wan.safetensors");
 
   test("in some nodes is refused although the reply is 200, and its job is stopped", async () => {
-    const { make, fake } = await start({ faulty: ["3"] });
+    const { make, fake } = await start({ errors: { 3: missing } });
     const { outcome, checkpoints } = await make();
     expect(outcome).toBe(`http://gpu.test:8091 refused the workflow: ${words}`);
     expect([checkpoints, fake.runs]).toEqual([["unconfirmed", null], [expect.objectContaining({ isCancelled: true })]]);
+  });
+
+  const files = ["umt5_xxl.safetensors", "wan/Wan2.2_T2V_14B_fp8.safetensors", "wan2.1_i2v_480p.safetensors"];
+  const many = [...files, ...Array.from({ length: 20 }, (_, index) => `lora-${index}.safetensors`)];
+  test.each([
+    ["its list", files],
+    ["a list that is too long for its reply", many],
+  ])("because of a missing file names the nearest one of %s", async (_, there) => {
+    const { make } = await start({
+      errors: { 3: missingFile("wan2.2_t2v_14B.safetensors", there), 9: missingFile("x.png", there, "y") },
+      nodes: { KSampler: { unet_name: [there, {}] } },
+    });
+    expect((await make()).outcome).toContain(
+      "refused the workflow: KSampler (node 3): ComfyUI does not have wan2.2_t2v_14B.safetensors (unet_name); the nearest is wan/Wan2.2_T2V_14B_fp8.safetensors; SaveVideo (node 9): Value not in list: y: 'x.png'",
+    );
   });
 
   test("because of a missing node type is reported with the class and the id of the node", async () => {
@@ -163,7 +180,7 @@ describe("a graph that the server rejects", () => {
   });
 
   test("in all nodes is refused with 400", async () => {
-    const { make, fake } = await start({ faulty: ["3", "9"] });
+    const { make, fake } = await start({ errors: { 3: missing, 9: missing } });
     const { outcome, checkpoints } = await make();
     expect(outcome).toContain(`refused the workflow: ${words}; SaveVideo (node 9)`);
     expect([checkpoints, fake.runs]).toEqual([["unconfirmed", null], []]);

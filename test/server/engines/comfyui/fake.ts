@@ -52,8 +52,10 @@ export type ComfyUiOptions = {
   stopAfterMs?: number;
   /** The Bearer key that a proxy in front of it wants. */
   key?: string;
-  /** Ids of nodes that it finds fault with. */
-  faulty?: readonly string[];
+  /** What it finds wrong with nodes, by their ids. */
+  errors?: Readonly<Record<string, NodeError>>;
+  /** What its types of nodes take, as far as a test cares; all types that are not missing are there. */
+  nodes?: Readonly<Record<string, Record<string, unknown>>>;
   /** What a run puts out, by node. */
   outputs?: (run: Run) => Record<string, unknown>;
   /** The video of a run; that of the last one unless its outputs have a name of its own. */
@@ -63,6 +65,21 @@ export type ComfyUiOptions = {
   onRun?: (run: Run) => void;
   fault?: (call: Call) => Fault | Promise<Fault>;
 };
+
+type NodeError = { type: string; message: string; details: string; extra_info?: object };
+
+/** The answer of ComfyUI 0.33 about a file of a model that it does not have, among those that it has. */
+export const missingFile = (file: string, files: readonly string[] = [], input = "unet_name"): NodeError => ({
+  type: "value_not_in_list",
+  message: "Value not in list",
+  // From 21 files on, ComfyUI leaves out the list (validate_inputs in execution.py).
+  details: `${input}: '${file}' not in ${files.length > 20 ? `(list of length ${files.length})` : JSON.stringify(files)}`,
+  extra_info: {
+    input_name: input,
+    input_config: files.length > 20 ? null : [files, {}],
+    received_value: file,
+  },
+});
 
 /** What core's SaveVideo has saved, in an empty folder. */
 const savedVideo = ({ graph }: Run) => {
@@ -74,7 +91,7 @@ const savedVideo = ({ graph }: Run) => {
 const ofPrompt = ({ graph }: Run) => tinyMp4(JSON.stringify(graph["6"]?.inputs.text));
 
 export function createComfyUi(options: ComfyUiOptions = {}) {
-  const { now = Date.now, completeAfterMs = 60_000, version = "0.36.0", faulty = [], missing = [] } = options;
+  const { now = Date.now, completeAfterMs = 60_000, version = "0.36.0", errors: given = {}, missing = [] } = options;
   const { hasJobs = true, stopAfterMs = 0, others = () => ({ running: [], waiting: [] }) } = options;
   const { outputs = savedVideo, video = ofPrompt } = options;
   const runs: Run[] = [];
@@ -114,6 +131,11 @@ export function createComfyUi(options: ComfyUiOptions = {}) {
 
   const app = new Hono();
   app.get("/system_stats", (c) => c.json({ system: { os: "posix", comfyui_version: version }, devices: [] }));
+  app.get("/object_info/:type", (c) => {
+    const type = c.req.param("type");
+    const input = { required: options.nodes?.[type] ?? {} };
+    return c.json(missing.includes(type) ? {} : { [type]: { input, output: [], name: type } });
+  });
   app.post("/upload/image", async (c) => {
     const image = (await c.req.formData()).get("image");
     if (!(image instanceof File)) return c.body(null, 400);
@@ -154,21 +176,19 @@ export function createComfyUi(options: ComfyUiOptions = {}) {
       return refuse("invalid_prompt_id", "prompt_id must be a valid UUID");
     const errorsOf = (id: string, { class_type, inputs }: Graph[string]) => {
       const isUnknown = class_type === "LoadImage" && !uploads.has(String(inputs.image));
-      if (!faulty.includes(id) && !isUnknown) return [];
       const error = isUnknown
         ? {
             type: "custom_validation_failed",
             message: "Custom validation failed for node",
             details: `image - Invalid image file: ${inputs.image}`,
+            extra_info: { input_name: "image" },
           }
-        : {
-            type: "value_not_in_list",
-            message: "Value not in list",
-            details: "unet_name: 'wan.safetensors' not in []",
-          };
-      return [[id, { errors: [error], dependent_outputs: ["9"], class_type }]];
+        : given[id];
+      return error ? [[id, { errors: [error], dependent_outputs: ["9"], class_type }]] : [];
     };
     const errors = Object.fromEntries(Object.entries(graph).flatMap(([id, node]) => errorsOf(id, node)));
+    if (Object.values(graph).every(({ class_type }) => !/save/i.test(class_type)))
+      return refuse("prompt_no_outputs", "Prompt has no outputs");
     if (Object.keys(errors).length === Object.keys(graph).length || "9" in errors)
       return refuse("prompt_outputs_failed_validation", "Prompt outputs failed validation", errors);
     const run: Run = { id: asked ?? crypto.randomUUID(), graph, text, client, atMs: now() };
