@@ -147,6 +147,12 @@ test("a service that only the journal names gets no key by plain http, once that
   await expect(resolveKeyOfStart(lan, await createWorld({ saved }))).rejects.toMatchObject({ code: "usage" });
 });
 
+test("VIDGEN_API_KEY goes to the configured service, and to no other that the journal names", async () => {
+  const world = await createWorld({ env: { VIDGEN_API_KEY: key, VIDGEN_BASE_URL: one } });
+  expect(await resolveKeyOfStart(one, world)).toMatchObject({ apiKey: key });
+  await expect(resolveKeyOfStart(two, world)).rejects.toMatchObject({ code: "auth" });
+});
+
 test.each([
   ["the environment", { VIDGEN_API_KEY: "env-key" }, { keys: { [one]: "saved-key" } }, "env-key"],
   ["the saved file", {}, { keys: { [one]: "saved-key" } }, "saved-key"],

@@ -1,6 +1,7 @@
 /**
- * Changes of one line, each of which breaks one cell or sentence of .github/MONEY.md on purpose. `text` occurs once in the file. `tests` are the fast tests
- * that are most likely to find it.
+ * Changes of one line, each of which breaks on purpose one cell or sentence of .github/MONEY.md, or one promise of README or
+ * SECURITY.md: files, keys, and the credits of the local service. `text` occurs once in the file. `tests` are the fast tests that
+ * are most likely to find it.
  */
 const attempt = { file: "src/client/ledger/attempt.ts", tests: ["test/client/ledger/tables.test.ts"] };
 const policy = {
@@ -35,6 +36,8 @@ const service = {
   file: "src/client/ledger/same-service.ts",
   tests: ["test/client/ledger/changed-line.test.ts", "test/cli/commands/spellings.test.ts"],
 };
+const download = { file: "src/client/save/download.ts", tests: ["test/client/save/download.test.ts"] };
+const rules = "test/server/store/sqlite/contract.test.ts";
 
 export const mutants = [
   {
@@ -200,5 +203,149 @@ export const mutants = [
     text: "if (redo === undefined || !mayBePaid(entry)) continue;",
     replacement: "if (redo !== undefined || !mayBePaid(entry)) continue;",
     tests: ["test/client/batch/redo.test.ts"],
+  },
+  {
+    file: "src/client/save/files.ts",
+    breaks: "Files: a file that exists is not replaced without --overwrite",
+    text: 'if (systemCode(error) === "EEXIST") throw existsError(to);',
+    replacement: 'if (systemCode(error) === "EEXIST") return false;',
+    tests: ["test/client/save"],
+  },
+  {
+    file: "src/client/save/protected.ts",
+    breaks: "Files: the journal and the saved keys are never replaced, whatever their name",
+    text: "files.has(file))) return;",
+    replacement: "files.has(file))) return;\n    if (file !== undefined) return;",
+    tests: ["test/cli/commands/saved.test.ts"],
+  },
+  {
+    ...download,
+    breaks: "Files: a video gets its file name only when it is complete",
+    text: 'if (fault === undefined) return { kind: "whole" };',
+    replacement: 'if (fault === undefined || fault.mayBeVideo) return { kind: "whole" };',
+  },
+  {
+    ...download,
+    breaks: "Files: a download that is cut off is not complete",
+    text: "if (total !== undefined && received.size !== total) {",
+    replacement: "if (total !== undefined && received.size > total) {",
+  },
+  {
+    ...download,
+    breaks: "Files: a download continues only with the same version of the video",
+    text: "const isSame = isSameVersion(received.version, headers, total);",
+    replacement: "const isSame = true;",
+    tests: ["test/client/save"],
+  },
+  {
+    ...download,
+    breaks: "Files: a download over https is not redirected to plain http",
+    text: 'nextUrl.protocol === "https:" || (nextUrl.protocol === "http:" && currentUrl.startsWith("http:"))',
+    replacement: "/^https?:$/.test(nextUrl.protocol)",
+  },
+  {
+    file: "src/client/http/redaction.ts",
+    breaks: "Keys: a key is in no output, also where it is encoded",
+    text: "const forms = new Set([secret, ...encoded,",
+    replacement: "const forms = new Set([secret,",
+    tests: ["test/client/http/redaction.test.ts", "test/cli/keys.test.ts"],
+  },
+  {
+    file: "src/connect/settings.ts",
+    breaks: "Keys: only their user may read the saved keys",
+    text: "configFileMode: 0o600",
+    replacement: "configFileMode: 0o644",
+    tests: ["test/connect/settings.test.ts"],
+  },
+  {
+    file: "src/connect/settings.ts",
+    breaks: "Keys: VIDGEN_API_KEY goes to the configured service only",
+    text: "if (configured !== undefined && new URL(configured).origin === origin) return resolveApiKey(baseUrl, io);",
+    replacement: "if (configured !== undefined) return resolveApiKey(baseUrl, io);",
+    tests: ["test/connect/settings.test.ts", "test/cli/keys.test.ts"],
+  },
+  {
+    file: "src/client/batch/costs.ts",
+    breaks: "Money: a start that would exceed --max-credits is not sent",
+    text: "const next = costs.expectedMax(request) ?? 0;",
+    replacement: "const next = 0;",
+    tests: ["test/client/batch"],
+  },
+  {
+    file: "src/client/batch/costs.ts",
+    breaks: "Money: a start that would exceed --max-cost is not sent",
+    text: "roundUsd(usd + next) <= maxCost",
+    replacement: "usd <= maxCost",
+    tests: ["test/client/batch"],
+  },
+  {
+    file: "src/server/store/rules/start.ts",
+    breaks: "Credits: a start that the account cannot pay is refused",
+    text: "if (remaining_credits < 0)",
+    replacement: "if (remaining_credits < -cost)",
+    tests: [rules],
+  },
+  {
+    file: "src/server/store/rules/start.ts",
+    breaks: "Credits: a repeated Idempotency-Key is charged once",
+    text: "if (keyUse && idempotency) return repeat(keyUse, idempotency);",
+    replacement: "",
+    tests: [rules],
+  },
+  {
+    file: "src/server/store/rules/start.ts",
+    breaks: "Accounts: a disabled account starts nothing",
+    text: 'if (account.disabled_at !== null) return { kind: "disabled" };',
+    replacement: "",
+    tests: [rules],
+  },
+  {
+    file: "src/server/store/rules/finish.ts",
+    breaks: "Credits: what was not generated is given back",
+    text: "if (isRefunded) yield* refund(account, number, completed_at ?? context.now());",
+    replacement: "",
+    tests: [rules],
+  },
+  {
+    file: "src/server/store/rules/finish.ts",
+    breaks: "Credits: a generation ends once",
+    text: "WHERE id = ? AND status = 'processing' AND",
+    replacement: "WHERE id = ? AND",
+    tests: [rules],
+  },
+  {
+    file: "src/server/store/rules/finish.ts",
+    breaks: "Credits: a cancel gives nothing back while the generation is being submitted",
+    text: '"NOT is_submitting AND engine IS NOT DISTINCT FROM ?"',
+    replacement: '"engine IS NOT DISTINCT FROM ?"',
+    tests: [rules],
+  },
+  {
+    file: "src/server/store/rules/credits.ts",
+    breaks: "Credits: `accounts credits` adds once for each key",
+    text: 'if (known) return { kind: "added"',
+    replacement: 'if (known && amount === 0) return { kind: "added"',
+    tests: [rules],
+  },
+  {
+    file: "src/server/queue/make.ts",
+    breaks: "Credits: what was being submitted when a process ended is not submitted again",
+    text: 'if (checkpoint?.state === "submitting") {',
+    replacement: 'if (checkpoint?.state === "submitting" && checkpoint.engine === "") {',
+    tests: ["test/server/queue"],
+  },
+  {
+    file: "src/server/api/own-generation.ts",
+    breaks: "Accounts: a generation is shown to its own account only",
+    text: "if (generation?.account !== named || !(isOwner || named === account))",
+    replacement: "if (generation === undefined)",
+    tests: ["test/server/api"],
+  },
+  {
+    file: "src/server/api/fence.ts",
+    breaks: "Accounts: a page of another web site starts nothing",
+    text: "if (authority === undefined || !isOurs(withPort(authority, 80), incoming))",
+    replacement: "if (authority === undefined)",
+    tests: ["test/server/api/fence.test.ts"],
   },
 ];

@@ -4,6 +4,7 @@
 //     node test/mutants/run.mjs --related           only the tests named in the list
 //     node test/mutants/run.mjs --simulation 5      the simulation alone, for 5 minutes each
 //     node test/mutants/run.mjs 3 17                only these mutants, counted from 1
+//     node test/mutants/run.mjs --random 10         ten of them
 //
 // The source is changed while it runs, and restored after each mutant, also after Ctrl-C.
 import { spawnSync } from "node:child_process";
@@ -12,7 +13,7 @@ import { parseArgs } from "node:util";
 import { mutants } from "./list.mjs";
 
 const { values, positionals } = parseArgs({
-  options: { related: { type: "boolean" }, simulation: { type: "string" } },
+  options: { related: { type: "boolean" }, simulation: { type: "string" }, random: { type: "string" } },
   allowPositionals: true,
 });
 const print = (text) => process.stdout.write(`${text}\n`);
@@ -39,7 +40,9 @@ function tryMutant({ tests }) {
 }
 
 process.on("SIGINT", () => {});
-const chosen = positionals.length === 0 ? mutants.map((_, index) => index + 1) : positionals.map(Number);
+const all = mutants.map((_, index) => index + 1);
+const drawn = values.random && all.sort(() => Math.random() - 0.5).slice(0, Number(values.random));
+const chosen = drawn || (positionals.length === 0 ? all : positionals.map(Number));
 let missed = 0;
 for (const number of chosen) {
   const { file, text, replacement, breaks, ...mutant } = mutants[number - 1];

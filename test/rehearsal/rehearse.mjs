@@ -16,8 +16,8 @@ import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { findBase, useContainer } from "./container.mjs";
 
-// The least that the package allows, and the newest of what CI tests.
-const nodes = { 20: "20.19.0", 22: "22", 24: "24" };
+// The least that the package allows, and the newest of each later even one.
+const nodes = { 20: "20.19.0", 22: "22", 24: "24", 26: "26" };
 // What runs the library besides: the package of each with its program for this machine, where it is in it, and the words before a file.
 const others = {
   Bun: { spec: "@oven/bun-linux-x64@1.4.5", path: "bin/bun", words: [] },
