@@ -1,4 +1,4 @@
-// Who may import whom, type imports included; `npm test` runs it. CONTRIBUTING says why.
+// Who may import whom, type imports included; `npm test` runs it. ARCHITECTURE has the picture.
 const severity = "error";
 const loose = "^src/(errors|lease|io|shell|abort|mutex|address-space|reply-limit)\\.ts$";
 const protocol = "^src/protocol/";

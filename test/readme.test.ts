@@ -53,6 +53,15 @@ test.each(texts)("the links of $file lead to files", ({ file, text }) => {
   expect(links.filter((link) => !existsSync(new URL(link, new URL(file, root))))).toEqual([]);
 });
 
+test("the page about the code names files that exist", () => {
+  const page = readFileSync(new URL(".github/ARCHITECTURE.md", root), "utf8");
+  const names = [...page.matchAll(/`([\w/.-]+\.ts)`/g)].map(([, name = ""]) => name);
+  const files = readdirSync(new URL("src", root), { recursive: true, encoding: "utf8" });
+  const isFile = (name: string) => files.some((file) => `src/${file.replaceAll("\\", "/")}`.endsWith(`/${name}`));
+  expect(names.length).toBeGreaterThan(20);
+  expect(names.filter((name) => !isFile(name.replace(/^src\//, "")))).toEqual([]);
+});
+
 test("the tables of exit codes are the code's own, also for agents", () => {
   const own = Object.entries(exits).map(([name, { exit, meaning }]) => [String(exit), name, meaning]);
   expect(tables("exit-codes")).toEqual([own]);
