@@ -28,10 +28,7 @@ const wholePlaceholder = new RegExp(`^${placeholder.source}$`);
  * the images that a model needs.
  */
 export function readWorkflow(file: string, models: readonly string[]): Workflow {
-  const content = unwrap(parse(file));
-  if (isObject(content) && Array.isArray(content.nodes))
-    throw usage(`${file} is a workflow in ComfyUI's UI format, which its API does not accept.`, saveHint);
-  if (!isGraph(content)) throw usage(`${file} is not a ComfyUI workflow in API format.`, saveHint);
+  const content = unwrap(parse(file), file);
   // ComfyUI accepts a node without inputs, and then runs no job of any client until it is restarted.
   for (const [id, { class_type: type, inputs }] of Object.entries(content))
     if (!isObject(inputs))
@@ -119,14 +116,51 @@ function parse(file: string): unknown {
   }
 }
 
-/** A file may contain a whole request to ComfyUI: `{"client_id": ..., "prompt": graph}`. */
-function unwrap(json: unknown): unknown {
-  return isObject(json) && isGraph(json.prompt) ? json.prompt : json;
+/**
+ * Returns the graph of a file, which may contain it in other objects, such as a whole request to ComfyUI, `{"client_id": ..., "prompt": graph}`, or to
+ * a worker, `{"input": {"workflow": graph}}`. Throws `usage` unless there is exactly one.
+ */
+function unwrap(json: unknown, file: string): Graph {
+  const graphs = findGraphs(json);
+  const [found, ...others] = graphs;
+  if (!found && isUiFormat(json))
+    throw usage(`${file} is a workflow in ComfyUI's UI format, which its API does not accept.`, saveHint);
+  const notGraph = (what: string) => usage(`${file} is not a ComfyUI workflow in API format: ${what}.`, saveHint);
+  if (!found) throw notGraph(describeContent(json));
+  if (others.length > 0)
+    throw usage(
+      `${file} contains ${graphs.length} workflows: ${graphs.map(({ path }) => `"${path}"`).join(" and ")}.`,
+      "Save the one to run in a file of its own.",
+    );
+  const other = found.entries.find((entry) => !isNodeEntry(entry));
+  const nodes = found.path === "" ? "its nodes" : `the nodes of "${found.path}"`;
+  if (other) throw notGraph(`"${other[0]}" is beside ${nodes}, and is no node`);
+  return Object.fromEntries(found.entries.filter(isNodeEntry));
 }
 
-function isGraph(value: unknown): value is Graph {
-  const nodes = isObject(value) ? Object.values(value) : [];
-  return nodes.length > 0 && nodes.every((node) => isObject(node) && typeof node.class_type === "string");
+/** Finds the objects that have nodes, with their paths, and their members that are objects: the others, such as a version, are not a part of a graph. */
+function findGraphs(value: unknown, path: readonly string[] = []): { path: string; entries: [string, unknown][] }[] {
+  if (!isObject(value)) return [];
+  const entries = Object.entries(value).filter(([, member]) => isObject(member));
+  if (entries.some(isNodeEntry)) return [{ path: path.join("."), entries }];
+  return entries.flatMap(([name, member]) => findGraphs(member, [...path, name]));
+}
+
+function isNodeEntry(entry: [string, unknown]): entry is [string, Node] {
+  return isObject(entry[1]) && typeof entry[1].class_type === "string";
+}
+
+function isUiFormat(value: unknown): boolean {
+  return isObject(value) && (Array.isArray(value.nodes) || Object.values(value).some(isUiFormat));
+}
+
+const maxNames = 5;
+
+function describeContent(json: unknown): string {
+  if (Array.isArray(json)) return "it is a list";
+  const names = isObject(json) ? Object.keys(json).map((name) => `"${name}"`) : [];
+  if (names.length > maxNames) names.splice(maxNames, names.length, "others");
+  return names.length === 0 ? "it has no node" : `it has ${names.join(", ")}, and no node`;
 }
 
 function titleOf(node: Node | undefined): unknown {

@@ -116,9 +116,31 @@ describe("a request that does not fit the workflow fails, and nothing is submitt
 describe("a file that is not a workflow is a usage error", () => {
   test.each<[string, unknown, RegExp]>([
     ["of the UI's format", { nodes: [{ id: 1 }], links: [] }, /UI format.*does not accept/],
-    ["of something else", { prompt: "a fox" }, /is not a ComfyUI workflow in API format/],
-    ["of a list", [workflow()], /is not a ComfyUI workflow in API format/],
-    ["of nothing", {}, /is not a ComfyUI workflow in API format/],
+    ["of the UI's format in a wrapper", { id: 7, data: { workflow: { nodes: [], links: [] } } }, /UI format/],
+    ["of something else", { prompt: "a fox" }, /not a ComfyUI workflow in API format: it has "prompt", and no node\.$/],
+    [
+      "of much else",
+      { a: 1, b: 2, c: {}, d: 4, e: 5, f: 6 },
+      /: it has "a", "b", "c", "d", "e", others, and no node\.$/,
+    ],
+    ["of a list", [workflow()], /is not a ComfyUI workflow in API format: it is a list\.$/],
+    ["of a text", '"a fox"', /is not a ComfyUI workflow in API format: it has no node\.$/],
+    ["of nothing", {}, /is not a ComfyUI workflow in API format: it has no node\.$/],
+    [
+      "of two workflows",
+      { draft: workflow(), input: { final: workflow() } },
+      /contains 2 workflows: "draft" and "input\.final"\.$/,
+    ],
+    [
+      "with something else beside its nodes",
+      { input: { workflow: { ...workflow(), extra_data: { a: 1 } } } },
+      /is not .* in API format: "extra_data" is beside the nodes of "input\.workflow", and is no node\.$/,
+    ],
+    [
+      "with a node of no type",
+      { ...workflow(), "10": { inputs: {} } },
+      /: "10" is beside its nodes, and is no node\.$/,
+    ],
     ["of no JSON", "{\n  // a comment\n}", /is not JSON at line 2, column 3/],
     [
       "without a prompt",
@@ -162,6 +184,10 @@ test.each<[string, (text: string) => Buffer]>([
   ["in UTF-16", (text) => Buffer.from(`\ufeff${text}`, "utf16le")],
   ["in UTF-16 of the other order", (text) => Buffer.from(`\ufeff${text}`, "utf16le").swap16()],
   ["in what is sent to ComfyUI", (text) => Buffer.from(`{"client_id":"a","prompt":${text}}`)],
+  ["in what is sent to a worker", (text) => Buffer.from(`{"input":{"workflow":${text},"images":[]}}`)],
+  ["in an object of its own", (text) => Buffer.from(`{"workflow":${text}}`)],
+  ["beside its UI format", (text) => Buffer.from(`{"workflow":{"nodes":[{"id":1}],"links":[]},"output":${text}}`)],
+  ["with other keys beside its nodes", (text) => Buffer.from(`{"version":0.4,"tags":["a"],"of":null,${text.slice(1)}`)],
 ])("a workflow %s is read", (_, write) => {
   const plain = readWorkflow(writeWorkflow(withImage), ["wan-2.5"]);
   const file = writeWorkflow("");
