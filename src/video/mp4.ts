@@ -11,7 +11,7 @@ export type Mp4Fault = {
   mayBeVideo: boolean;
   isFinished: boolean;
   /** Why the file does not state its own length. It is then unknown whether the file was cut. */
-  noLengthReason?: "another format" | "unknown format" | "open last box" | "fragments";
+  noLengthReason?: "another format" | "animated image" | "unknown format" | "open last box" | "fragments";
 };
 
 type Reader = Pick<DiskFile, "read" | "stat">;
@@ -38,8 +38,10 @@ export async function faultOfMp4(file: Reader, { isLengthKnown = true } = {}): P
   const seen = new Set<string>();
   for (let at = 0; at < size; ) {
     const box = await readBox(file, at, end);
-    if (at === 0 && !firstTypes.includes(box?.type ?? ""))
-      return { ...(await describeFormat(file)), mayBeVideo: true, isFinished: true };
+    if (at === 0 && !firstTypes.includes(box?.type ?? "")) {
+      const format = (await findOtherFormat(file)) ?? unknownFormat;
+      return { ...format, mayBeVideo: true, isFinished: true };
+    }
     if (!box || at + box.size > size) {
       const isAfterVideo = ["ftyp", "moov", "mdat"].every((type) => seen.has(type)) && !seen.has("moof");
       if (!isLengthKnown && isAfterVideo && !videoTypes.includes(box?.type ?? "")) return undefined;
@@ -65,21 +67,32 @@ const fragmented: Mp4Fault = {
   noLengthReason: "fragments",
 };
 
-/** The first bytes of other video formats, one character per byte; WebM is Matroska with a marker a few bytes later. */
-const otherFormats: readonly [RegExp, string][] = [
+type Format = Pick<Mp4Fault, "reason" | "noLengthReason">;
+
+const unknownFormat: Format = { reason: "it is not an .mp4", noLengthReason: "unknown format" };
+
+/** The first bytes of other formats, one character per byte; WebM is Matroska with a marker a few bytes later. */
+const videoFormats: readonly [RegExp, string][] = [
   [/^.E\xdf\xa3.*webm/s, "it is a WebM"],
   [/^.E\xdf\xa3/s, "it is a Matroska file"],
-  [/^GIF8/, "it is a GIF"],
   [/^RIFF....AVI /s, "it is an AVI"],
   [/^G.{187}G/s, "it is an MPEG transport stream"],
+  [/^....(ftypqt {2}|wide)/s, "it is a QuickTime movie"],
+];
+const animatedFormats: readonly [RegExp, string][] = [
+  [/^GIF8/, "it is a GIF"],
+  [/^RIFF....WEBPVP8X.*ANIM/s, "it is an animated WebP"],
+  [/^\x89PNG\r\n.*acTL/s, "it is an animated PNG"],
 ];
 
-async function describeFormat(file: Reader): Promise<Pick<Mp4Fault, "reason" | "noLengthReason">> {
+/** Returns the format of a video that is not an .mp4, by its first bytes. A QuickTime movie has the boxes of an .mp4. */
+export async function findOtherFormat(file: Reader): Promise<Format | undefined> {
   const { buffer, bytesRead } = await file.read(new Uint8Array(256), 0, 256, 0);
   const start = String.fromCharCode(...buffer.subarray(0, bytesRead));
-  const [, reason] = otherFormats.find(([pattern]) => pattern.test(start)) ?? [];
-  if (reason === undefined) return { reason: "it is not an .mp4", noLengthReason: "unknown format" };
-  return { reason, noLengthReason: "another format" };
+  const find = (formats: readonly [RegExp, string][]) => formats.find(([pattern]) => pattern.test(start))?.[1];
+  const [video, animation] = [find(videoFormats), find(animatedFormats)];
+  if (video !== undefined) return { reason: video, noLengthReason: "another format" };
+  return animation === undefined ? undefined : { reason: animation, noLengthReason: "animated image" };
 }
 
 /** Whether the file is text, such as HTML or JSON. Every video has non-text bytes near its start. */

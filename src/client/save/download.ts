@@ -5,7 +5,7 @@ import { lacksCredits } from "../../protocol/credits.ts";
 import { readDataUrl } from "../../protocol/data-url.ts";
 import { isTransient, retryAfterMs } from "../../protocol/status.ts";
 import { isDataUrl } from "../../protocol/url.ts";
-import { faultOfMp4, type Mp4Fault } from "../../video/mp4.ts";
+import { faultOfMp4, findOtherFormat, type Mp4Fault } from "../../video/mp4.ts";
 import { isProxyRefusal } from "../http/proxy.ts";
 import { describeFailure, describeReply, readReply } from "../http/reply.ts";
 import { backoffMs, freeRetryMs, type RetryIo } from "../http/retry.ts";
@@ -161,7 +161,11 @@ async function fetchOnce(
       await writeBody(response, file, received, { options, onBytes: limit.restart, disk: io.disk });
     const isLengthKnown = received.version.total !== undefined;
     const fault = await onDisk(faultOfMp4(file, { isLengthKnown }));
-    if (fault === undefined) return { kind: "whole" };
+    if (fault === undefined) {
+      const format = await onDisk(findOtherFormat(file));
+      if (format) options.onNote(`The downloaded file is not an .mp4: ${format.reason}.`);
+      return { kind: "whole" };
+    }
     const { reason } = fault;
     if (fault.mayBeVideo && !fault.isFinished) {
       await restart(file, received);
@@ -199,7 +203,7 @@ async function fetchOnce(
 function noteFor({ reason, noLengthReason }: Mp4Fault): string {
   if (noLengthReason === "fragments" || noLengthReason === "open last box")
     return `The downloaded file does not say how long it is: ${reason}. It was saved, because a second download was identical.`;
-  if (noLengthReason === "another format")
+  if (noLengthReason === "another format" || noLengthReason === "animated image")
     return `The downloaded file is not an .mp4: ${reason}. It was saved, because a second download was identical.`;
   return `The downloaded file looks damaged (${reason}), and a second download was identical. It was saved anyway: check whether it plays.`;
 }

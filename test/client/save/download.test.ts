@@ -208,6 +208,15 @@ test.each<[string, Answer, string]>([
   expect(notes).toEqual([expect.stringContaining(kind)]);
 });
 
+test.each([
+  ["a .mov", Uint8Array.from([0, 0, 0, 20, ...new TextEncoder().encode("ftypqt  \0\0\x02\0qt  "), ...video.slice(16)])],
+  ["an old .mov", Uint8Array.from([0, 0, 0, 8, ...new TextEncoder().encode("wide"), ...video.slice(16)])],
+])("%s is saved at once, with a note that it is no .mp4", async (_, movie) => {
+  const { outcome, content, requests, notes } = await run([announced([...movie])]);
+  expect([outcome, content, requests.length]).toEqual(["saved", movie, 1]);
+  expect(notes).toEqual(["The downloaded file is not an .mp4: it is a QuickTime movie."]);
+});
+
 /** Its mdat goes on to the end, and there is no moov yet. */
 const growing = [...video.slice(0, 16), 0, 0, 0, 0, ...new TextEncoder().encode("mdat")];
 test("a file that still grows is waited for, and is saved when it is whole", async () => {

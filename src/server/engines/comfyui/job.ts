@@ -48,8 +48,21 @@ export function readJob(
   const files = filesIn(job.outputs ?? {});
   const result = chooseVideo(files, titledNodes);
   if (result) return { ...common, result };
-  const names = files.length === 0 ? "no file" : `${files.map(({ filename }) => filename).join(", ")}, and no video`;
-  return { ...common, status: "failed", error: clean(`the workflow made ${names}`), failure: "no_video" };
+  return {
+    ...common,
+    status: "failed",
+    error: clean(`the workflow made ${describeFiles(files)}`),
+    failure: "no_video",
+  };
+}
+
+const maxNames = 3;
+
+function describeFiles(files: OutputFile[]): string {
+  if (files.length === 0) return "no file";
+  const kind = files.every(({ filename }) => imageName.test(filename)) ? "images" : "files";
+  const names = files.length > maxNames ? [`${files.length} ${kind}`] : files.map(({ filename }) => filename);
+  return `${names.join(", ")}, and no video`;
 }
 
 /** Returns what the error with which a job ended is for a hint. */
@@ -64,25 +77,36 @@ type RunError = { exception_type?: string | undefined; exception_message?: strin
 const fileSchema = z.object({ filename: z.string().min(1), subfolder: z.string().catch(""), type: z.string() });
 
 /** A file of ComfyUI, with the parameters of `/view`, and the node that made it. */
-export type OutputFile = z.infer<typeof fileSchema> & { node: string };
+export type OutputFile = z.infer<typeof fileSchema> & { node: string; isVideo: boolean };
 
-/** Depending on the node, a video is listed under `images`, `gifs` or `videos`. A file of the type "input" was read, not made. */
+const videoName = /\.(mp4|m4v|mov|webm|mkv|avi|gif)$/i;
+const imageName = /\.(png|apng|webp|jpe?g|avif|gif|tiff?|bmp|exr)$/i;
+const animationName = /\.(png|apng|webp)$/i;
+
+/**
+ * Depending on the node, a video is listed under `images`, `gifs` or `videos`. A file of the type "input" was read, not made. Core's nodes mark an
+ * animated image with `animated`, and VideoHelperSuite lists it under `gifs`.
+ */
 function filesIn(outputs: Record<string, unknown>): OutputFile[] {
-  return Object.entries(outputs).flatMap(([node, lists]) =>
-    Object.values(lists ?? {})
-      .flatMap((list) => (Array.isArray(list) ? list : []))
-      .flatMap((file) => fileSchema.safeParse(file).data ?? [])
-      .filter(({ type }) => type === "output" || type === "temp")
-      .map((file) => ({ ...file, node })),
-  );
+  return Object.entries(outputs).flatMap(([node, lists]) => {
+    const { animated } = { ...(lists as { animated?: unknown }) };
+    const isAnimated = Array.isArray(animated) && animated.includes(true);
+    return Object.entries(lists ?? {}).flatMap(([name, list]) =>
+      (Array.isArray(list) ? list : [])
+        .flatMap((file) => fileSchema.safeParse(file).data ?? [])
+        .filter(({ type }) => type === "output" || type === "temp")
+        .map((file) => {
+          const isAnimation = animationName.test(file.filename) && (isAnimated || name === "gifs");
+          return { ...file, node, isVideo: isAnimation || videoName.test(file.filename) };
+        }),
+    );
+  });
 }
 
 /** Whether a file is an .mp4, by its name. */
 export function isMp4({ filename }: Pick<OutputFile, "filename">): boolean {
   return /\.mp4$/i.test(filename);
 }
-
-const isVideo = ({ filename }: OutputFile) => /\.(mp4|m4v|mov|webm|mkv|avi|gif)$/i.test(filename);
 
 /**
  * Applies the rule of `vidgen help real-models`: the node with the title; else an .mp4 before other kinds of video, saved files before previews, and
@@ -91,7 +115,7 @@ const isVideo = ({ filename }: OutputFile) => /\.(mp4|m4v|mov|webm|mkv|avi|gif)$
 function chooseVideo(files: OutputFile[], titledNodes: readonly string[]): WorkflowResult | undefined {
   const hasTitle = ({ node }: OutputFile) => titledNodes.includes(node);
   const isSaved = ({ type }: OutputFile) => type === "output";
-  let candidates = files.filter(isVideo);
+  let candidates = files.filter((file) => file.isVideo);
   const isChosenByTitle = candidates.some(hasTitle);
   for (const isPreferred of [hasTitle, isMp4, isSaved]) {
     const preferred = candidates.filter(isPreferred);

@@ -69,7 +69,7 @@ export async function saveReply(
 
 /**
  * Uses a video from the reply to a create, which is in `savedFile`: an earlier process may have saved it under another path of this machine. Rejects
- * with `output` when the file is not a whole .mp4, which a retry would not change. The outcome is "unclear" when this machine does not have the file.
+ * with `output` when the file is not a whole video, which a retry would not change. The outcome is "unclear" when this machine does not have the file.
  */
 export async function takeSaved(
   { savedFile, file, name }: { savedFile: string; file: string; name: string },
@@ -87,7 +87,8 @@ export async function takeSaved(
   };
   const fault = await retryForever(find, { ...options, what: "The video cannot be read" });
   if (fault === "missing") return { kind: "unclear", reason: "its reply had the video, which is not on this machine" };
-  if (fault) throw new VidgenError("output", `${name} sent this video, but it cannot be used: ${fault.reason}`);
+  if (fault && fault.noLengthReason !== "another format")
+    throw new VidgenError("output", `${name} sent this video, but it cannot be used: ${fault.reason}`);
   return { kind: "made", hasThumbnail: false };
 }
 

@@ -40,7 +40,7 @@ const maxUnusable = 3;
 /**
  * Saves a finished video as `file`. The video may have been paid for, so the download is retried as long as that can help. There is no limit after an
  * error of the network, of a server or of this machine; the upstream's time limit applies when the server has no video or refuses access. The address
- * that the job states and its `/content` are tried in turn. A file that is not an .mp4 is accepted where its server says so. Rejects with `output`
+ * that the job states and its `/content` are tried in turn. Another kind of video is accepted, and an animated image where its server names one. Rejects with `output`
  * when no retry helps: the time limit has passed; the server has removed the expired video, or no longer knows its job; the server sends the same
  * file, which is not an .mp4, for a minute; the file is larger than 2 GB; or the rules for addresses that others chose refuse its address. The
  * engine's slot is freed after a minute. `progress` is told how far the download is.
@@ -231,7 +231,8 @@ async function write(
     const digest = hash.digest("hex");
     // A file of another kind may not contain its length: it is whole when its server states the length, or when a second download is identical.
     const isWhole = isLengthKnown || digest === lastDigest;
-    if (isNotMp4 && noLengthReason !== undefined && isWhole) return undefined;
+    const isKnown = noLengthReason === "another format" || (isNotMp4 && noLengthReason !== undefined);
+    if (isKnown && isWhole) return undefined;
     return { kind: "fault", reason, digest };
   } finally {
     await file.close();

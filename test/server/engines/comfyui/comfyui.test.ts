@@ -216,11 +216,40 @@ describe("the output of a workflow", () => {
       { "9": { images: [file("fox.webp"), file("fox.png")] } },
       "the workflow made fox.webp, fox.png, and no video",
     ],
+    [
+      "is one image a frame",
+      { "9": { images: Array.from({ length: 24 }, (_, index) => file(`fox_${index}_.png`)) } },
+      "the workflow made 24 images, and no video",
+    ],
+    [
+      "is many files of several kinds",
+      { "8": { audio: [file("a.flac")] }, "9": { images: ["b", "c", "d"].map((name) => file(`${name}.png`)) } },
+      "the workflow made 4 files, and no video",
+    ],
     ["is what it was given", { "9": { images: [file("in.mp4", "input")] } }, "the workflow made no file"],
     ["is nothing", {}, "the workflow made no file"],
   ])("%s, and is named", async (_, outputs, error) => {
     const { make } = await start({ outputs: () => outputs });
     expect(await make()).toMatchObject({ outcome: error, video: undefined });
+  });
+
+  const webp = Buffer.from("RIFF\0\0\0\0WEBPVP8X\n\0\0\0\x02\0\0\0?\0\0?\0\0ANIM", "latin1");
+  const apng = Buffer.from("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x08acTL", "latin1");
+
+  // The outputs are those of ComfyUI 0.33.0.
+  test.each<[string, object, Buffer]>([
+    ["SaveAnimatedWEBP", { images: [file("w_00001_.webp")], animated: [true] }, webp],
+    ["SaveAnimatedPNG", { images: [file("w_00001_.png")], animated: [true] }, apng],
+    ["VHS_VideoCombine with image/webp", { gifs: [{ ...file("vhs_00001.webp"), format: "image/webp" }] }, webp],
+  ])("is an animation of %s", async (_, output, bytes) => {
+    const { make } = await start({
+      outputs: () => ({ "3": { images: [file("fox.webp"), file("fox.png")] }, "9": output }),
+      fault: ({ route }) =>
+        route === "GET /view"
+          ? new Response(bytes, { headers: { "Content-Length": String(bytes.length) } })
+          : undefined,
+    });
+    expect(await make()).toMatchObject({ outcome: "made", video: bytes });
   });
 
   const webm = Buffer.from("1a45dfa39f4286810142f7810142f2810442f381084282847765626d0102", "hex");

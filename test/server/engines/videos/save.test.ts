@@ -387,6 +387,12 @@ describe.each<[string, () => Response, string]>([
   });
 });
 
+test("a WebM is taken, also from a server that does not say that it makes them", async () => {
+  const webm = Buffer.from("\x1aE\xdf\xa3\0webm and more", "latin1");
+  const { make } = await start(() => new Response(webm, { headers: { "Content-Length": String(webm.length) } }));
+  expect(await make()).toMatchObject({ outcome: "made", video: webm });
+});
+
 describe.each<[string, () => Response, string]>([
   ["an .mp4 that is cut inside", cut, "it is incomplete"],
   [
@@ -395,6 +401,7 @@ describe.each<[string, () => Response, string]>([
     "its last box extends to the end of the file",
   ],
   ["a PNG", () => new Response(png), "it is not an .mp4"],
+  ["a GIF, which a filter may have put in its place", () => new Response("GIF89a\x01\0\x01"), "it is a GIF"],
 ])("%s", (_name, answer, reason) => {
   test("that is the same a minute later fails the generation", async () => {
     const { make } = await start(answer);
