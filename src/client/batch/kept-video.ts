@@ -3,7 +3,7 @@ import type { Disk } from "../../io.ts";
 import { record, type Service } from "../generation/service.ts";
 import { type Content, hasContent } from "../ledger/content.ts";
 import type { Entry } from "../ledger/history.ts";
-import { kindOf, outputError, renameNew } from "../save/files.ts";
+import { kindOf, linkNew, outputError, renameNew } from "../save/files.ts";
 import { hasInfo } from "../save/info.ts";
 import { infoPath } from "../save/output-path.ts";
 
@@ -42,8 +42,10 @@ export async function keepVideo({ id, content, from, to }: KeptVideo, service: S
     // Recorded first: if the process is killed before the rename, the next run repeats both.
     await record(service, { kind: "delivered", id, file: resolve(to), ...content });
     if (await hasInfo(from, id, disk)) await renameNew(infoPath(from), infoPath(to), disk);
-    if (await hasContent(to, content, disk)) await disk.rm(from);
-    else await renameNew(from, to, disk);
+    const isLinked = (await hasContent(to, content, disk)) || (await linkNew(from, to, disk));
+    // If this process was suspended, another one may have taken over, and have saved the new video here.
+    if (!(await hasContent(from, content, disk))) return;
+    await (isLinked ? disk.rm(from) : disk.rename(from, to));
   } catch (error) {
     throw outputError(error, to);
   }
