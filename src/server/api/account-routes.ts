@@ -3,13 +3,14 @@ import type { Clock } from "../../io.ts";
 import { localAccount } from "../announcement.ts";
 import { secretOf } from "../callbacks/signature.ts";
 import { parse } from "../http/input.ts";
-import { type ApiContext, readIdempotencyKey, readJson, refuse } from "../http/message.ts";
+import { type ApiContext, readJson, refuse } from "../http/message.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import type { ServiceParts } from "../service-parts.ts";
 import { keyPrefixLength, type NewAccount } from "../store/accounts.ts";
 import type { Store } from "../store/store.ts";
 import { createKey, defaultCredits, hashKey } from "./accounts.ts";
 import { endUnmade } from "./cancel.ts";
+import { readIdempotencyKey, refuseKey, setReplayed } from "./idempotency.ts";
 import type { OwnerPaths, OwnerRoute } from "./openapi/operation.ts";
 
 /** Accepts the name of an account, or a key. */
@@ -162,7 +163,7 @@ export function createAccountRoutes(options: AccountOptions): OwnerPaths {
       const { account, amount } = await readFields(c, newCredits);
       const key = readIdempotencyKey(c);
       if (key === undefined)
-        throw refuse(
+        throw refuseKey(
           400,
           "idempotency_key_required",
           "credits are added with an Idempotency-Key, so that a repeated call adds once",
@@ -170,11 +171,12 @@ export function createAccountRoutes(options: AccountOptions): OwnerPaths {
       const outcome = await store.addCredits({ account, amount, key });
       if (outcome.kind === "no account") throw refuseNoAccount(account);
       if (outcome.kind === "key reused")
-        throw refuse(409, "idempotency_key_reused", "this Idempotency-Key was already used with another amount");
+        throw refuseKey(422, "idempotency_key_reused", "this Idempotency-Key was already used with another amount");
       if (outcome.kind === "out of range")
         throw refuse(409, "credits_out_of_range", `${account} has ${outcome.credits} credits; nothing was changed`);
       const { credits, replayed } = outcome;
-      if (!replayed) note(c, `${amount} credits were added to ${account}, with ${credits} now`);
+      if (replayed) setReplayed(c);
+      else note(c, `${amount} credits were added to ${account}, with ${credits} now`);
       return c.json({ account, amount, credits, replayed });
     }),
     "/accounts/limits": post(async (c) => {

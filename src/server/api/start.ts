@@ -4,6 +4,7 @@ import { HTTPException } from "hono/http-exception";
 import * as z from "zod";
 import type { Clock } from "../../io.ts";
 import { fieldSpellings, flattenName, imageFields } from "../../protocol/fields.ts";
+import { sortMembers } from "../../protocol/json.ts";
 import { holdsHash } from "../../protocol/secrets.ts";
 import { localAccount } from "../announcement.ts";
 import { type Capacity, createCapacity } from "../capacity.ts";
@@ -16,7 +17,6 @@ import {
   type JsonBody,
   parseJson,
   readBody,
-  readIdempotencyKey,
   refuse,
   retryAfter,
   withoutNulls,
@@ -30,6 +30,7 @@ import type { Idempotency, Label, StartOutcome, StoredGeneration, StoredRequest 
 import type { Limited } from "../store/limits.ts";
 import type { Store } from "../store/store.ts";
 import { refuseDisabled, refuseUnknownKey } from "./accounts.ts";
+import { readIdempotencyKey, refuseKey, setReplayed } from "./idempotency.ts";
 import {
   id,
   idempotencyKey,
@@ -83,8 +84,8 @@ export type StartFormat = {
   /** The media types of its bodies. */
   types: readonly string[];
   /**
-   * Returns the fields of a body by the interface's names, without those that are null, and the text by which a repeated body is recognized. Throws a
-   * refusal.
+   * Returns the fields of a body by the interface's names, without those that are null, and the JSON text by which a repeated body is recognized.
+   * Throws a refusal.
    */
   read(c: ApiContext, bytes: Uint8Array): StartBody | Promise<StartBody>;
   /** The names that this API uses for the fields of the interface, where they differ. */
@@ -94,7 +95,8 @@ export type StartFormat = {
 
 const startHeaders = {
   "Idempotency-Key": idempotencyKey.optional().meta({
-    description: "A request that repeats both the key and the body gets the same reply, and nothing is charged.",
+    description:
+      'A String such as "fox-1", with or without its quotes. A request that repeats both the key and the body gets the same reply, with `Idempotent-Replayed: true`, and nothing is charged; the order of members and white space do not count. The header `Idempotency-Key-Lifetime` of each reply is the number of seconds for which a key is remembered.',
   }),
   "Vidgen-Label": z.string().optional().meta({
     description:
@@ -107,6 +109,8 @@ const startHeaders = {
     .meta({ description: "How many generations will have that label, for the estimate of the remaining time." }),
 };
 
+const otherBody = "this Idempotency-Key was already used with another body; nothing was charged";
+
 /** The common parts of the operations that start a generation. */
 export const startCommon = {
   description:
@@ -115,8 +119,8 @@ export const startCommon = {
   refusals: {
     ...refusal(400, "invalid_prompt", "prompt is missing"),
     ...refusal(402, "insufficient_credits", "one generation costs 10 credits; the account has fewer"),
-    ...refusal(409, "idempotency_key_reused", "this Idempotency-Key was already used with another body"),
     ...refusal(413, "body_too_large", "the body is larger than 28 MB"),
+    ...refusal(422, "idempotency_key_reused", otherBody),
     ...refusal(
       429,
       "too_many_running",
@@ -198,6 +202,7 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
   return (format) => async (c) => {
     const started = await receive(c, format, starting);
     const { warnings } = started;
+    if (started.replayed) setReplayed(c);
     return respond(c, started, { ...format.reply(started), ...(warnings.length > 0 && { warnings }) });
   };
 }
@@ -247,6 +252,9 @@ async function start(
   { options, readStart }: Starting,
 ): Promise<Started> {
   const { account } = c.var;
+  const { doubled } = idempotency ? sortMembers(idempotency.body) : {};
+  if (doubled !== undefined)
+    throw refuse(400, "invalid_json", `the body has ${doubled.slice(0, 100)} twice; nothing was charged`);
   const { request, callback_url } = readStart(json, names);
   const findAddressFault = (url: string) => options.findImageFault?.(url, account);
   const warnings = await checkUnknown(request, { ...options, account, json, names, findAddressFault });
@@ -264,8 +272,7 @@ async function start(
   if (outcome.kind === "no account") throw refuseUnknownKey();
   if (outcome.kind === "disabled") throw refuseDisabled(account);
   if (outcome.kind === "limited") throw tooMany(outcome);
-  if (outcome.kind === "key reused")
-    throw refuse(409, "idempotency_key_reused", "this Idempotency-Key was already used with another body");
+  if (outcome.kind === "key reused") throw refuseKey(422, "idempotency_key_reused", otherBody);
   if (outcome.replayed) return { ...(await replay(outcome, options.store)), warnings };
   options.onStart?.(generation, cost);
   return { ...outcome, credits_charged: cost, warnings };

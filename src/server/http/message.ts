@@ -7,7 +7,7 @@ import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import { isRecord } from "../../protocol/json.ts";
+import { findClosingQuote, isRecord } from "../../protocol/json.ts";
 import type { About, RequestLog } from "../observe/log.ts";
 import { isUnavailable, type ReportProblem } from "../observe/problem.ts";
 import { type ArrivingBody, createBodyMemory } from "./body-memory.ts";
@@ -89,17 +89,6 @@ export async function streamResponse(
   await pipeline(body, outgoing).catch(() => {});
   return RESPONSE_ALREADY_SENT;
 }
-
-/** Returns the Idempotency-Key of a request; `undefined` without one. Throws a refusal if it is empty or too long. */
-export function readIdempotencyKey({ req }: ApiContext): string | undefined {
-  const key = req.header("Idempotency-Key");
-  if (key === "" || (key !== undefined && key.length > maxKeyLength))
-    throw refuse(400, "invalid_idempotency_key", `an Idempotency-Key has 1 to ${maxKeyLength} characters`);
-  return key;
-}
-
-/** The maximum length of an Idempotency-Key, in characters. */
-export const maxKeyLength = 255;
 
 /** The largest body that a route reads by default. */
 export const defaultBodyBytes = 1_000_000;
@@ -195,13 +184,4 @@ export function findJsonFault(text: string): string | undefined {
     }
   }
   return undefined;
-}
-
-function findClosingQuote(text: string, start: number): number {
-  // Fast path: most strings, such as a large image, contain no escaped quote.
-  const first = text.indexOf('"', start);
-  if (first !== -1 && text[first - 1] !== "\\") return first;
-  let at = start;
-  while (at < text.length && text[at] !== '"') at += text[at] === "\\" ? 2 : 1;
-  return at;
 }

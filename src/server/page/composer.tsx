@@ -1,6 +1,7 @@
 import type { Child } from "hono/jsx";
 import { type Field, fields, findValueFault, textFields, wireValue } from "../../protocol/fields.ts";
 import { defaultModel, findModel } from "../../protocol/models.ts";
+import { refuseKey } from "../api/idempotency.ts";
 import type { StartFormat } from "../api/start.ts";
 import { type JsonBody, parseJson, refuse } from "../http/message.ts";
 import { listImages, type StoredGeneration } from "../store/generations.ts";
@@ -54,7 +55,7 @@ export function addComposer({ app, options, send, signedIn, fromPage }: PagePart
       c.set("isRoutine", false);
       // Without a key, a second click would start and charge another generation.
       if (!c.req.header("Idempotency-Key"))
-        throw refuse(400, "no_idempotency_key", "a start from the page needs an Idempotency-Key");
+        throw refuseKey(400, "no_idempotency_key", "a start from the page needs an Idempotency-Key");
       await next();
     },
     options.startBy({

@@ -34,7 +34,7 @@ export type Revoked = { account: string; key?: string | undefined } | { keyHash:
 /** An account in the list of the owner; `keys` is the number of its keys, and `disabled_at` since when it is disabled. */
 export type AccountRecord = Limits & { account: string; credits: number; keys: number; disabled_at: string | null };
 
-/** A change of credits; a change with the same `key` is made once. */
+/** A change of credits; a change with the same `key`, the value of its Idempotency-Key header, is made once. */
 export type CreditChange = { account: string; amount: number; key: string };
 
 /** `credits` is the balance now. The balance was changed only if `kind` is "added" and `replayed` is false. */

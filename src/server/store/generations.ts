@@ -178,7 +178,10 @@ export function beginningOf(checkpoint: StoredCheckpoint | null) {
   return { begun_at: state === "saved" || state === "finished" ? null : at, engine };
 }
 
-/** The value of the Idempotency-Key header, and the body that came with it; `earlierBodies` returns the same body as earlier versions read it. */
+/**
+ * The value of an Idempotency-Key header as it was sent, and the body that came with it, as JSON; `earlierBodies` returns the same body as earlier
+ * versions read it.
+ */
 export type Idempotency = { key: string; body: string; earlierBodies?: (() => string[]) | undefined };
 
 /** The result of a start; `replayed` when a start with the same Idempotency-Key was executed before. */

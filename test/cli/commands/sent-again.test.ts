@@ -80,6 +80,25 @@ describe("in the same process", () => {
     expect(keysOf(world)).toHaveLength(2);
   });
 
+  test.each([409, 422])(
+    "if its key is refused as used (%i), it may have been charged, and the same line pays for no other",
+    async (status) => {
+      const world = await createWorld({ keepsKeys: true });
+      const error = {
+        code: "idempotency_key_reused",
+        message: "this Idempotency-Key was already used with another body",
+      };
+      world.faults.push(
+        loseReply(),
+        onStart(() => Response.json({ error }, { status })),
+      );
+      for (let times = 0; times < 2; times++)
+        expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 6 });
+      expect(new Set(keysOf(world)).size).toBe(1);
+      expect(await charged(world)).toBe(1);
+    },
+  );
+
   test("Ctrl-C while the service is asked ends it at once", async () => {
     const world = await createWorld({ keepsKeys: true });
     world.faults.push(loseReply(), (request) => {

@@ -121,18 +121,21 @@ test("--retry-unknown sends the same key if the service keeps it, and nothing if
   expect([service.charges("b"), keysOf(service)]).toEqual([1, [4, 3]]);
 });
 
-test("a key whose resend got an answer and is still unclear is not sent a third time; --retry-unknown uses a new one", async () => {
-  const { service, machine, rows } = await createUnclear({ isAccepted: false });
-  service.fault = (prompt) => (prompt === "b" ? Response.json({ error: "no" }, { status: 400 }) : undefined);
-  expect((await machine.run(rows)).statuses).toMatchObject({ 2: "unknown" });
-  const { starts } = service;
-  expect((await machine.run(rows)).batch.plan).toMatchObject({ unknown: 1, to_start: 0 });
-  expect(service.starts).toBe(starts);
-  service.fault = undefined;
-  await machine.run(rows, { retryUnknown: true });
-  expect([service.charges("b"), new Set(service.keys).size]).toEqual([1, 4]);
-  expect((await machine.run(rows)).batch.plan).toMatchObject({ done: 3 });
-});
+test.each([400, 409, 422])(
+  "a key whose resend got a %i and is still unclear is not sent a third time; --retry-unknown uses a new one",
+  async (status) => {
+    const { service, machine, rows } = await createUnclear({ isAccepted: false });
+    service.fault = (prompt) => (prompt === "b" ? Response.json({ error: "no" }, { status }) : undefined);
+    expect((await machine.run(rows)).statuses).toMatchObject({ 2: "unknown" });
+    const { starts } = service;
+    expect((await machine.run(rows)).batch.plan).toMatchObject({ unknown: 1, to_start: 0 });
+    expect(service.starts).toBe(starts);
+    service.fault = undefined;
+    await machine.run(rows, { retryUnknown: true });
+    expect([service.charges("b"), new Set(service.keys).size]).toEqual([1, 4]);
+    expect((await machine.run(rows)).batch.plan).toMatchObject({ done: 3 });
+  },
+);
 
 test("an unclear row with an id whose request was edited is refused, whatever the service keeps", async () => {
   const { service, machine } = await createUnclear();

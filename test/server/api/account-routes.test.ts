@@ -95,10 +95,11 @@ test("credits are added to the balance, once even if the request is repeated", a
     send("/credits", { account: "other", amount }, { "Idempotency-Key": key });
   const added = { account: "other", amount: 500, credits: 1500 };
   expect(await read(add(500, "a"))).toEqual({ ...added, replayed: false });
-  expect(await read(add(500, "a"))).toEqual({ ...added, replayed: true });
+  expect(await read(add(500, '"a"'))).toEqual({ ...added, replayed: true });
+  expect((await add(500, "a")).headers.get("Idempotent-Replayed")).toBe("true");
   expect(await read(add(-100, "b"))).toMatchObject({ credits: 1400 });
   for (const [reply, code] of [
-    [await add(501, "a"), "409 idempotency_key_reused"],
+    [await add(501, "a"), "422 idempotency_key_reused"],
     [await add(-1401, "c"), "409 credits_out_of_range"],
     [await add(0, "c"), "400 invalid_amount"],
     [await add("5", "c"), "400 invalid_amount"],

@@ -18,6 +18,7 @@ import {
   startRequest,
   type TestService,
 } from "../service.ts";
+import { errorCode, open, say } from "./wire.ts";
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const timestamp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
@@ -514,7 +515,10 @@ test("a known Idempotency-Key gets its first reply, even if the start would be r
 test.each([
   { what: "an empty one", key: "", status: 400 },
   { what: "one of 256 characters", key: "x".repeat(256), status: 400 },
+  { what: "an empty one in quotes", key: '""', status: 400 },
+  { what: "one of 256 characters in quotes", key: `"${"x".repeat(256)}"`, status: 400 },
   { what: "one of 255 characters", key: "x".repeat(255), status: 200 },
+  { what: "one of 255 characters in quotes", key: `"${"x".repeat(255)}"`, status: 200 },
 ])("an Idempotency-Key has 1 to 255 characters: $what is $status", async ({ key, status }) => {
   const service = await createTestService();
   for (const path of ["/api/generate", "/v1/videos"]) {
@@ -537,14 +541,63 @@ test("two simultaneous requests with the same Idempotency-Key start one generati
   expect(await readStart(b)).toStrictEqual(first);
 });
 
-test("the same Idempotency-Key with another body gets a 409, and nothing is charged", async () => {
+test("the same Idempotency-Key with another body gets a 422 with a link, and nothing is charged", async () => {
   const service = await createTestService();
   const key = { "Idempotency-Key": "attempt-1" };
   await service.start({}, key);
   const reused = await service.start({ prompt: "a hare" }, key);
-  expect(reused.status).toBe(409);
-  expect((await readError(reused)).message).toContain("Idempotency-Key");
+  expect(reused.status).toBe(422);
+  expect(reused.headers.get("Link")).toBe('</openapi.json>; rel="describedby"; type="application/json"');
+  expect(await readError(reused)).toMatchObject({ code: "idempotency_key_reused" });
   expect(await readStart(await service.start())).toMatchObject({ remaining_credits: 980 });
+});
+
+test.each(["/api/generate", "/v1/videos"])(
+  "%s: a replayed reply says so, whatever the order of the members",
+  async (path) => {
+    const service = await createTestService();
+    const send = async (key: string, text: string) => {
+      const headers = { ...bearer(apiKey), "Content-Type": "application/json", "Idempotency-Key": key };
+      const reply = await service.api(new Request(`${baseUrl}${path}`, { method: "POST", headers, body: text }));
+      return [reply.status, reply.headers.get("Idempotent-Replayed"), JSON.parse(await reply.text())];
+    };
+    const [, , first] = await send('"k"', '{"prompt":"a fox","model":"sora-2"}');
+    expect(await send("k", ' {"model": "sora-2", "prompt": "a fox"}')).toEqual([200, "true", first]);
+    expect(await send("l", '{"prompt":"a fox","model":"sora-2"}')).toMatchObject([200, null, {}]);
+    expect(await service.store.balance("local")).toBe(980);
+  },
+);
+
+test("a member that stands twice is refused where a key was sent", async () => {
+  const service = await createTestService();
+  const send = async (text: string, key?: string) => {
+    const headers = { ...bearer(apiKey), "Content-Type": "application/json", ...(key && { "Idempotency-Key": key }) };
+    return service.api(new Request(`${baseUrl}/api/generate`, { method: "POST", headers, body: text }));
+  };
+  for (const doubled of ['"seed":1,"\\u0073eed":2', '"a":[{"b":1,"b":1}]']) {
+    const text = `{"prompt":"a fox","model":"sora-2",${doubled}}`;
+    const refused = await send(text, "k");
+    expect([refused.status, (await readError(refused)).code]).toEqual([400, "invalid_json"]);
+    expect((await send(text)).status).toBe(200);
+  }
+  expect(await service.store.balance("local")).toBe(980);
+});
+
+test.each([
+  ["a", "b"],
+  ["a", "a"],
+  ["", "a"],
+])("two Idempotency-Keys, %o, are refused before anything is charged", async (...keys) => {
+  const service = await createTestService();
+  const { port } = await open(service.api);
+  const body = JSON.stringify({ prompt: "a fox", model: "sora-2" });
+  const lines = keys.map((key) => `idempotency-key: ${key}\r\n`).join("");
+  for (const path of ["/api/generate", "/v1/videos"]) {
+    const head = `POST ${path} HTTP/1.1\r\nHost: %h\r\nConnection: close\r\nAuthorization: Bearer ${apiKey}\r\n${lines}`;
+    const type = `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+    expect(errorCode(await say(port, `${head}${type}`), 400)).toBe("invalid_idempotency_key");
+  }
+  expect(await service.store.balance("local")).toBe(1000);
 });
 
 test("the same Idempotency-Key from another account starts another generation", async () => {

@@ -136,7 +136,7 @@ const asks: Record<string, (service: TestService, examples: { body: Body }) => P
   "POST /api/generate 200": ({ api }, { body }) => api(startRequest(body)),
   "POST /api/generate 400": ({ api }) => api(startRequest({ model: "veo-3.1" })),
   "POST /api/generate 402": ({ start }) => start({ prompt: "a fox [credits: 0]" }),
-  "POST /api/generate 409": async ({ start }) => {
+  "POST /api/generate 422": async ({ start }) => {
     await start({}, { "Idempotency-Key": "1" });
     return start({ prompt: "a hare" }, { "Idempotency-Key": "1" });
   },
@@ -160,7 +160,7 @@ const asks: Record<string, (service: TestService, examples: { body: Body }) => P
   "POST /v1/videos 200": ({ api }, { body }) => api(post("/v1/videos", body)),
   "POST /v1/videos 400": ({ api }) => api(post("/v1/videos", { model: "veo-3.1" })),
   "POST /v1/videos 402": ({ api }) => api(post("/v1/videos", { prompt: "a fox [credits: 0]", model: "veo-3.1" })),
-  "POST /v1/videos 409": async ({ api, start }) => {
+  "POST /v1/videos 422": async ({ api, start }) => {
     await start({}, { "Idempotency-Key": "1" });
     return api(post("/v1/videos", fox, { "Idempotency-Key": "1" }));
   },

@@ -175,7 +175,7 @@ describe("credits, limits and callbacks are those of /api/generate", () => {
       await postForm(service, { ...form, input_reference: new Blob([aPng(3, 3)]) }, asForm),
       await service.start({}, asForm),
     ])
-      expect([response.status, (await readError(response)).code]).toEqual([409, "idempotency_key_reused"]);
+      expect([response.status, (await readError(response)).code]).toEqual([422, "idempotency_key_reused"]);
     expect(await service.store.balance("local")).toBe(980);
   });
 });
@@ -338,7 +338,7 @@ describe("a form sends each line break as CR LF, which the prompt does not have"
     }
     expect(await service.store.balance("local")).toBe(990);
     const other = await postForm(service, { ...fox, prompt: prompt.replaceAll("\n", " ") }, key);
-    expect([other.status, (await readError(other)).code]).toEqual([409, "idempotency_key_reused"]);
+    expect([other.status, (await readError(other)).code]).toEqual([422, "idempotency_key_reused"]);
   });
 
   test("a body whose line breaks differ from each other is found by the form in which an earlier version stored it", async () => {

@@ -298,9 +298,9 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     ]);
     // The key is another start's now.
     const again = newGeneration();
-    const outcome = await store.start(again, cost, { key: "removed", body: "other" });
+    const outcome = await store.start(again, cost, { key: "removed", body: "[]" });
     expect(outcome).toMatchObject({ kind: "started", replayed: false, generation: { id: again.id } });
-    expect(await store.start(newGeneration(), cost, { key: "kept", body: "other" })).toEqual({ kind: "key reused" });
+    expect(await store.start(newGeneration(), cost, { key: "kept", body: "[]" })).toEqual({ kind: "key reused" });
   });
 
   it("one key, all keys of an account, or all except a new one can be removed", async () => {
@@ -556,6 +556,44 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     expect(await again.start(newGeneration(), cost, same)).toStrictEqual({ ...first, replayed: true });
     expect(await again.start(newGeneration(), cost, { ...same, body: "[]" })).toEqual({ kind: "key reused" });
     expect(await again.balance("local")).toBe(80);
+  });
+
+  it.each([
+    ["k", '"k"'],
+    ['"k"', "k"],
+    ['"a \\"fox\\" \\\\"', 'a "fox" \\'],
+    ['"k"; retry=2', '"k"'],
+  ])("the keys %s and %s are one, for starts and for credits", async (first, second) => {
+    const store = await openWith(100);
+    const start = (key: string, body = "{}") => store.start(newGeneration(), cost, { key, body });
+    const outcomes = await Promise.all([start(first), start(second), start(first)]);
+    expect(outcomes).toMatchObject([{ replayed: false }, { replayed: true }, { replayed: true }]);
+    expect(await start(second)).toStrictEqual({ ...outcomes[0], replayed: true });
+    expect(await store.findStart("local", { key: second, body: "{}" })).toStrictEqual(outcomes[1]);
+    expect(await start(second, "[]")).toEqual({ kind: "key reused" });
+    expect(await store.balance("local")).toBe(90);
+    const add = (key: string) => store.addCredits({ account: "local", amount: 5, key });
+    expect(await add(first)).toMatchObject({ credits: 95, replayed: false });
+    expect(await add(second)).toMatchObject({ credits: 95, replayed: true });
+  });
+
+  it.each([
+    ["order and white space", '{"a":{"c":1,"b":[]},"d":2}', ' { "d" : 2,\n"a": {"b":[ ], "c":1} }', true],
+    ["escapes", '{"caf\\u00e9":"\\u0061\\/"}', '{"café":"a/"}', true],
+    ["the digits of a fraction", "[1.0,1.50,1e3]", "[1,1.5,1000]", true],
+    ["the order of a list", "[1,2]", "[2,1]", false],
+    ["null and nothing", '{"a":null}', "{}", false],
+    ["a number and a text", '{"a":5}', '{"a":"5"}', false],
+    ["a list and an object", '{"a":[]}', '{"a":{}}', false],
+    ["whole numbers above 2^53", '{"a":9007199254740992}', '{"a":9007199254740993}', false],
+    ["infinity and null", '{"a":1e400}', '{"a":null}', false],
+    ["a text with a quote", '{"a":"b\\",\\"c"}', '{"a":"b","c":""}', false],
+  ])("bodies that differ in %s", async (_, first, second, isSame) => {
+    const store = await openWith(100);
+    const start = (body: string) => store.start(newGeneration(), cost, { key: "k", body });
+    const [outcome, again] = [await start(first), await start(second)];
+    expect(again).toStrictEqual(isSame ? { ...outcome, replayed: true } : { kind: "key reused" });
+    expect(await store.balance("local")).toBe(90);
   });
 
   it("an idempotency key belongs to one account, and returns its first reply even without credits", async () => {

@@ -1,4 +1,5 @@
-import { randomUUID } from "node:crypto";
+import { hash, randomUUID } from "node:crypto";
+import { expect } from "vitest";
 import type { Attempt, Delivery } from "../../../src/server/store/deliveries.ts";
 import type { StoredGeneration } from "../../../src/server/store/generations.ts";
 import type { Store } from "../../../src/server/store/store.ts";
@@ -88,4 +89,60 @@ export async function findUnfinished(store: Store): Promise<StoredGeneration[]> 
 export async function findPending(store: Store): Promise<Delivery[]> {
   const query = { now: "9999-12-31T00:00:00.000Z", limit: 1_000, perHost: 1_000, except: [], hosts: {} };
   return (await store.due(query)).deliveries;
+}
+
+/** A body that is refused now where a key is sent, and the id of its generation. */
+export const doubledId = "00000000-0000-4000-8000-00000000000d";
+export const doubledBody = '{"model":"sora-2","prompt":"a fox","prompt":"a fox"}';
+
+/** Keys that a process of version 1 to 5 has stored, each as it was sent, with the body that came with it and the id of its generation. */
+const keysBefore = [
+  ["bare", '{"a":1,"b":2}', "bare fox"],
+  ['"quoted"', '{"a":1,"b":2}', "quoted fox"],
+  ["both", "{}", "fox of the bare key"],
+  ['"both"', "{}", "fox of the quoted key"],
+  ["doubled", doubledBody, doubledId],
+] as const;
+
+/** Statements that store `keysBefore`, and credits that were added with the key "credits" in quotes, in tables of version 1 to 5. */
+export function insertKeysBefore(schema: "" | "vidgen."): string {
+  const generations = keysBefore.map(([key, body, id]) => {
+    const search = schema && { search: "" };
+    const row = { id, account: "local", status: "processing", created_at: "2026-01-01T00:00:00.000Z", ...search };
+    const fields = {
+      ...row,
+      asked: '{"request":{"prompt":"a fox","model":"sora-2","images":[]}}',
+      result: "{}",
+      model: "sora-2",
+      state: "queued",
+    };
+    return `INSERT INTO ${schema}generations (${Object.keys(fields)}) VALUES ('${Object.values(fields).join("', '")}');
+      INSERT INTO ${schema}idempotency_keys (account, key_hash, body_hash, generation, remaining_credits)
+      SELECT 'local', '${hash("sha256", key)}', '${hash("sha256", body)}', number, 90 FROM ${schema}generations WHERE id = '${id}';`;
+  });
+  return `INSERT INTO ${schema}accounts (name, balance) VALUES ('local', 50);
+    INSERT INTO ${schema}ledger (account, amount, reason, at, key_hash) VALUES ('local', 50, '', '', '${hash("sha256", '"credits"')}');
+    ${generations.join("\n")}`;
+}
+
+/** Expects that the keys of `insertKeysBefore` are found, however they are sent, with the bodies that they came with, and that nothing is charged. */
+export async function expectKeysBefore(store: Store): Promise<void> {
+  const start = (key: string, body: string) => store.start(newGeneration(), cost, { key, body });
+  const replayOf = (id: string) => ({ kind: "started", replayed: true, remaining_credits: 90, generation: { id } });
+  for (const [key, id] of [
+    ["bare", "bare fox"],
+    ['"bare"', "bare fox"],
+    ["quoted", "quoted fox"],
+    ['"quoted"', "quoted fox"],
+  ] as const) {
+    expect(await start(key, '{"a":1,"b":2}')).toMatchObject(replayOf(id));
+    expect(await start(key, '{"b":2,"a":1}')).toEqual({ kind: "key reused" });
+  }
+  expect(await start("both", "{}")).toMatchObject(replayOf("fox of the bare key"));
+  expect(await start('"both"', "{}")).toMatchObject(replayOf("fox of the quoted key"));
+  const added = { kind: "added", credits: 50, replayed: true };
+  expect(await store.addCredits({ account: "local", amount: 50, key: "credits" })).toEqual(added);
+  expect(await start("new", '{"a":1,"b":2}')).toMatchObject({ replayed: false });
+  expect(await start('"new"', '{"b":2,"a":1}')).toMatchObject({ replayed: true });
+  expect(await store.balance("local")).toBe(50 - cost);
 }

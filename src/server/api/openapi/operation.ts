@@ -1,6 +1,7 @@
 import { STATUS_CODES } from "node:http";
 import * as z from "zod";
-import { type ApiContext, errorBody, maxKeyLength } from "../../http/message.ts";
+import { type ApiContext, errorBody } from "../../http/message.ts";
+import { maxKeyLength } from "../idempotency.ts";
 import { tooManyRequests } from "../request-limit.ts";
 
 /** What /openapi.json says of a route. */

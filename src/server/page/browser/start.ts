@@ -19,8 +19,7 @@ export async function postStart(body: string, key: string): Promise<PostedStart>
   if (reply?.ok && typeof json?.id === "string")
     return { kind: "started", id: json.id, isKnown: json.isKnown === true };
   // The draft was already started, with another copy of the last frame.
-  if (reply?.status === 409 && json?.error?.code === "idempotency_key_reused")
-    return { kind: "started", isKnown: true };
+  if (json?.error?.code === "idempotency_key_reused") return { kind: "started", isKnown: true };
   if (reply && isRefusal(reply.status)) return { kind: "refused", fault: faultOf(reply.status, json?.error) };
   return { kind: "unclear" };
 }

@@ -225,8 +225,17 @@ const retries = `
   DROP INDEX IF EXISTS vidgen.deliveries_due_by_host;
 `;
 
+/**
+ * Version 6: an idempotency key is stored as parsed, and `request_hash` is of a body with its members sorted, unless an earlier version stored the
+ * row: `is_sorted` is false there. Without `body_hash`, a process of the version before, which does not find a parsed key in quotes, starts nothing.
+ */
+const parsedKeys = `
+  ALTER TABLE vidgen.idempotency_keys RENAME COLUMN body_hash TO request_hash;
+  ALTER TABLE vidgen.idempotency_keys ADD COLUMN is_sorted boolean NOT NULL DEFAULT false;
+`;
+
 /** The script at index n brings a database from version n to version n + 1. A released script is never changed. */
-export const steps: readonly string[] = [schema, fetchedImages, namedFields, namedKeys, retries];
+export const steps: readonly string[] = [schema, fetchedImages, namedFields, namedKeys, retries, parsedKeys];
 
 /** The indexes by name. They are built after the script; see `Versions`. */
 export const indexes: Readonly<Record<string, string>> = {

@@ -2,14 +2,13 @@ import { isUnavailable } from "../../observe/problem.ts";
 import { cutRequest } from "../cut-request.ts";
 import type { StartOutcome } from "../generations.ts";
 import { createGroupCommit, type GroupCommit } from "../group-commit.ts";
+import { hashesOfKey, hashOfBody } from "../idempotency.ts";
 import type { AccountUsage } from "../limits.ts";
 import { toNewRow } from "../new-row.ts";
 import { type AccountRow, accountColumns, readAccount } from "../rules/account.ts";
 import { findUse } from "../rules/account-limits.ts";
 import {
   decideStart,
-  hashOfBody,
-  hashOfKey,
   isBilled,
   type KeyUse,
   keyUseColumns,
@@ -92,14 +91,15 @@ async function startAll(
     const account = accounts.get(name);
     if (!account && isWaiting) throw new Error(`no account ${name}`);
     if (!account) return { start, outcome: undefined };
-    const key = keyOf(start);
-    const rows = { account, use: uses.get(name), keyUse: keyUses.get(key) };
+    const hashes = start.idempotency && hashesOfKey(start.idempotency.key);
+    const keyUse = hashes?.known.map((hash) => keyUses.get(`${name} ${hash}`)).find((each) => each);
+    const rows = { account, use: uses.get(name), keyUse };
     const outcome = decideStart(start, rows);
     if (outcome.kind !== "started" || outcome.replayed) return { start, outcome };
     const after = rowsAfter(start, { rows, outcome });
     accounts.set(name, after.account);
     if (after.use) uses.set(name, after.use);
-    if (after.keyUse) keyUses.set(key, after.keyUse);
+    if (hashes && after.keyUse) keyUses.set(`${name} ${hashes.stored}`, after.keyUse);
     added.push(toRow(start, outcome.remaining_credits));
     return { start, outcome };
   });
@@ -136,22 +136,17 @@ async function findUses(
   return uses;
 }
 
-function keyOf({ generation, idempotency }: Start): string {
-  return `${generation.account} ${idempotency && hashOfKey(idempotency)}`;
-}
-
 /** Returns the stored uses of the batch's idempotency keys, by account and hash of the key. */
 async function findKeyUses(sql: Query, batch: PendingStart[]): Promise<Map<string, KeyUse>> {
-  const keyed = batch.filter(({ idempotency }) => idempotency);
-  if (keyed.length === 0) return new Map();
+  const known = batch.flatMap(({ generation: { account }, idempotency }) =>
+    idempotency ? hashesOfKey(idempotency.key).known.map((hash) => ({ account, hash })) : [],
+  );
+  if (known.length === 0) return new Map();
   const rows = await sql(
     `SELECT ${keyUseColumns} FROM unnest($1::text[], $2::text[]) AS asked (account, key_hash)
      JOIN vidgen.idempotency_keys USING (account, key_hash)
      JOIN vidgen.generations ON generations.number = idempotency_keys.generation`,
-    ...[
-      keyed.map(({ generation }) => generation.account),
-      keyed.map(({ idempotency }) => idempotency && hashOfKey(idempotency)),
-    ],
+    ...[known.map(({ account }) => account), known.map(({ hash }) => hash)],
   );
   return new Map(rows.map((row) => [`${row.account} ${row.key_hash}`, readKeyUse(row)]));
 }
@@ -184,7 +179,7 @@ const types = {
   is_billed: "boolean",
   remaining_credits: "bigint",
   key_hash: "text",
-  body_hash: "text",
+  request_hash: "text",
 };
 type Column = keyof typeof types;
 type NewRow = { values: Record<Column, PgValue>; sources: { place: number; source: string }[] };
@@ -197,8 +192,8 @@ function toRow({ generation, cost, idempotency }: PendingStart, remaining_credit
     cost,
     is_billed: isBilled({ generation, cost }),
     remaining_credits,
-    key_hash: idempotency && hashOfKey(idempotency),
-    body_hash: idempotency && hashOfBody(idempotency),
+    key_hash: idempotency && hashesOfKey(idempotency.key).stored,
+    request_hash: idempotency && hashOfBody(idempotency.body, true),
   };
   return { values, sources: images };
 }
@@ -222,8 +217,8 @@ const insert = `
       INSERT INTO vidgen.ledger (account, amount, reason, at, generation)
       SELECT account, -cost, 'start', created_at, number FROM added JOIN started USING (id) WHERE is_billed ORDER BY number
     )
-  INSERT INTO vidgen.idempotency_keys (account, key_hash, body_hash, generation, remaining_credits)
-  SELECT account, key_hash, body_hash, number, remaining_credits FROM added JOIN started USING (id)
+  INSERT INTO vidgen.idempotency_keys (account, key_hash, request_hash, is_sorted, generation, remaining_credits)
+  SELECT account, key_hash, request_hash, true, number, remaining_credits FROM added JOIN started USING (id)
   WHERE key_hash IS NOT NULL`;
 const insertImage = `INSERT INTO vidgen.images (generation, place, source)
   SELECT number, $2, $3 FROM vidgen.generations WHERE id = $1`;

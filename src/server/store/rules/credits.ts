@@ -1,5 +1,5 @@
-import { hash } from "node:crypto";
 import type { CreditChange, CreditOutcome } from "../accounts.ts";
+import { hashesOfKey } from "../idempotency.ts";
 import { type AccountRow, lockAccount } from "./account.ts";
 import { publish, type Rule, sql } from "./rule.ts";
 
@@ -43,8 +43,12 @@ export function* refund({ name, credits }: AccountRow, generation: number, at: s
 export function* addCredits({ account: name, amount, key }: CreditChange, at: string): Rule<CreditOutcome> {
   const account = yield* lockAccount(name);
   if (!account || account.isDeleted) return { kind: "no account" };
-  const keyHash = hash("sha256", key);
-  const [known] = yield* sql("SELECT amount FROM ledger WHERE account = ? AND key_hash = ?", name, keyHash);
+  const { stored: keyHash, known: hashes } = hashesOfKey(key);
+  const rows = yield* sql(
+    "SELECT amount, key_hash FROM ledger WHERE account = ? AND key_hash IN (?, ?, ?)",
+    ...[name, ...hashes],
+  );
+  const known = hashes.map((hash) => rows.find(({ key_hash }) => key_hash === hash)).find((each) => each);
   if (known && Number(known.amount) !== amount) return { kind: "key reused" };
   if (known) return { kind: "added", credits: account.credits, replayed: true };
   const credits = account.credits + amount;

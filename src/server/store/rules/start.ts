@@ -1,6 +1,6 @@
-import { hash } from "node:crypto";
 import { cutRequest } from "../cut-request.ts";
 import type { Idempotency, StartOutcome, StoredGeneration } from "../generations.ts";
+import { hashesOfKey, hashOfBody } from "../idempotency.ts";
 import { type AccountUsage, findLimit } from "../limits.ts";
 import { columns, readGeneration } from "../reads/generations.ts";
 import type { Row } from "../reads/reader.ts";
@@ -15,8 +15,8 @@ export type Start = {
   missing?: readonly string[] | undefined;
 };
 
-/** What a start with an idempotency key has stored: the hash of its body, and the reply to a repeated start. */
-export type KeyUse = { bodyHash: string; outcome: StartOutcome & { kind: "started" } };
+/** What a start with an idempotency key has stored: the hash of its body, how it was made, and the reply to a repeated start. */
+export type KeyUse = { bodyHash: string; isSorted: boolean; outcome: StartOutcome & { kind: "started" } };
 
 /** The locked account of a start, its `use` if the account has limits, and the `keyUse` if the start's key was used before. */
 export type StartRows = { account: AccountRow; use: AccountUsage | undefined; keyUse: KeyUse | undefined };
@@ -53,38 +53,41 @@ export function rowsAfter(
     account: { ...account, credits: outcome.remaining_credits },
     use: use && { ...use, running: use.running + 1, starts: use.starts + 1 },
     keyUse: idempotency && {
-      bodyHash: hashOfBody(idempotency),
+      bodyHash: hashOfBody(idempotency.body, true),
+      isSorted: true,
       outcome: { ...outcome, generation: shown, replayed: true },
     },
   };
 }
 
 /** Returns the reply to a start with a used key. */
-function repeat({ bodyHash, outcome }: KeyUse, { body, earlierBodies = () => [] }: Idempotency): StartOutcome {
-  const isStored = (each: string) => bodyHash === hashOfBody({ body: each });
+function repeat(
+  { bodyHash, isSorted, outcome }: KeyUse,
+  { body, earlierBodies = () => [] }: Idempotency,
+): StartOutcome {
+  const isStored = (each: string) => bodyHash === hashOfBody(each, isSorted);
   const isSame = isStored(body) || earlierBodies().some(isStored);
   return isSame ? outcome : { kind: "key reused" };
 }
 
 /** What `readKeyUse` needs, where the tables of keys and of generations are joined. */
-export const keyUseColumns = `${columns.replaceAll(/\w+/g, "generations.$&")}, key_hash, body_hash, remaining_credits`;
+export const keyUseColumns = `${columns.replaceAll(/\w+/g, "generations.$&")}, key_hash, request_hash, is_sorted, remaining_credits`;
 
-export function readKeyUse({ key_hash, body_hash, remaining_credits, ...row }: Row): KeyUse {
+export function readKeyUse({ key_hash, request_hash, is_sorted, remaining_credits, ...row }: Row): KeyUse {
   const outcome = { generation: readGeneration(row), remaining_credits: Number(remaining_credits) };
-  return { bodyHash: String(body_hash), outcome: { kind: "started", ...outcome, replayed: true } };
+  const stored = { bodyHash: String(request_hash), isSorted: Boolean(is_sorted) };
+  return { ...stored, outcome: { kind: "started", ...outcome, replayed: true } };
 }
 
-/** Only hashes are stored: of a key, because an index entry has little room, and of a body, because a body may have 28 MB. */
-export const hashOfKey = ({ key }: Idempotency) => hash("sha256", key);
-export const hashOfBody = ({ body }: Pick<Idempotency, "body">) => hash("sha256", body);
-
 export function* findKeyUse(account: string, idempotency: Idempotency): Rule<KeyUse | undefined> {
-  const [row] = yield* sql(
+  const { known } = hashesOfKey(idempotency.key);
+  const rows = yield* sql(
     `SELECT ${keyUseColumns} FROM idempotency_keys
      JOIN generations ON generations.number = idempotency_keys.generation
-     WHERE idempotency_keys.account = ? AND key_hash = ?`,
-    ...[account, hashOfKey(idempotency)],
+     WHERE idempotency_keys.account = ? AND key_hash IN (?, ?, ?)`,
+    ...[account, ...known],
   );
+  const row = known.map((hash) => rows.find(({ key_hash }) => key_hash === hash)).find((each) => each);
   return row && readKeyUse(row);
 }
 

@@ -233,5 +233,14 @@ const retries = `
   CREATE INDEX planned_by_host ON deliveries (host, is_retry, planned_at, number, id) WHERE next_at IS NOT NULL;
 `;
 
+/**
+ * Version 6: an idempotency key is stored as parsed, and `request_hash` is of a body with its members sorted, unless an earlier version stored the
+ * row: `is_sorted` is FALSE there.
+ */
+const parsedKeys = `
+  ALTER TABLE idempotency_keys RENAME COLUMN body_hash TO request_hash;
+  ALTER TABLE idempotency_keys ADD COLUMN is_sorted INTEGER NOT NULL DEFAULT FALSE;
+`;
+
 /** The script at index n brings a database from version n to version n + 1. A released script is never changed. */
-export const steps: readonly string[] = [schema, fetchedImages, namedFields, namedKeys, retries];
+export const steps: readonly string[] = [schema, fetchedImages, namedFields, namedKeys, retries, parsedKeys];

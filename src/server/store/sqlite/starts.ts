@@ -1,11 +1,12 @@
 import type { Change } from "../change.ts";
 import type { Idempotency, StartOutcome, StoredGeneration } from "../generations.ts";
+import { hashesOfKey, hashOfBody } from "../idempotency.ts";
 import { toNewRow } from "../new-row.ts";
 import { lockAccount } from "../rules/account.ts";
 import { findUse } from "../rules/account-limits.ts";
 import { changeCredits } from "../rules/credits.ts";
 import type { Rule } from "../rules/rule.ts";
-import { decideStart, findKeyUse, hashOfBody, hashOfKey, isBilled, type Start } from "../rules/start.ts";
+import { decideStart, findKeyUse, isBilled, type Start } from "../rules/start.ts";
 import { toText } from "../values.ts";
 import type { Database } from "./database.ts";
 import { runRule } from "./run.ts";
@@ -52,7 +53,7 @@ type UsedKey = { account: string; idempotency: Idempotency; number: number; cred
 
 function addKey(database: Database, { account, idempotency, number, credits }: UsedKey): void {
   database.run(
-    `INSERT INTO idempotency_keys (account, key_hash, body_hash, generation, remaining_credits) VALUES (?, ?, ?, ?, ?)`,
-    ...[account, hashOfKey(idempotency), hashOfBody(idempotency), number, credits],
+    `INSERT INTO idempotency_keys (account, key_hash, request_hash, is_sorted, generation, remaining_credits) VALUES (?, ?, ?, TRUE, ?, ?)`,
+    ...[account, hashesOfKey(idempotency.key).stored, hashOfBody(idempotency.body, true), number, credits],
   );
 }

@@ -11,7 +11,7 @@ import {
 import { indexes as currentIndexes, steps } from "../../../../src/server/store/postgres/schema.ts";
 import { postgresPrograms } from "../../../needs.ts";
 import { query } from "../../../postgres.ts";
-import { newGeneration } from "../records.ts";
+import { expectKeysBefore, insertKeysBefore, newGeneration } from "../records.ts";
 import { open, useServer } from "./open.ts";
 
 /** What a later version may have: a column, what it is filled with, and indexes. */
@@ -90,7 +90,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     const lengths = await query(old, "SELECT length FROM vidgen.generations ORDER BY number");
     expect(lengths).toEqual([{ length: 1 }, { length: 2 }, { length: 3 }]);
     // Nobody waits for a new one.
-    expect(notes).toEqual([expect.stringMatching(/^Upgrading the database from version 5 to 7\./)]);
+    expect(notes).toEqual([expect.stringMatching(/^Upgrading the database from version 6 to 8\./)]);
     await upgrade(old, { onNote: (text) => void notes.push(text) });
     expect(notes).toHaveLength(1);
   });
@@ -116,7 +116,7 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     ]);
     await store.keepImageFetch("fox", { files: ["images/1"] });
     expect((await store.generation("fox"))?.imageFetch).toEqual({ files: ["images/1"] });
-    await expect(upgrade(old, { versions })).rejects.toThrow("it has version 5, but this vidgen supports only up to 1");
+    await expect(upgrade(old, { versions })).rejects.toThrow("it has version 6, but this vidgen supports only up to 1");
     const claim = "UPDATE vidgen.generations SET is_ready = false, holder = 'before' WHERE id = 'fox'";
     await expect(query(old, claim)).rejects.toThrow('"is_ready"');
   });
@@ -149,6 +149,22 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     const wanted = { kind: "new", models: ["sora-2"], maxImages: 1, isSimulation: true, named: [] } as const;
     expect(await store.claim(wanted, { limit: 1, except: [] })).toMatchObject([{ id: "fox", names: [] }]);
   });
+
+  test.each([1, 5])(
+    "from version %i: used keys are found and charge nothing, and a process of that version that still runs starts nothing",
+    async (version) => {
+      const old = await server().createDatabase();
+      await upgrade(old, { versions: { steps: steps.slice(0, version), indexes: {} } });
+      await query(old, insertKeysBefore("vidgen."));
+      const { store } = await open(old);
+      await expectKeysBefore(store);
+      // As a process of that version asks for a key, and as it adds any start.
+      await expect(query(old, "SELECT body_hash FROM vidgen.idempotency_keys")).rejects.toThrow('"body_hash"');
+      const none = "SELECT account, key_hash, key_hash, generation, 1 FROM vidgen.idempotency_keys WHERE false";
+      const add = `INSERT INTO vidgen.idempotency_keys (account, key_hash, body_hash, generation, remaining_credits) ${none}`;
+      await expect(query(old, add)).rejects.toThrow('"body_hash"');
+    },
+  );
 
   test("that is refused leaves the database and its version unchanged", async () => {
     const url = await createOld();

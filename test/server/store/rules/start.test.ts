@@ -1,12 +1,7 @@
 import { expect, test } from "vitest";
 import type { StartOutcome } from "../../../../src/server/store/generations.ts";
-import {
-  decideStart,
-  hashOfBody,
-  rowsAfter,
-  type Start,
-  type StartRows,
-} from "../../../../src/server/store/rules/start.ts";
+import { hashOfBody } from "../../../../src/server/store/idempotency.ts";
+import { decideStart, rowsAfter, type Start, type StartRows } from "../../../../src/server/store/rules/start.ts";
 import { newGeneration } from "../records.ts";
 
 const generation = newGeneration();
@@ -23,8 +18,8 @@ const account = {
 const use = { running: 2, starts: 3, oldest_at: generation.created_at };
 const rows: StartRows = { account, use: undefined, keyUse: undefined };
 const earlier = { kind: "started", generation: newGeneration(), remaining_credits: 90, replayed: true } as const;
-const keyUse = { bodyHash: hashOfBody(idempotency), outcome: earlier };
-const otherBody = { ...keyUse, bodyHash: hashOfBody({ ...idempotency, body: "[]" }) };
+const keyUse = { bodyHash: hashOfBody("{}", true), isSorted: true, outcome: earlier };
+const otherBody = { ...keyUse, bodyHash: hashOfBody("[]", true) };
 const isDeleted = { ...account, isDeleted: true };
 const isDisabled = { ...account, disabled_at: "2026-01-01T00:00:00.000Z" };
 const isPoor = { ...account, credits: 9 };
@@ -54,7 +49,7 @@ test("the next start of the account finds fewer credits, one more running genera
   expect(after).toEqual({
     account: { ...isFull, credits: 15 },
     use: { ...use, running: 3, starts: 4 },
-    keyUse: { bodyHash: hashOfBody(idempotency), outcome: { ...started, replayed: true } },
+    keyUse: { bodyHash: hashOfBody("{}", true), isSorted: true, outcome: { ...started, replayed: true } },
   });
   expect(decideStart({ ...start, generation: newGeneration() }, after)).toEqual({ ...started, replayed: true });
   expect(decideStart({ ...start, idempotency: undefined }, { ...after, keyUse: undefined })).toEqual(full);

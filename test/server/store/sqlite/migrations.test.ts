@@ -5,6 +5,8 @@ import { checkDatabase, migrate } from "../../../../src/server/store/sqlite/migr
 import { steps } from "../../../../src/server/store/sqlite/schema.ts";
 import { openStore } from "../../../../src/server/store/sqlite/sqlite-store.ts";
 import { makeFolder } from "../../../folder.ts";
+import { apiKey, baseUrl, bearer, createTestService, readStart } from "../../service.ts";
+import { doubledBody, doubledId, expectKeysBefore, insertKeysBefore } from "../records.ts";
 
 const first = "CREATE TABLE foxes (name TEXT NOT NULL); INSERT INTO foxes VALUES ('red');";
 const second = "ALTER TABLE foxes ADD COLUMN age INTEGER NOT NULL DEFAULT 1;";
@@ -76,8 +78,28 @@ test("a database of version 1 is upgraded: what waited for images waits for thei
   expect((await store.generation("fox"))?.imageFetch).toEqual({ files: ["images/1"] });
   await store.close();
   const { database, version } = await open(file);
-  expect(version()).toBe(5);
+  expect(version()).toBe(6);
   expect(() => checkDatabase(database, { afterCrash: false }, steps.slice(0, 1))).toThrow(
-    "it has version 5, but this vidgen supports only up to 1",
+    "it has version 6, but this vidgen supports only up to 1",
   );
 });
+
+test.each([1, 5])(
+  "a database of version %i is upgraded: its used keys are found, and charge nothing",
+  async (version) => {
+    const file = join(makeFolder(), "service.db");
+    const before = await openDatabase(file);
+    migrate(before, steps.slice(0, version));
+    before.exec(insertKeysBefore(""));
+    before.close();
+    const store = await openStore(file);
+    await expectKeysBefore(store);
+    const { api } = await createTestService({ store });
+    const headers = { ...bearer(apiKey), "Content-Type": "application/json", "Idempotency-Key": '"doubled"' };
+    const request = new Request(`${baseUrl}/api/generate`, { method: "POST", headers, body: doubledBody });
+    expect(await readStart(await api(request))).toMatchObject({ data: { id: doubledId } });
+    await store.close();
+    const { database } = await open(file);
+    expect(() => checkDatabase(database, { afterCrash: true }, steps.slice(0, 5))).toThrow("it has version 6");
+  },
+);
