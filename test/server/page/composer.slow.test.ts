@@ -311,6 +311,19 @@ describe("the form", { skip: browserPath === undefined }, () => {
     expect(await paid(store)).toEqual([-10]);
   });
 
+  test.each([409, 422])(
+    "a draft whose key the service knows from another body (%i) counts as started",
+    async (status) => {
+      const { page, tab, store } = await open();
+      await compose(page, tab, "a fox at dusk");
+      const body = JSON.stringify({ error: { code: "idempotency_key_reused", message: "used" } });
+      await tab.route("**/generations", (route) => route.fulfill({ status, contentType: "application/json", body }));
+      await generate(tab).click();
+      await shows(tab.locator("#form-status"), "already started");
+      expect(await paid(store)).toEqual([]);
+    },
+  );
+
   test("a draft is found after a reload also where the browser has lost the state of its place in the history", async () => {
     const { page, tab, store } = await open();
     await compose(page, tab, "a fox at dusk");
