@@ -7,6 +7,7 @@ import type { StoredGeneration } from "../../../src/server/store/generations.ts"
 import type { SpendingKey, Spent } from "../../../src/server/store/reports.ts";
 import type { Store } from "../../../src/server/store/store.ts";
 import { createRandom } from "../../faults/random.ts";
+import { apiKey, baseUrl, bearer, createTestService, otherKey } from "../service.ts";
 import {
   attempt,
   completed,
@@ -594,6 +595,81 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     const [outcome, again] = [await start(first), await start(second)];
     expect(again).toStrictEqual(isSame ? { ...outcome, replayed: true } : { kind: "key reused" });
     expect(await store.balance("local")).toBe(90);
+  });
+
+  /** Sends a request with an Idempotency-Key. Resolves with the status, the id or the code of the error, and the headers that the draft is about. */
+  type Send = (key: string | undefined, body?: object, path?: string, apiKey?: string) => Promise<unknown[]>;
+  const [fox, hare] = [
+    { prompt: "a fox", model: "sora-2" },
+    { model: "sora-2", prompt: "a hare" },
+  ];
+  const link = '</openapi.json>; rel="describedby"; type="application/json"';
+  const [started, replayed] = [
+    [200, "1", null, null],
+    [200, "1", "true", null],
+  ];
+  const reused = [422, "idempotency_key_reused", null, link];
+
+  // draft-ietf-httpapi-idempotency-key-header-07, by its sections: each MUST and SHOULD for a resource, and what the service does.
+  it.each<[string, (send: Send) => Promise<unknown>, unknown]>([
+    ["2.1: the value is a String", async (send) => [await send('"k"'), await send('"k"')], [started, replayed]],
+    ["2.1: and so is one without quotes", async (send) => [await send("k"), await send('"k"')], [started, replayed]],
+    [
+      "2.2: it is not used for another payload",
+      async (send) => [await send("k"), await send("k", hare)],
+      [started, reused],
+    ],
+    [
+      "2.3, 2.5.2: how long a key is valid is published",
+      async (send) => String((await send(undefined, undefined, "/openapi.json"))[4]),
+      expect.stringContaining("`Idempotency-Key-Lifetime` of each reply is the number of seconds"),
+    ],
+    [
+      "2.6: a retry gets the result of the first request",
+      async (send) => [await send("k"), await send("k", { model: "sora-2", prompt: "a fox" })],
+      [started, replayed],
+    ],
+    [
+      "2.6: a refused request has charged nothing, so it is decided again",
+      async (send) => [await send("k", {}), await send("k")],
+      [[400, "invalid_prompt", null, null], started],
+    ],
+    [
+      "2.6: of two at the same time the second waits for the result of the first, and is no 409",
+      async (send) => (await Promise.all([send("k"), send("k")])).sort(),
+      [started, replayed],
+    ],
+    [
+      "2.7: where a key is required, its absence is a 400 with a link",
+      (send) => send(undefined, { account: "other", amount: 5 }, "/accounts/credits"),
+      [400, "idempotency_key_required", null, link],
+    ],
+    [
+      "2.7: a key of another request is a 422 with a link",
+      async (send) => [await send("k"), await send("k", hare)],
+      [started, reused],
+    ],
+    ["5: a key is checked", (send) => send('""'), [400, "invalid_idempotency_key", null, link]],
+    [
+      "5: a key is looked up with its account",
+      async (send) => [await send("k"), await send("k", hare, "/api/generate", otherKey)],
+      [started, [200, "2", null, null]],
+    ],
+  ])("the draft of the header, %s", async (_, ask, answers) => {
+    const { api } = await createTestService({ store: await openWith(100) });
+    const ids: string[] = [];
+    const send: Send = async (key, body = fox, path = "/api/generate", as = apiKey) => {
+      const headers = { ...bearer(as), "Content-Type": "application/json", ...(key && { "Idempotency-Key": key }) };
+      const init = path.endsWith(".json") ? {} : { method: "POST", headers, body: JSON.stringify(body) };
+      const reply = await api(new Request(`${baseUrl}${path}`, init));
+      const text = await reply.text();
+      const { data, error } = JSON.parse(text);
+      if (data && !ids.includes(data.id)) ids.push(data.id);
+      const told = data ? String(ids.indexOf(data.id) + 1) : error?.code;
+      const [isReplayed, describedBy] = ["Idempotent-Replayed", "Link"].map((name) => reply.headers.get(name));
+      return [reply.status, told, isReplayed, describedBy, ...(told === undefined ? [text] : [])];
+    };
+    expect(await ask(send)).toEqual(answers);
   });
 
   it("an idempotency key belongs to one account, and returns its first reply even without credits", async () => {
