@@ -339,7 +339,9 @@ export function createEngineRules(options: RulesOptions) {
       const ended = byName.get(name)?.ended;
       if (!ended) return;
       const { error_code, engine_code } = ended.end;
-      const code = error_code ?? (ended.isCancelled ? "cancelled" : (engine_code ?? "failed"));
+      // A cancel that the engine knows, and a restored database does not, is one as well.
+      const isCancelled = ended.isCancelled || ended.end.error?.startsWith("cancelled at https://provider-");
+      const code = error_code ?? (isCancelled ? "cancelled" : (engine_code ?? "failed"));
       const isSame =
         status === ended.end.status &&
         (status === "completed" ? !error : error?.code === code && error.message === ended.end.error);
