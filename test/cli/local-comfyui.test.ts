@@ -80,9 +80,9 @@ test("after a submission without a reply, the next command looks it up and resum
 test("what the workflow has no place for fails, with nothing submitted", async () => {
   const { generate, fake } = await createScene();
   const { code, stderr } = await generate("--duration", "9");
-  expect([code, fake.runs]).toEqual([4, []]);
+  expect([code, fake.runs]).toEqual([1, []]);
   expect(stderr).toContain(
-    "the workflow has no {{duration}}: add it to the workflow, or leave that field out of the request; nothing was submitted",
+    "the workflow has no {{duration}} for duration: add it to the workflow, or leave duration out",
   );
 });
 

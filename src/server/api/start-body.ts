@@ -255,8 +255,9 @@ function checkImages(
 ): void {
   const { min, max } = findModel(model)?.images ?? { min: 0, max: maxOfEngines };
   if (count >= min && count <= max) return;
-  const wanted = max === 1 ? "at most 1 image here" : `${min} to ${max} images in ${name}`;
-  throw refuse(400, `invalid_${name}`, `${model} takes ${wanted}, not ${count}`);
+  const noImage = "no image here: its workflow has no {{image}}";
+  const some = max === 1 ? "at most 1 image here" : `${min === 0 ? "at most" : `${min} to`} ${max} images in ${name}`;
+  throw refuse(400, `invalid_${name}`, `${model} takes ${max === 0 ? noImage : `${some}, not ${count}`}`);
 }
 
 /** Whether there are images other than those that the video starts from. */

@@ -8,7 +8,14 @@ import { sortMembers } from "../../protocol/json.ts";
 import { holdsHash } from "../../protocol/secrets.ts";
 import { localAccount } from "../announcement.ts";
 import { type Capacity, createCapacity } from "../capacity.ts";
-import { addressesIn, documentedExtras, findPassedFault, namesOf, splitExtras } from "../engines/passed.ts";
+import {
+  addressesIn,
+  documentedExtras,
+  exclusionOf,
+  findPassedFault,
+  namesOf,
+  splitExtras,
+} from "../engines/passed.ts";
 import { createBodyMemory } from "../http/body-memory.ts";
 import type { FieldNames } from "../http/input.ts";
 import {
@@ -258,7 +265,7 @@ async function start(
   const { request, callback_url } = readStart(json, names);
   const findAddressFault = (url: string) => options.findImageFault?.(url, account);
   const warnings = await checkUnknown(request, { ...options, account, json, names, findAddressFault });
-  await checkLimits(request, options.engines);
+  await checkLimits(request, options.engines, names);
   checkImages(request, findAddressFault);
   c.set("model", request.model);
   const traceparent = readTraceparent(c.req.header("traceparent"));
@@ -374,15 +381,17 @@ function newGeneration(account: string, start: StartRequest, date: Date): Stored
 }
 
 /**
- * Refuses a request that the provider's limits of every engine with the model exclude, before anything is paid there. A request with images is
- * refused if any of these engines might ignore them.
+ * Refuses a request that the limits of every engine with the model exclude, before anything is paid there. If they exclude it for some, only the
+ * others get it. A request with other images is refused if any of these engines might ignore them.
  */
-async function checkLimits(request: StoredRequest, engines: StartOptions["engines"]) {
+async function checkLimits(request: StoredRequest, engines: StartOptions["engines"], names: FieldNames | undefined) {
   const withModel = engines.filter(({ models, isSimulation }) => models.includes(request.model) && !isSimulation);
-  const faults = await Promise.all(withModel.map(({ findFault }) => findFault?.(request)));
+  const faults = await Promise.all(withModel.map(({ findFault }) => findFault?.(request, names)));
   const fault = faults.find((each) => each !== undefined);
   if (fault !== undefined && (hasOtherImages(request) || faults.every((each) => each !== undefined)))
     throw refuse(400, "outside_limits", `${request.model}: ${fault}`);
+  const unsuited = withModel.filter((_, index) => faults[index] !== undefined).map(exclusionOf);
+  if (unsuited.length > 0) request.names = [...(request.names ?? []), ...unsuited.sort()];
 }
 
 /** Refuses images that certainly cannot be used, before anything is charged. */

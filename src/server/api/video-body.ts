@@ -23,6 +23,8 @@ export const videoTypes = ["application/json", formType, urlencodedType];
 /** What `/v1/videos` calls the fields of the interface. */
 export const videoNames: FieldNames = {
   duration: "seconds",
+  aspectRatio: "size",
+  resolution: "size",
   imageUrl: "input_reference",
   imageUrls: "input_reference",
 };

@@ -170,10 +170,14 @@ export type Engine = Capabilities & {
    */
   cancel?: ((job: string, signal: AbortSignal) => Promise<boolean>) | undefined;
   /**
-   * Returns what the engine's model does not accept in a request, according to the provider's list of models, which costs nothing to read;
-   * `undefined` when no objection is known. Never rejects, because without the list the provider itself refuses the request.
+   * Returns what the engine does not accept in a request, according to its workflow or the provider's list of models, which costs nothing to read;
+   * `undefined` when no objection is known. `names` are an API's names for the fields of the interface, where they differ. Never rejects, because
+   * without the list the provider itself refuses the request.
    */
-  findFault?(request: RenderRequest & Images<unknown>): Promise<string | undefined>;
+  findFault?(
+    request: RenderRequest & Images<unknown>,
+    names?: Readonly<Record<string, string>>,
+  ): Promise<string | undefined>;
   /** Returns the prices of a model in its provider's list, which costs nothing to read; `undefined` if there are none. Never rejects. */
   listPrices?(model: string): Promise<UsdList | undefined>;
   /**

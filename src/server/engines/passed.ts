@@ -55,13 +55,33 @@ export async function findPassedFault(
     : { field: fieldOf(refused), text: `${name} ${findNameFault(refused, taken)}` };
 }
 
-/** Whether an engine takes all of these names (see `namesOf`). */
-export function takesNames(taken: Passes | undefined, names: readonly string[]): boolean {
-  return names.every((name) => taken && findNameFault(name, taken) === undefined);
+const exclusion = "not ";
+
+/** Returns the name by which a request that does not suit an engine leaves it to the others. */
+export function exclusionOf({ name, upstreamModel = "" }: Pick<Engine, "name" | "upstreamModel">): string {
+  return `${exclusion}${name}#${upstreamModel}`;
 }
 
-/** Returns one of `namesOf` for a message. */
-export const nameText = (name: string) => name.replace("/", " with ");
+/** Whether an engine takes all of these names (see `namesOf`). */
+export function takesNames(
+  taken: Passes | undefined,
+  names: readonly string[],
+  engine: Pick<Engine, "name" | "upstreamModel">,
+): boolean {
+  return names.every((name) =>
+    name.startsWith(exclusion) ? name !== exclusionOf(engine) : taken && findNameFault(name, taken) === undefined,
+  );
+}
+
+/** Returns the names of fields among those that an engine must take, for a message. */
+export function listNames(names: readonly string[]): string {
+  return names
+    .filter((name) => !name.startsWith(exclusion))
+    .map(nameText)
+    .join(", ");
+}
+
+const nameText = (name: string) => name.replace("/", " with ");
 
 const fieldOf = (name: string) => name.replace(/\/.*/s, "");
 

@@ -63,11 +63,13 @@ export function listChoices(account: string, options: ChoiceOptions): Promise<Mo
 
 /** The values that at least one engine of a model accepts. */
 async function offersOf(model: string, engines: readonly Pick<Engine, "findFault">[]): Promise<Partial<Offers>> {
-  const isAccepted = async (name: OfferedName, value: string) => {
+  const isAccepted = async (name?: OfferedName, value = "") => {
     const faults = await Promise.all(engines.map(({ findFault }) => findFault?.(requestWith(model, name, value))));
     return faults.includes(undefined);
   };
   const offers: Partial<Offers> = {};
+  // A workflow may need an image, which says nothing about these values.
+  if (!(await isAccepted())) return offers;
   for (const [name, all] of Object.entries(allOffers) as [OfferedName, readonly string[]][]) {
     const areAccepted = await Promise.all(all.map((value) => isAccepted(name, value)));
     if (areAccepted.includes(false)) offers[name] = all.filter((_, index) => areAccepted[index]);
@@ -75,14 +77,12 @@ async function offersOf(model: string, engines: readonly Pick<Engine, "findFault
   return offers;
 }
 
-/** A request that sets only this field. */
-function requestWith(model: string, name: OfferedName, value: string) {
+/** A request that sets only this field, or none. */
+function requestWith(model: string, name: OfferedName | undefined, value: string) {
   const unset = (["aspectRatio", "duration", "resolution"] as const).filter((each) => each !== name);
   const defaults = { aspectRatio: "16:9", duration: 5, resolution: "720p" };
-  const given = { ...defaults, [name]: name === "duration" ? Number(value) : value } as Pick<
-    RenderRequest,
-    OfferedName
-  >;
+  const set = name && { [name]: name === "duration" ? Number(value) : value };
+  const given = { ...defaults, ...set } as Pick<RenderRequest, OfferedName>;
   return { prompt: "", model, images: [], extras: {}, unset, ...given };
 }
 

@@ -69,7 +69,7 @@ export function askTaken(
 export function canMake({ engine, taken }: Pick<EngineSlots, "engine" | "taken">, needs: Needs): boolean {
   const { models, maxImages, isSimulation } = engine;
   if (!models.includes(needs.model) || needs.images > maxImages) return false;
-  return isSimulation ? !needs.isReal : takesNames(taken.get(needs.model), needs.names);
+  return isSimulation ? !needs.isReal : takesNames(taken.get(needs.model), needs.names, engine);
 }
 
 /** Whether it is not known yet if an engine takes the fields of a generation that it could make otherwise. */
@@ -99,7 +99,7 @@ export function engineStateOf(slots: EngineSlots, named: readonly NamedNeeds[]):
     creates: breaker.room(openCreates),
     denied: [...denied.keys()],
     isDenying: breaker.outage()?.cause === "auth",
-    named: isSimulation ? undefined : named.filter(({ model, names }) => takesNames(taken.get(model), names)),
+    named: isSimulation ? undefined : named.filter(({ model, names }) => takesNames(taken.get(model), names, engine)),
   };
 }
 

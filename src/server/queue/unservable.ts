@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import type { Clock } from "../../io.ts";
-import { nameText } from "../engines/passed.ts";
+import { listNames } from "../engines/passed.ts";
 import { minutes } from "../engines/upstream/upstream.ts";
 import type { ServiceParts } from "../service-parts.ts";
 import type { Needs, Waiting } from "../store/claims.ts";
@@ -131,6 +131,6 @@ export function findMissingReason(needs: Needs, allSlots: readonly EngineSlots[]
   if (allSlots.some((each) => canMake(each, needs))) return undefined;
   const { model, names } = needs;
   if (names.length > 0 && allSlots.some((each) => canMake(each, { ...needs, names: [] })))
-    return `no engine that makes ${model} takes ${names.map(nameText).join(", ")}`;
+    return `no engine that makes ${model} takes ${listNames(names) || "this request"}`;
   return `no engine of the local service serves ${model}`;
 }

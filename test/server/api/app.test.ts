@@ -378,7 +378,7 @@ test("five images are too many for any model", async () => {
   const service = await createTestService();
   const response = await service.start({ model: "sora-2", imageUrls: Array(5).fill(url) });
   expect(response.status).toBe(400);
-  expect((await readError(response)).message).toBe("sora-2 takes 0 to 4 images in imageUrls, not 5");
+  expect((await readError(response)).message).toBe("sora-2 takes at most 4 images in imageUrls, not 5");
 });
 
 test.each([

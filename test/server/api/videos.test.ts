@@ -727,7 +727,7 @@ describe("is refused with a clear 4xx, and nothing is charged:", () => {
       what: "too many images",
       ...json({ input_reference: Array(5).fill("https://a.example/") }),
       code: "invalid_input_reference",
-      says: /^sora-2 takes 0 to 4 images in input_reference, not 5/,
+      says: /^sora-2 takes at most 4 images in input_reference, not 5/,
     },
     { what: "no JSON", headers: asJson, body: "prompt=a fox", code: "invalid_json", says: "the body is not JSON" },
     {

@@ -7,11 +7,12 @@ import { clean } from "../upstream/reply.ts";
 import { confirm } from "../upstream/submit.ts";
 import { describeCheck } from "../upstream/upstream.ts";
 import type { ServerIo } from "../videos/server.ts";
+import { checkNodes } from "./faults.ts";
 import type { WorkflowResult } from "./job.ts";
 import { listen } from "./progress.ts";
 import { type ComfyUi, type ComfyUiOptions, createComfyUi } from "./server.ts";
 import { submitWorkflow } from "./submit.ts";
-import { passesOf } from "./values.ts";
+import { findRequestFault, passesOf } from "./values.ts";
 import { watch } from "./watch.ts";
 import { shortId, type Workflow } from "./workflow.ts";
 
@@ -39,7 +40,7 @@ export function createComfyUiEngine(options: ComfyUiEngineOptions, io: ServerIo)
     concurrency,
     timeoutMs,
     passes: async () => passesOf(workflow),
-    findFault: async (request) => describeShapeFault(request),
+    findFault: async (request, names) => describeShapeFault(request) ?? findRequestFault(workflow, request, names),
     async render(task, { resume, ...rest }) {
       const outcome = await begin(task, { server, workflow, resume, ...rest });
       if (outcome.kind !== "submitted") return outcome;
@@ -60,6 +61,7 @@ export function createComfyUiEngine(options: ComfyUiEngineOptions, io: ServerIo)
       const version = await server.findVersion(signal).catch((error) => {
         throw error instanceof VidgenError ? error : new Error(describeCheck(error));
       });
+      for (const note of await checkNodes(workflow, server, signal)) server.noteOnce(`${url}: ${note}.`);
       return `ComfyUI ${version}`;
     },
   };

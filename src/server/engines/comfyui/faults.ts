@@ -1,7 +1,9 @@
 import * as z from "zod";
+import { usage } from "../../../errors.ts";
 import type { FailureKind } from "../../store/generations.ts";
 import { clean, type ServerReply } from "../upstream/reply.ts";
 import type { ComfyUi } from "./server.ts";
+import type { Workflow } from "./workflow.ts";
 
 /** What ComfyUI says is wrong with a workflow, for people, and what that is for a hint. */
 export type WorkflowFault = { words: string; failure: FailureKind };
@@ -79,8 +81,43 @@ async function readError(
   return { words: describeMissingFile({ file, input, names }), failure: "file" };
 }
 
+/** How long a check waits for the descriptions of nodes, without which it says nothing about them. */
+const nodesMs = 3_000;
+
+/**
+ * Checks the nodes of a workflow, free of charge: resolves with a note for each file that ComfyUI does not have. Throws `usage` with all types of
+ * nodes that it does not have. What it does not describe in time is not checked.
+ */
+export async function checkNodes(
+  { graph }: Workflow,
+  { findNode, io }: Pick<ComfyUi, "findNode" | "io">,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const limit = io.limit(nodesMs, signal, new Error("no response"));
+  const types = [...new Set(Object.values(graph).map(({ class_type }) => class_type))];
+  const described = types.map(async (type) => [type, await findNode(type, limit.signal)] as const);
+  const settled = await Promise.allSettled(described).finally(limit.clear);
+  const found = new Map(settled.flatMap((each) => (each.status === "fulfilled" ? [each.value] : [])));
+  const missing = types.filter((type) => found.has(type) && found.get(type) === undefined);
+  if (missing.length > 0)
+    throw usage(
+      `does not have nodes of the workflow: ${missing.map(clean).join(", ")}`,
+      "Install them in ComfyUI, or choose another workflow.",
+    );
+  return Object.entries(graph).flatMap(([id, { class_type: type, inputs }]) =>
+    Object.entries(inputs).flatMap(([input, file]) => {
+      const names = optionsOf(found.get(type)?.[input]);
+      if (!isFile(file) || !names || names.includes(file)) return [];
+      return [clean(`${type} (node ${id}): ${describeMissingFile({ file, input, names })}`)];
+    }),
+  );
+}
+
+/** Whether a value is the name of a file, and not a placeholder for one. */
+const isFile = (value: unknown): value is string => typeof value === "string" && /^[^{}]+\.[a-z]\w{1,11}$/i.test(value);
+
 /** Says that a file of a model is missing, with the most similar one that there is. */
-export function describeMissingFile({
+function describeMissingFile({
   file,
   input,
   names,
@@ -95,12 +132,12 @@ export function describeMissingFile({
 }
 
 /** Whether a value of an input is the name of a file of a model. */
-export function isModelFile(value: unknown): value is string {
+function isModelFile(value: unknown): value is string {
   return typeof value === "string" && /\.(safetensors|sft|ckpt|pt|pth|bin|gguf|onnx)$/i.test(value);
 }
 
 /** Returns the values that an input takes, if it has a list: `[["a", "b"], {}]`, or `["COMBO", {"options": ["a", "b"]}]`. */
-export function optionsOf(config: unknown): readonly string[] | undefined {
+function optionsOf(config: unknown): readonly string[] | undefined {
   const [type, settings] = Array.isArray(config) ? config : [];
   const list: unknown = Array.isArray(type) ? type : settings?.options;
   return Array.isArray(list) ? list.map(String) : undefined;

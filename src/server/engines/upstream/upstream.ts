@@ -33,6 +33,8 @@ export type Upstream = {
   read(reply: Omit<HttpResponse, "text">, options?: PartOptions): Promise<ServerReply>;
   /** Notifies the owner of a problem, unless an earlier problem still lasts; `undefined` means that the server works. */
   report(problem: string | undefined): void;
+  /** Notifies the owner, unless the same message was sent before. */
+  noteOnce(text: string): void;
   /** Notifies the owner once that the server knows a job and does not know it in turn. */
   reportInconsistency?(): void;
 };
@@ -93,6 +95,7 @@ export function createUpstreamParts(
   io: Upstream["io"] & Pick<Outbound, "open">,
 ): Omit<Upstream, "poll"> {
   const { name, timeoutMs, key, onNote } = options;
+  const sentNotes = new Set<string>();
   return {
     name,
     timeoutMs,
@@ -103,6 +106,10 @@ export function createUpstreamParts(
     open: (address, signal) => io.open(address, { signal, accept: "video/mp4" }),
     read: (reply, options) => readReply(reply, { ...options, secret: key, date: io.date() }),
     report: createReport(onNote),
+    noteOnce(text) {
+      if (!sentNotes.has(text)) onNote(text);
+      sentNotes.add(text);
+    },
   };
 }
 

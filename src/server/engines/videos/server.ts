@@ -39,8 +39,6 @@ export type Server = ServerOptions &
     /** Returns the server's kind, which is detected while unknown. Rejects when it cannot be detected now. */
     findKind(signal: AbortSignal): Promise<Kind>;
     fetch: Io["fetch"];
-    /** Notifies the owner, unless the same message was sent before. */
-    noteOnce(text: string): void;
     /** Returns the server's kind if it is already known. */
     knownKind(): Kind | undefined;
     /** Sends a create. Rejects as `fetch` does: a `RequestError` says whether the server may have received it. */
@@ -72,7 +70,6 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
   };
   const get = (address: string, signal: AbortSignal) => request("GET", address, signal);
   const remove: Server["remove"] = async (job, signal) => read(await request("DELETE", jobUrl(job), signal));
-  const sentNotes = new Set<string>();
   let { kind } = options;
   const isPaid = kind?.provider !== undefined;
   const findKind = async (signal: AbortSignal) => {
@@ -88,10 +85,6 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
     findKind,
     knownKind: () => kind,
     fetch: io.fetch,
-    noteOnce(text) {
-      if (!sentNotes.has(text)) options.onNote(text);
-      sentNotes.add(text);
-    },
     create(encoded, signals) {
       // LiteLLM sends a create to its upstream up to three times, and each may cost money. It may be in front of any server; other servers ignore
       // this header.

@@ -473,6 +473,55 @@ test("a key is sent if it is set; without a key, a proxy's refusal is reported",
   expect((await other.make()).outcome).toBe("not submitted: refuses the key (HTTP 401)");
 });
 
+describe("a check", () => {
+  const check = async (options: Parameters<typeof start>[0]) => {
+    const { engine, notes, clock } = await start(options);
+    const checking = engine.check(new AbortController().signal).catch((error) => error);
+    await clock.sleep(5_000);
+    return { says: await checking, notes };
+  };
+  const nodes = {
+    "12": { class_type: "Wan/Loader", inputs: { model: "wan2.2_14B.safetensors", mode: "a.b", other: "{{x}}.png" } },
+    "13": { class_type: "LoadImage", inputs: { image: "author.png" } },
+  };
+
+  test("names all types of nodes that are not installed, and costs nothing", async () => {
+    const { says, notes } = await check({ graph: workflow({}, nodes), missing: ["Wan/Loader", "LoadImage"] });
+    expect(says).toMatchObject({
+      code: "usage",
+      message: "does not have nodes of the workflow: Wan/Loader, LoadImage",
+      hint: expect.stringContaining("Install them"),
+    });
+    expect(notes).toEqual([]);
+  });
+
+  test("notes files that are missing, once", async () => {
+    const models = ["vae.safetensors", "wan2.2_14B_fp8.safetensors"];
+    const lists = {
+      "Wan/Loader": { model: [models, {}], mode: ["STRING", {}], other: [[], {}] },
+      LoadImage: { image: ["COMBO", { options: [] }] },
+    };
+    const { engine, notes } = await start({ graph: workflow({}, nodes), nodes: lists });
+    for (let count = 0; count < 2; count++)
+      expect(await engine.check(new AbortController().signal)).toBe("ComfyUI 0.36.0");
+    expect(notes).toEqual([
+      "http://gpu.test:8091: Wan/Loader (node 12): ComfyUI does not have wan2.2_14B.safetensors (model); the nearest is wan2.2_14B_fp8.safetensors.",
+      "http://gpu.test:8091: LoadImage (node 13): ComfyUI does not have author.png (image); it has none like it.",
+    ]);
+  });
+
+  test.each<[string, () => Response | Promise<Response>]>([
+    ["refused", () => new Response("", { status: 404 })],
+    ["another answer", () => Response.json({ nodes: [] })],
+    ["no answer", () => new Promise<Response>(() => {})],
+  ])("waits for no descriptions of nodes: %s", async (_, answer) => {
+    const { says, notes } = await check({
+      fault: ({ route }) => (route.startsWith("GET /object_info") ? answer() : undefined),
+    });
+    expect([says, notes]).toEqual(["ComfyUI 0.36.0", []]);
+  });
+});
+
 test("another server at the address is reported", async () => {
   const { engine } = await start({ fault: () => Response.json({ object: "list" }) });
   await expect(engine.check(new AbortController().signal)).rejects.toThrow(

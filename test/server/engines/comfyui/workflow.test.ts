@@ -105,7 +105,12 @@ describe("a request that does not fit the workflow fails, and nothing is submitt
     ["a length", { unset: ["aspectRatio", "resolution"] }, {}, "the workflow has no {{duration}}"],
     ["a size", { unset: ["aspectRatio", "duration"] }, { a: "{{height}}" }, "the workflow has no {{width}}"],
     ["more", { extras: { seed: 1, fps: 3, num_frames: 4 } }, {}, "the workflow has no {{fps}} and no {{frames}}"],
-    ["too little", {}, { a: "{{fps}}", b: "{{image}}" }, "this request has no value for {{fps}} and {{image}}"],
+    [
+      "too little",
+      {},
+      { a: "{{fps}}", b: "{{image}}" },
+      "the workflow needs a value for {{fps}} and {{image}}: send fps and imageUrl",
+    ],
   ])("%s", async (_, made, inputs, words) => {
     const { outcome, runs } = await fill(inputs, made);
     expect([outcome, runs]).toEqual([expect.stringContaining(words), []]);
