@@ -1,4 +1,4 @@
-import type { FailureCode } from "../../protocol/schema.ts";
+import { type FailureCode, isCancelledError } from "../../protocol/schema.ts";
 import type { FailureKind, StoredGeneration } from "../store/generations.ts";
 import { kinds } from "./videos/kinds.ts";
 
@@ -28,12 +28,39 @@ const hints: Readonly<Record<FailureKind, string>> & Partial<Record<FailureCode,
   not_fetched: `${notThePrompt} check the file at the engine.`,
 };
 
+/** What a program learns from the code alone, in words. */
+const codeHints: Partial<Record<FailureCode, string>> = {
+  credits: "Its engine's account has no credits there. Add some, then start another take.",
+  auth: "Whoever runs the service has to give its engine a valid key. Then start another take.",
+  not_submitted: "Nothing was submitted to an engine. Another take starts it again.",
+};
+
+/** The kinds of failures with which an engine declines a request, and makes nothing. */
+const refusals: readonly (FailureKind | undefined)[] = ["refused", "value", "model", "start_image", "image"];
+
+type Failed = Pick<StoredGeneration, "error_code" | "failure" | "checkpoint">;
+
+/** Returns what happened to a failed generation, as a heading. */
+export function failureTitle({ error_code, failure, error }: Failed & Pick<StoredGeneration, "error">): string {
+  if (error_code === "unclear") return "It is unclear whether this was generated";
+  if (isCancelledError(error)) return "This generation was cancelled";
+  return error_code === undefined && refusals.includes(failure) ? "The engine refused this" : "This generation failed";
+}
+
+/** Returns what a person does about a failed generation. */
+export function adviseOn(generation: Failed): string {
+  const { error_code, checkpoint } = generation;
+  if (error_code !== "unclear")
+    return failureHint(generation) ?? (error_code && codeHints[error_code]) ?? "Another take starts it again.";
+  const isOwn = checkpoint !== null && !isPaidFor(checkpoint);
+  const where = isOwn
+    ? "Its engine may have generated it: look into its log."
+    : "Its engine's provider may have charged for it: check your account there.";
+  return `${where} It is not sent again.`;
+}
+
 /** Returns what to do about a failed generation; `undefined` if its error says that, or if nobody knows. */
-export function failureHint({
-  error_code,
-  failure,
-  checkpoint,
-}: Pick<StoredGeneration, "error_code" | "failure" | "checkpoint">): string | undefined {
+export function failureHint({ error_code, failure, checkpoint }: Failed): string | undefined {
   const kind = error_code ?? failure;
   const hint = kind && hints[kind];
   return hint !== undefined && isPaidFor(checkpoint) ? `${hint} Each attempt may be charged.` : hint;

@@ -3,6 +3,7 @@ import { type Field, fields, findValueFault, textFields, wireValue } from "../..
 import { defaultModel, findModel } from "../../protocol/models.ts";
 import { refuseKey } from "../api/idempotency.ts";
 import type { StartFormat } from "../api/start.ts";
+import { adviseOn, failureTitle } from "../engines/failure-hint.ts";
 import { type JsonBody, parseJson, refuse } from "../http/message.ts";
 import { listImages, type StoredGeneration } from "../store/generations.ts";
 import { requestBody } from "./again.ts";
@@ -235,8 +236,7 @@ function EarlierHint({ earlier, model }: { earlier: StoredGeneration; model: str
       <OriginHint text="Another take of" generation={earlier} model={model} reason="is no longer available" />
       {earlier.error_code === "unclear" ? (
         <p class="error">
-          The engine's provider may have charged for the earlier generation, and it is unclear whether there is a video:
-          check your account there. Generate starts another one, which is charged too.
+          {`${failureTitle(earlier)}. ${adviseOn(earlier)} Generate starts another one, which is charged too.`}
         </p>
       ) : null}
     </div>

@@ -98,7 +98,7 @@ const actionWords: Record<Action, { verb: string; past: string; keep: string }> 
 export type CancelOrDeleteProps = {
   generation: StoredGeneration;
   /** Why an unfinished generation cannot be cancelled; `undefined` if it can be. */
-  cancelFault: string | undefined;
+  cancelFault?: string | undefined;
 };
 
 /** The button that cancels an unfinished generation or deletes another one, or why it cannot be cancelled. */

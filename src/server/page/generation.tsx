@@ -2,7 +2,7 @@ import { isDataUrl } from "../../protocol/url.ts";
 import { fileName } from "../../video/naming.ts";
 import { findCancelFault } from "../api/cancel.ts";
 import type { Signer } from "../callbacks/signature.ts";
-import { failureHint } from "../engines/failure-hint.ts";
+import { adviseOn, failureTitle } from "../engines/failure-hint.ts";
 import { pictureFormat, readData } from "../media/picture.ts";
 import { type LedgerEntry, sumPayments } from "../store/accounts.ts";
 import { beginningOf, listImages, replaceImages, type StoredGeneration, stateOf } from "../store/generations.ts";
@@ -178,7 +178,7 @@ function Neighbours({ previous, next }: Pick<GenerationProps, "previous" | "next
 
 /** The actions for the generation, the most frequent ones first. */
 function Actions({ generation, cancelFault }: CancelOrDeleteProps) {
-  const { id, status, media, removed_at, request, isStarred } = generation;
+  const { id, status, media, error_code, removed_at, request, isStarred } = generation;
   const { prompt, model } = request;
   const video = media && !removed_at ? media : undefined;
   const isRunning = status === "processing";
@@ -219,7 +219,7 @@ function Actions({ generation, cancelFault }: CancelOrDeleteProps) {
             <SelectBox id={id} />
             <label for={selectId(id)}>Select</label>
           </span>
-          <CancelOrDelete generation={generation} cancelFault={cancelFault} />
+          {error_code === "unclear" ? null : <CancelOrDelete generation={generation} />}
         </Menu>
       )}
     </div>
@@ -228,7 +228,6 @@ function Actions({ generation, cancelFault }: CancelOrDeleteProps) {
 
 function Player({ generation, progress, expectedEnd, payments, now }: GenerationProps) {
   const { id, status, media, error, error_code, removed_at } = generation;
-  const hint = failureHint(generation);
   if (status === "processing")
     return (
       <div class="stage running large">
@@ -250,18 +249,14 @@ function Player({ generation, progress, expectedEnd, payments, now }: Generation
   if (!media)
     return (
       <div class="error">
-        <h2>{error_code === "unclear" ? "It is unclear whether this was generated" : "This generation failed"}</h2>
+        <h2>{failureTitle(generation)}</h2>
         <p id="error" dir="auto">
           {error}
         </p>
-        {hint === undefined ? null : <p>{hint}</p>}
-        <p>
-          {error_code === "unclear"
-            ? "The engine's provider may have charged for it: check your account there. It is not sent again. "
-            : null}
-          {refundText(payments)}
-        </p>
         <CopyButton from="error" name="the error" />
+        <p>{refundText(payments)}</p>
+        <p>{adviseOn(generation)}</p>
+        {error_code === "unclear" ? <CancelOrDelete generation={generation} /> : null}
       </div>
     );
   return (

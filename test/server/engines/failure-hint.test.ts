@@ -3,7 +3,7 @@ import type { Clock } from "../../../src/io.ts";
 import { createComfyUiEngine } from "../../../src/server/engines/comfyui/comfyui.ts";
 import { readWorkflow } from "../../../src/server/engines/comfyui/workflow.ts";
 import type { Engine } from "../../../src/server/engines/engine.ts";
-import { failureHint } from "../../../src/server/engines/failure-hint.ts";
+import { adviseOn, failureHint, failureTitle } from "../../../src/server/engines/failure-hint.ts";
 import { createVideosEngine } from "../../../src/server/engines/videos/videos.ts";
 import type { FailureKind, StoredCheckpoint } from "../../../src/server/store/generations.ts";
 import { createTestService } from "../service.ts";
@@ -207,6 +207,31 @@ test.each<[FailureKind | undefined, StoredCheckpoint | null, RegExp]>([
     expect(failureHint({ failure, error_code: undefined, checkpoint }) ?? "none").toMatch(hint);
   },
 );
+
+test.each<[Parameters<typeof adviseOn>[0] & { error: string | null }, string, RegExp]>([
+  [{ error: "cancelled", checkpoint: null }, "This generation was cancelled", /^Another take starts it again\.$/],
+  [{ error: "no", checkpoint: null }, "This generation failed", /^Another take starts it again\.$/],
+  [{ error: "no", failure: "value", checkpoint: own }, "The engine refused this", /^Change the value/],
+  [{ error: "no", failure: "lost", checkpoint: own }, "This generation failed", /starts a new generation/],
+  [{ error: "no", error_code: "credits", checkpoint: null }, "This generation failed", /no credits there.*Add some/],
+  [{ error: "no", error_code: "auth", checkpoint: null }, "This generation failed", /a valid key/],
+  [{ error: "no", error_code: "not_submitted", checkpoint: null }, "This generation failed", /Nothing was submitted/],
+  [{ error: "no", error_code: "not_fetched", checkpoint: own }, "This generation failed", /check the file/],
+  [
+    { error: "no", error_code: "unclear", checkpoint: null },
+    "It is unclear whether this was generated",
+    /account there/,
+  ],
+  [{ error: "no", error_code: "unclear", checkpoint: own }, "It is unclear whether this was generated", /its log/],
+  [
+    { error: "no", error_code: "unclear", checkpoint: jobAt("@ai-sdk/fal") },
+    "It is unclear whether this was generated",
+    /check your account there\. It is not sent again\.$/,
+  ],
+])("%j is called what it is, and says what to do", (generation, title, advice) => {
+  expect(failureTitle(generation)).toBe(title);
+  expect(adviseOn(generation)).toMatch(advice);
+});
 
 test.each<["not_fetched" | "auth" | "unclear", RegExp]>([
   ["not_fetched", /^The prompt is not the cause: check the file at the engine\.$/],

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Engine } from "../../../src/server/engines/engine.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { browserPath } from "../../needs.ts";
-import { isLive, launch, openTab, shows, type Tab } from "./browser.ts";
+import { findFaults, isLive, launch, openTab, shows, type Tab } from "./browser.ts";
 import { openTestPage, receive, type TestPageOptions } from "./harness.ts";
 
 // A generation, the callbacks, the credits and the engines in a real browser.
@@ -184,31 +184,63 @@ describe("what the page tells", { skip: browserPath === undefined }, () => {
     expect(await copy("for vidgen")).toContain("vidgen generate 'a fox\n  that runs'");
   });
 
-  test.each<{ name: string; engine: Partial<Engine>; said: string }>([
+  const refused = (fields: object) => ({
+    render: async () => ({ kind: "refused" as const, error: "no foxes", ...fields }),
+  });
+
+  test.each<{ name: string; engine: Partial<Engine>; said: string[]; hasButton?: boolean }>([
     {
       name: "the engine broke",
       engine: { render: () => Promise.reject(new Error("the GPU is hot")) },
-      said: "The cost of 10 credits was returned.",
+      said: [
+        "This generation failed",
+        "the GPU is hot",
+        "The cost of 10 credits was returned.",
+        "Another take starts it again.",
+      ],
     },
     {
       name: "the model refused it",
-      engine: { render: async () => ({ kind: "refused", error: "no foxes" }) },
-      said: "The cost of 10 credits was not returned.",
+      engine: refused({ failure: "refused" }),
+      said: [
+        "The engine refused this",
+        "no foxes",
+        "The cost of 10 credits was not returned.",
+        "Try another prompt or model.",
+      ],
     },
     {
       name: "it is unclear whether the engine makes it",
       engine: { render: async () => ({ kind: "unclear", reason: "HTTP 502" }) },
-      said: "The engine's provider may have charged for it: check your account there. It is not sent again. The cost of 10 credits was not returned.",
+      said: [
+        "It is unclear whether this was generated",
+        "HTTP 502",
+        "The cost of 10 credits was not returned.",
+        "Its engine's provider may have charged for it: check your account there. It is not sent again.",
+      ],
+      hasButton: true,
     },
-  ])("a failure says whether the credits came back: $name", async ({ engine, said }) => {
-    const store = await openStore(":memory:");
-    const { page, tab } = await open({ store, engine });
-    void page.start().catch(() => {});
-    await expect.poll(async () => (await store.list({ state: "failed", limit: 1 })).length).toBe(1);
-    const [{ id = "" } = {}] = await store.list({ limit: 1 });
-    await tab.goto(`${page.url}/generations/${id}`);
-    await shows(tab.locator(".error"), said);
-  });
+  ])(
+    "a failure says what happened, whether the credits came back, and what to do: $name",
+    async ({ engine, said, hasButton = false }) => {
+      const store = await openStore(":memory:");
+      const { page, tab } = await open({ store, engine });
+      void page.start().catch(() => {});
+      await expect.poll(async () => (await store.list({ state: "failed", limit: 1 })).length).toBe(1);
+      const [{ id = "" } = {}] = await store.list({ limit: 1 });
+      await tab.goto(`${page.url}/generations/${id}`);
+      for (const text of said) await shows(tab.locator(".error"), text);
+      const acknowledged = tab.getByRole("button", { name: "I have checked the charge: delete" });
+      expect([await acknowledged.isVisible(), await acknowledged.count()]).toEqual(hasButton ? [true, 1] : [false, 0]);
+      expect(await findFaults(tab)).toEqual([]);
+      if (!hasButton) return;
+      await acknowledged.focus();
+      await tab.keyboard.press("Enter");
+      await tab.getByRole("button", { name: "Delete 1 generation" }).focus();
+      await tab.keyboard.press("Enter");
+      await expect.poll(async () => (await store.generation(id))?.removed_at).toBeTruthy();
+    },
+  );
 
   test("callbacks are rows with a pane: by outcome, by endpoint, with latency and a body to read, by the keyboard too", async () => {
     const { page, tab } = await open();

@@ -721,7 +721,7 @@ describe("POST /generations", () => {
     );
     expect(new Set(started.map(({ id }) => id)).size).toBe(1);
     expect([started.map(({ isKnown }) => isKnown).sort(), await paid(store)]).toEqual([[false, true], [-10]]);
-    expect((await post({ ...fox, prompt: "a bear" }, key)).status).toBe(409);
+    expect((await post({ ...fox, prompt: "a bear" }, key)).status).toBe(422);
   });
 
   test("sends nothing that the command line would not send", async () => {
@@ -751,7 +751,7 @@ describe("POST /generations", () => {
       [-10],
     ]);
     const form = await fetch(`${page.url}/new?from=${id}`, { headers: { Cookie: await signIn(page) } });
-    expect(await form.text()).toContain("may have charged for the earlier generation");
+    expect(await form.text()).toContain("may have charged for it: check your account there");
     const other = await fetch(`${page.url}/new`, { headers: { Cookie: await signIn(page) } });
     expect(await other.text()).not.toContain("may have charged");
   });
@@ -801,7 +801,7 @@ test.each([
     return stored && { ...stored, failure };
   };
   const html = await (await fetch(`${url}/generations/${id}`, { headers: { Cookie } })).text();
-  expect(html).toContain("This generation failed");
+  expect(html).toContain(failure === "refused" ? "The engine refused this" : "This generation failed");
   if (hint === undefined) expect(html).not.toMatch(/another prompt|not the cause/);
   else expect(html).toContain(hint);
 });
