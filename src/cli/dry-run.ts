@@ -17,14 +17,21 @@ import { earlierDocument } from "./terminal/result.ts";
  */
 export async function printDryRun(command: StartCommand, context: Context): Promise<undefined> {
   const { io, output } = context;
-  const { requests, projectInput, earlier, origin, outputPath } = command;
+  const { projectInput, completeRequests, earlier, origin, outputPath } = command;
+  let { requests } = command;
   const { project } = projectInput;
   for (const line of project ? describeProject(project) : []) output.note(line);
   const session = await openForDryRun(command, context);
   for (const warning of new Set(requests.flatMap((each) => findWarnings(each, session?.service)))) output.note(warning);
   if (session === undefined) output.note("No base URL is set; without --dry-run this would fail.");
   const { planStarts } = await import("../client/generation/choose.ts");
-  const choices = session && (await planStarts(session.service, requests, { earlier, origin, save: { outputPath } }));
+  const choose = async () =>
+    session && (await planStarts(session.service, requests, { earlier, origin, save: { outputPath } }));
+  let choices = await choose();
+  if (completeRequests && requests.some((_, index) => isNew(choices?.[index]))) {
+    requests = await completeRequests();
+    choices = await choose();
+  }
   const url = command.flags.local ? "{local service}" : (session?.service.baseUrl ?? "{base_url}");
   const newRequests = requests.filter((_, index) => isNew(choices?.[index]));
   const cost = await describeCosts(newRequests, session, io.signal);

@@ -2,37 +2,41 @@ import type { Entry } from "../client/ledger/history.ts";
 import type { Journal } from "../client/ledger/journal.ts";
 import { isStarted, type StartedEntry } from "../client/ledger/policy.ts";
 import { findStarted } from "../client/ledger/search.ts";
-import type { FrameSource } from "../connect/frames.ts";
-import type { Services } from "../connect/services.ts";
 import { usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { findLast, locateGenerations } from "./generations.ts";
 import { findByFile, isVideoFile, lastWord } from "./saved-file.ts";
 
+/** The video that `--from` names: a file, with its generation if known, or a generation. */
+export type NamedVideo = { file: string; id: string | undefined } | { id: string; entry: Entry | undefined };
+
+/** Stands for the last frame of a video in a request that is not sent yet. */
+export const frameToCome = "data:image/png,frame";
+
 /**
- * The source that `--from` names: a generation, by its id or "last", or the file of any video. `ownAttempt`
- * is the attempt that this command resumes. Throws `usage`, and `not_found` for "last".
+ * The video that `--from` names: a generation, by its id or "last", or the file of any video. `ownAttempt` is
+ * the attempt that this command resumes. Throws `usage`, and `not_found` for "last".
  */
-export async function findFrameSource(
+export async function findNamedVideo(
   typed: string,
   ownAttempt: Entry | undefined,
-  services: Services,
+  journal: Journal,
   io: Io,
-): Promise<FrameSource> {
+): Promise<NamedVideo> {
   if (typed === "") throw usage("--from is empty.");
-  if (await isVideoFile(typed, io)) {
-    const entry = await findByFile(typed, services.journal, io);
-    return { file: typed, id: entry?.id };
-  }
-  if (typed !== lastWord) {
-    const { id, entry, open } = await (await locateGenerations({}, services, io)).findForChange(typed);
-    return { id, entry, open };
-  }
-  const { journal } = services;
+  if (await isVideoFile(typed, io)) return { file: typed, id: (await findByFile(typed, journal, io))?.id };
+  if (typed !== lastWord) return findById(typed, journal, io);
   const entry = await (ownAttempt
     ? resolveLast(ownAttempt, ownAttempt.from, journal)
     : findLast(journal, mayHaveVideo));
-  return { id: entry.id, entry, open: () => services.open(entry.base_url) };
+  return { id: entry.id, entry };
+}
+
+/** A generation by its id; without an entry if the journal does not have it. */
+async function findById(typed: string, journal: Journal, io: Io) {
+  const open = () => Promise.reject(new Error("no service is needed"));
+  const { id, entry } = await (await locateGenerations({}, { journal, open }, io)).findForChange(typed);
+  return { id, entry };
 }
 
 /**
@@ -66,9 +70,7 @@ export async function findParent(
   if (typed === "") throw usage("The id is empty.");
   if (typed === lastWord) return ownAttempt ? resolveLast(ownAttempt, ownAttempt.parent, journal) : findLast(journal);
   const isFile = await isVideoFile(typed, io);
-  const open = () => Promise.reject(new Error("no service is needed"));
-  const findById = async () => (await locateGenerations({}, { journal, open }, io)).findForChange(typed);
-  const entry = isFile ? await findByFile(typed, journal, io) : (await findById()).entry;
+  const entry = isFile ? await findByFile(typed, journal, io) : (await findById(typed, journal, io)).entry;
   if (entry === undefined) throw notFoundError(`generation ${isFile ? "with the video " : ""}${typed}`);
   return entry;
 }

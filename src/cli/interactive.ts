@@ -20,6 +20,7 @@ import {
 import { shorten } from "../protocol/text.ts";
 import { commandLine, pipeLine, type ShellIo, shellOf } from "../shell.ts";
 import type { Context } from "./context.ts";
+import { frameToCome } from "./earlier.ts";
 import { fieldAttributes } from "./field-flags.ts";
 import { programName } from "./terminal/output.ts";
 import {
@@ -55,9 +56,9 @@ type AskInputOptions = Pick<SessionOptions, "local" | "baseUrl" | "engine"> & {
 };
 
 /**
- * Asks for what the command line does not give, shows a summary and the equivalent command, and asks for
- * confirmation. Throws `interrupted` on Ctrl-C, and if the answer is not yes. Flags and settings are checked
- * first, so that no question is asked in vain.
+ * Asks for what the command line does not give. `askForYes` shows a summary, the price and the equivalent
+ * command, and asks for a yes, if that is not a dry run. Both throw `interrupted` on Ctrl-C, and `askForYes` if
+ * the answer is not yes. Flags and settings are checked first, so that no question is asked in vain.
  */
 export async function askForInput(known: KnownInput, options: AskInputOptions, context: Context) {
   const { io, output } = context;
@@ -90,19 +91,21 @@ export async function askForInput(known: KnownInput, options: AskInputOptions, c
   const command = generateLine(input.texts.prompt, [...flags, ...(output.json ? ["--json"] : [])], io);
   await noteOutputPath(answer, output, io);
   const savePathRow = options.waits ? formatRow("Save to", describeOutput(outputPath)) : "";
-  const { starts } = options;
-  const cost = await expectCost(
-    service,
-    Array.from({ length: starts }, () => request),
-    io.signal,
-  );
-  const price = formatExpected(cost) ?? (service.isLocal ? "unknown" : "unknown until the service states it");
-  output.note(
-    `\n${summarize(shown, service)}${savePathRow}${formatRow("Cost", price)}\nEquivalent command:\n  ${command}\n`,
-  );
-  const question = `Start ${starts === 1 ? "it" : `these ${starts} generations`}?${costSentence(cost, { starts, isLocal: service.isLocal })}`;
-  if (!dryRun) await askYes(question, io, { isDefaultYes: cost.kind === "free" });
-  return { input, outputPath };
+  const askForYes = async () => {
+    const { starts } = options;
+    const cost = await expectCost(
+      service,
+      Array.from({ length: starts }, () => request),
+      io.signal,
+    );
+    const price = formatExpected(cost) ?? (service.isLocal ? "unknown" : "unknown until the service states it");
+    output.note(
+      `\n${summarize(shown, service)}${savePathRow}${formatRow("Cost", price)}\nEquivalent command:\n  ${command}\n`,
+    );
+    const question = `Start ${starts === 1 ? "it" : `these ${starts} generations`}?${costSentence(cost, { starts, isLocal: service.isLocal })}`;
+    if (!dryRun) await askYes(question, io, { isDefaultYes: cost.kind === "free" });
+  };
+  return { input, outputPath, askForYes };
 }
 
 /** The service that a start would use, or a placeholder if none is set. It is asked for its prices alone. */
@@ -207,11 +210,15 @@ function summarize({ texts, images }: RequestInput, service: Pick<Service, "isPr
   const rows = fields.flatMap((field): [string, string][] => {
     const { name, label, question } = field;
     if (label === undefined) return [];
-    if (isImageField(field)) return (images[field.name] ?? []).map((image) => [label, shorten(image, 200)]);
+    if (isImageField(field)) return (images[field.name] ?? []).map((image) => [label, describeImage(image)]);
     const text = texts[name] ?? (question === undefined ? undefined : serviceDefault);
     return text === undefined ? [] : [[label, describeValue(name, text, service)]];
   });
   return rows.map(([label, value]) => formatRow(label, value)).join("");
+}
+
+function describeImage(image: string): string {
+  return image === frameToCome ? "the last frame of the video of --from" : shorten(image, 200);
 }
 
 function formatRow(label: string, value: string): string {

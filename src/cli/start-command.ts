@@ -8,9 +8,11 @@ import { isFolder } from "../client/save/output-path.ts";
 import { checkEngineTimeout, withEngine, withEngineFlag } from "../connect/engines.ts";
 import { findServed } from "../connect/local.ts";
 import { findJournal } from "../connect/services.ts";
+import type { Session } from "../connect/session.ts";
 import { findBaseUrl } from "../connect/settings.ts";
-import { usage } from "../errors.ts";
+import { beforePaying, sayNothingSent, usage } from "../errors.ts";
 import type { Io } from "../io.ts";
+import type { Images } from "../protocol/fields.ts";
 import { guessModel } from "../protocol/models.ts";
 import { buildRequest, findDroppedImages, isSourceImage, type RequestInput } from "../protocol/request.ts";
 import type { StartRequest } from "../protocol/schema.ts";
@@ -20,7 +22,7 @@ import { fillNames, givesDistinctNames } from "../video/naming.ts";
 import { flagWords, missingPrompt } from "./command.ts";
 import type { Context } from "./context.ts";
 import { checkPrompt } from "./doubtful-prompt.ts";
-import { findParent } from "./earlier.ts";
+import { findNamedVideo, findParent, frameToCome, type NamedVideo } from "./earlier.ts";
 import { checkDistinct } from "./field-flags.ts";
 import { withService } from "./onboarding.ts";
 import {
@@ -45,16 +47,19 @@ import { findOwnAttempt, hashLine, type TypedLine } from "./typed-line.ts";
  */
 export type StartCommand = ReadStart & {
   origin: Origin;
-  /** The requests to send, one for each generation, with the bytes of their images. */
+  /** One for each generation, with the bytes of their images. */
   requests: readonly StartRequest[];
+  /**
+   * Set if the requests need the last frame of a video, or the yes of a person to the price: gets them, once,
+   * at the service of the start, and returns the requests to send. Called only if something is sent.
+   */
+  completeRequests: ((session?: Session) => Promise<readonly StartRequest[]>) | undefined;
   /** Without a path, the result is the URL. */
   outputPath: string | undefined;
   /** The folder that the videos of several starts go to, typed with a slash at its end. It may be missing. */
   newFolder: string | undefined;
   /** The files that the request was read from, which no video may replace. */
   protectedPaths: readonly string[];
-  /** Whether the user has already confirmed the start. */
-  isConfirmed: boolean;
 };
 
 /** What is typed, with what vidgen.json, the settings and the journal add. Its flags have the service that the start uses. */
@@ -68,9 +73,9 @@ type ReadStart = TypedStart & {
 };
 
 /**
- * Reads a command that starts generations. What is asked at a terminal is asked here, but for the yes to
- * several starts. The typed line is known before the parent and the frame are looked up, because it decides
- * what "last" means. Nothing is sent that may be charged; the videos of `--from` and prices may be fetched.
+ * Reads a command that starts generations. What is asked at a terminal is asked here, but for the yes to the
+ * price. The typed line is known before the parent and the video of `--from` are looked up, because it decides
+ * what "last" means. Nothing is sent that may be charged; prices may be fetched.
  */
 export async function readCommand(typed: TypedStart, context: Context): Promise<StartCommand> {
   const { io, output } = context;
@@ -86,30 +91,45 @@ export async function readCommand(typed: TypedStart, context: Context): Promise<
     generation === undefined ? undefined : await findParent(generation, await findOwn(generation), journal, io);
   const read = { ...found, parent, flags: parent ? withServiceOf(parent, found.flags) : found.flags };
   const { flags } = read;
-  const frame = await findFrame(read, findOwn, context);
-  const resolved = await resolveInput(read, frame?.path, context);
+  const video = await findFrameVideo(read, findOwn, context);
+  const resolved = await resolveInput(read, video !== undefined, context);
   const destination = { isLocal: flags.local ?? false };
   const isRepeated = parent !== undefined && prompt === undefined;
   const input = withProject(resolved.input, projectInput, { isRepeated, ...destination });
   for (const note of input.notes) output.note(note);
   const outputPath = await numberedPath(typed, resolved.outputPath, io);
   checkInfoPath(outputPath, flags);
+  const buildRequests = async (typedImages: Images, onNote?: (text: string) => void) => {
+    const images = await readAllImages(typedImages, { onNote });
+    return resolved.models.flatMap((model) => {
+      const request = buildRequest({ ...input, texts: { ...input.texts, model }, images }, destination);
+      return Array.from({ length: typed.count }, (_, index) => withNextSeed(request, index));
+    });
+  };
   // The local service takes data: URLs.
-  const images = await readAllImages(input.images, destination.isLocal ? {} : { onNote: output.note });
-  const requests = resolved.models.flatMap((model) => {
-    const request = buildRequest({ ...input, texts: { ...input.texts, model }, images }, destination);
-    return Array.from({ length: typed.count }, (_, index) => withNextSeed(request, index));
-  });
+  const onNote = destination.isLocal ? undefined : output.note;
+  const requests = await buildRequests(input.images, video ? undefined : onNote);
   checkDistinctNames(requests, outputPath);
-  const { isConfirmed } = resolved;
+  const { askForYes } = resolved;
+  const complete = async (session?: Session) => {
+    try {
+      const frame = video && (await takeFrameOf(video, session, read, context));
+      await askForYes?.();
+      return frame === undefined ? requests : await buildRequests({ ...input.images, imageUrl: [frame] }, onNote);
+    } catch (error) {
+      throw beforePaying(error);
+    }
+  };
+  let completed: ReturnType<typeof complete> | undefined;
+  const isFromFile = video !== undefined && "file" in video;
   return {
     ...read,
-    origin: { parent: parent?.id, from: frame?.id, line: { ...line, isAnswered: isConfirmed } },
+    origin: { parent: parent?.id, from: video?.id, line: { ...line, isAnswered: askForYes !== undefined, isFromFile } },
     requests,
+    completeRequests: video || askForYes ? (session) => (completed ??= complete(session)) : undefined,
     outputPath,
     newFolder: requests.length > 1 && /[/\\]$/.test(resolved.outputPath ?? "") ? resolved.outputPath : undefined,
     protectedPaths: [localImages(input.images), flags.from ?? [], projectInput.project?.file ?? []].flat(),
-    isConfirmed,
   };
 }
 
@@ -171,35 +191,51 @@ async function serviceOf({ generation, flags: { local, baseUrl } }: TypedStart, 
 }
 
 /**
- * The last frame that `--from` asks for. A repeated generation begins with the same frame again, unless other
- * images are given. `findOwn` returns the attempt of the same command, which says what "last" means.
+ * The video that `--from` names. A repeated generation begins with the frame of the same video again, unless
+ * other images are given. `findOwn` returns the attempt of the same command, which says what "last" means.
  */
-async function findFrame(
-  { flags, images, set, times, parent }: ReadStart,
+async function findFrameVideo(
+  { flags, images, set, parent }: ReadStart,
   findOwn: (word: string) => ReturnType<typeof findOwnAttempt> | undefined,
-  context: Context,
-): Promise<{ path: string; id: string | undefined } | undefined> {
+  { io, output }: Context,
+): Promise<NamedVideo | undefined> {
   const { from: typedFrom } = flags;
   const imageSetting = Object.keys(set).find(isSourceImage);
   const imageFlag = images.imageUrl?.length ? "--image" : imageSetting && `--set ${imageSetting}=...`;
   if (typedFrom !== undefined && imageFlag) throw usage(`--from and ${imageFlag} cannot be combined.`);
   const from = typedFrom ?? (imageFlag ? undefined : parent?.from);
   if (from === undefined) return undefined;
-  const { takeFrame } = await import("./frame.ts");
   const ownAttempt = typedFrom === undefined ? undefined : await findOwn(typedFrom);
-  return takeFrame(from, { ...times, ownAttempt, parentUrl: parent?.base_url, service: flags }, context);
+  const journal = findJournal({ ...io, onNote: output.note });
+  return findNamedVideo(from, ownAttempt, journal, io).catch((error) => {
+    throw sayNothingSent(error);
+  });
 }
+
+async function takeFrameOf(
+  video: NamedVideo,
+  session: Session | undefined,
+  { flags, times, parent }: ReadStart,
+  context: Context,
+): Promise<string> {
+  const { takeFrame } = await import("./frame.ts");
+  return takeFrame(video, { ...times, session, parentUrl: parent?.base_url, service: flags }, context);
+}
+
+type ResolvedInput = {
+  input: RequestInput;
+  models: readonly string[];
+  outputPath: string | undefined;
+  /** Set if a person was asked for the fields: shows the request and its price, and asks for a yes. */
+  askForYes?(): Promise<void>;
+};
 
 /**
  * The fields of the request and the output path: from the command line, the repeated generation and the
  * settings, or asked for at a terminal. A local video is always saved, because its URL may stop working when
  * the command ends.
  */
-async function resolveInput(
-  read: ReadStart,
-  frame: string | undefined,
-  context: Context,
-): Promise<{ input: RequestInput; models: readonly string[]; outputPath: string | undefined; isConfirmed: boolean }> {
+async function resolveInput(read: ReadStart, hasFrame: boolean, context: Context): Promise<ResolvedInput> {
   const { io, output } = context;
   const { flags, projectInput, prompt, parent } = read;
   const { set = [], wait, dryRun } = flags;
@@ -207,23 +243,23 @@ async function resolveInput(
   const defaultPath = flags.local && wait ? "." : undefined;
   const typedImages = await withStdinImage(read.images, context);
   for (const note of findDroppedImages({ images: typedImages, extra: read.set }, "--image")) output.note(note);
-  const images = frame === undefined ? typedImages : { ...typedImages, imageUrl: [frame] };
+  const images = hasFrame ? { ...typedImages, imageUrl: [frameToCome] } : typedImages;
   const texts = { ...projectInput.texts, ...read.texts };
-  if (parent || prompt !== undefined) {
-    const typedModels = parent || read.models.length > 0 ? read.models : [model];
-    const models = await confirmModels(typedModels, flags, context);
-    const changed = { texts: { ...texts, prompt, model: models[0] }, images, set };
-    const input = parent
-      ? repeatRequest(parent, changed)
-      : { ...changed, texts: { ...texts, prompt: prompt ?? "", model: models[0] ?? model } };
-    const allModels = models.length > 0 ? models : [input.texts.model];
-    return { input, models: allModels, outputPath: place ?? defaultPath, isConfirmed: false };
+  const outputPath = place ?? defaultPath;
+  if (parent) {
+    const models = await confirmModels(read.models, flags, context);
+    const input = repeatRequest(parent, { texts: { ...texts, prompt, model: models[0] }, images, set });
+    return { input, models: models.length > 0 ? models : [input.texts.model], outputPath };
+  }
+  if (prompt !== undefined) {
+    const models = await confirmModels(read.models.length > 0 ? read.models : [model], flags, context);
+    return { input: { texts: { ...texts, prompt, model }, images, set }, models, outputPath };
   }
   if (read.models.length > 1 || !canAsk(context, io))
     throw usage(missingPrompt, 'Use vidgen generate "a prompt", - for stdin, or @path for a file.');
   const { askForInput } = await import("./interactive.ts");
   // The image of a frame comes from --from, so the command that is shown after the questions has no --image.
-  const withoutFrame = frame === undefined ? {} : { image: undefined };
+  const withoutFrame = hasFrame ? { image: undefined } : {};
   const answers = await askForInput(
     { texts, images, set, initialModel: model },
     {
@@ -237,7 +273,7 @@ async function resolveInput(
     },
     context,
   );
-  return { ...answers, models: [answers.input.texts.model], isConfirmed: true };
+  return { ...answers, models: [answers.input.texts.model] };
 }
 
 /** The models; at a terminal, asks about a probable typing error, and about a model that the engine does not have. */

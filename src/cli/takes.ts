@@ -4,7 +4,7 @@ import { expectCost } from "../client/generation/cost.ts";
 import { openTakes, type PaidStartOptions } from "../client/generation/start.ts";
 import { hasContent } from "../client/ledger/content.ts";
 import { type Entry, isPaidBy } from "../client/ledger/history.ts";
-import { type Earlier, isTakeDone } from "../client/ledger/policy.ts";
+import { type Earlier, isTakeDone, type RunPosition } from "../client/ledger/policy.ts";
 import { chargedOf } from "../client/ledger/price.ts";
 import type { Session } from "../connect/session.ts";
 import { asVidgenError, beforePaying, VidgenError } from "../errors.ts";
@@ -41,7 +41,7 @@ type TakeResult = {
  */
 export async function makeTakes(takes: Takes, context: StartContext): Promise<void> {
   const { command, session, startOptions } = takes;
-  const { requests, budget, earlier } = command;
+  const { requests, completeRequests, budget, earlier } = command;
   const { reporter, flags, defer, io, output } = context;
   const throwUnsent = (error: unknown) => {
     throw beforePaying(error);
@@ -51,7 +51,9 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
   );
   const hasModels = requests.some(({ model }) => model !== requests[0]?.model);
   defer(run.release);
-  const newRequests = requests.filter((_, index) => run.positions[index]?.attempt === undefined);
+  const isNew = (index: number) => run.positions[index]?.attempt === undefined;
+  const newRequests = requests.filter((_, index) => isNew(index));
+  if (newRequests.length > 0) await completeRequests?.(session);
   await confirmTakes(newRequests, takes, context).catch(throwUnsent);
   const { openSpending } = await import("../client/batch/spending.ts");
   // What earlier processes spent in this run counts too.
@@ -73,7 +75,7 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
   /** Why the budget ended the starts. */
   let overrun: VidgenError | undefined;
   const makeTake = async (index: number, request: StartRequest): Promise<TakeResult> => {
-    const { position, attempt: earlierAttempt } = run.positions[index] ?? { position: index + 1 };
+    const { position, attempt: earlierAttempt } = run.positions[index] as RunPosition;
     const take = { run: run.name, position, count: requests.length };
     const { model } = request;
     const sameModel = requests.slice(0, index).filter((each) => each.model === model);
@@ -95,7 +97,8 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
       }
       const { origin, save } = startOptions;
       const takeOptions = { ...startOptions, origin: { ...origin, take }, save: { ...save, first }, check };
-      const started = await startAndReport({ session, request, startOptions: takeOptions }, context);
+      const complete = completeRequests && (async () => (await completeRequests(session))[index] as StartRequest);
+      const started = await startAndReport({ session, request, complete, startOptions: takeOptions }, context);
       id = started.attempt.id;
       if (started.accepted) spending?.started(started.accepted.key, request, started.accepted);
       return { outcome: flags.wait ? follow(started, doneAttempt) : await endWithId(started, session, context) };
@@ -117,14 +120,13 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
   const refusedModels = new Set<string>();
   let unstartedCount = 0;
   for (const [index, request] of requests.entries()) {
-    const isNew = run.positions[index]?.attempt === undefined;
-    if (isNew && (hasFailed || refusedModels.has(request.model))) {
+    if (isNew(index) && (hasFailed || refusedModels.has(request.model))) {
       unstartedCount++;
       continue;
     }
     const { outcome, failure } = await makeTake(index, request);
     outcomes.push(outcome);
-    if (isNew && failure && isUnstarted(failure)) unstartedCount++;
+    if (isNew(index) && failure && isUnstarted(failure)) unstartedCount++;
     if (failure?.code === "rejected") refusedModels.add(request.model);
     else hasFailed ||= failure !== undefined;
   }
@@ -174,11 +176,11 @@ function findResumeSteps(failed: readonly { error: VidgenError }[], io: Io) {
 /** Asks once for all starts. */
 async function confirmTakes(
   newRequests: readonly StartRequest[],
-  { session, command: { isConfirmed } }: Takes,
+  { session, command: { origin } }: Takes,
   context: Context,
 ): Promise<void> {
   const { io } = context;
-  if (isConfirmed || newRequests.length === 0 || !canAsk(context, io)) return;
+  if (origin.line?.isAnswered || newRequests.length === 0 || !canAsk(context, io)) return;
   await askToStart(newRequests.length, await expectCost(session.service, newRequests, io.signal), io);
 }
 

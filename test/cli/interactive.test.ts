@@ -8,7 +8,7 @@ import { withPaste } from "../../src/cli/terminal/paste.ts";
 import { models } from "../../src/protocol/models.ts";
 import { lacks } from "../needs.ts";
 import { createOpenRouter } from "../server/engines/videos/fakes/openrouter.ts";
-import { apiKey, baseUrl, createWorld, isStart, type World } from "../vidgen.ts";
+import { apiKey, baseUrl, createWorld, isStart, kill, type World } from "../vidgen.ts";
 
 const [enter, down, up, ctrlC, ctrlD, clear] = ["\r", "\u001b[B", "\u001b[A", "\u0003", "\u0004", "\u0015"];
 
@@ -126,6 +126,19 @@ test("a model that fuses images is given them, two at the least and four at the 
     imageUrls: [one, two],
   });
   expect(run.stderr).toContain(`--image ${one} --image ${two} --no-wait\n`);
+});
+
+test("the same answers as those of an interrupted start resume it, and its price is not asked for", async () => {
+  const world = await createDesk(...questions);
+  await kill(world, (request) => request.url.includes("generation-status"), "generate", "--no-color");
+  world.answers = questions.slice(0, -1);
+  const run = await world.vidgen("generate", "--no-color");
+  expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining("Resuming") });
+  expect([run.stderr.includes("Start it?"), run.stderr.includes("Cost"), starts(world).length]).toEqual([
+    false,
+    false,
+    1,
+  ]);
 });
 
 test("Enter takes the model of the settings, even if vidgen does not know it", async () => {

@@ -2,6 +2,7 @@ import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { createFolder } from "../../client/save/files.ts";
 import { openServices } from "../../connect/services.ts";
 import { beforePaying } from "../../errors.ts";
+import type { StartRequest } from "../../protocol/schema.ts";
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { type PreparedStart, printId, type StartContext, startAndReport } from "../making.ts";
@@ -55,11 +56,13 @@ export async function generate(typed: TypedStart, context: Context): Promise<voi
   });
   if (opened) {
     const { command, session, startOptions } = opened;
-    const { flags, requests } = command;
+    const { flags, requests, completeRequests } = command;
     const reporter = createReporter(createProgress(output, io), output, io);
     const startContext = { ...context, flags, reporter };
     const [request] = requests;
-    if (requests.length === 1 && request) await makeOne({ session, request, startOptions }, startContext);
+    // It is one request.
+    const complete = completeRequests && (async () => (await completeRequests(session))[0] as StartRequest);
+    if (requests.length === 1 && request) await makeOne({ session, request, complete, startOptions }, startContext);
     else {
       const { makeTakes } = await import("../takes.ts");
       await ringAfter(flags.bell ?? false, () => makeTakes(opened, startContext), io);

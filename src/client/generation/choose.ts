@@ -60,8 +60,8 @@ export async function wantedOf(chooser: Chooser, request: StartRequest, options:
   const place = await recordOutput(save?.outputPath, redact, io.disk);
   const recorded = recordedRequest(chooser, request);
   const isPreviewModel = isPreview(request.model);
-  const { parent, take, line } = origin;
-  const recognized = { mcp: agent && true, parent, take, line: line && redactValue(line, redact) };
+  const { parent, from, take, line } = origin;
+  const recognized = { mcp: agent && true, parent, from, take, line: line && redactValue(line, redact) };
   return { service: name, request: recorded, ...place, earlier, key, isPreview: isPreviewModel, ...recognized };
 }
 

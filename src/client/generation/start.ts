@@ -79,11 +79,11 @@ export type StartedRow = {
 /** A generation that the service accepted now. */
 type AcceptedAttempt = { kind: "accepted"; attempt: Attempt; started: AcceptedStart } & SentKey;
 
+/** An earlier attempt is resumed, and nothing was sent. */
+type ResumedAttempt = { kind: "resumed"; attempt: Attempt; earlier: StartedEntry };
+
 /** A generation that was started, now or earlier. The caller closes its `attempt`. */
-export type StartedAttempt =
-  | AcceptedAttempt
-  /** An earlier attempt is resumed, and nothing was sent. */
-  | { kind: "resumed"; attempt: Attempt; earlier: StartedEntry };
+export type StartedAttempt = AcceptedAttempt | ResumedAttempt;
 
 /** A start without a generation; its file is released. */
 export type NotStarted = Exclude<SendOutcome, { kind: "accepted" }> & SentKey;
@@ -115,13 +115,7 @@ export async function startGeneration(
 ): Promise<StartedAttempt | NotStarted> {
   // If the process is killed before the intent is written, nothing has happened. If it is killed later, the
   // same command asks the service about the attempt, because the request may have been sent.
-  const load = async () => options.noWait || service.io.loadDelivery?.();
-  const begun = await load()
-    .then(() => beginOrResume(service, request, options))
-    .catch((error) => {
-      // What is resumed was charged before.
-      throw isExistsError(error) && error.id !== undefined ? error : beforePaying(error);
-    });
+  const begun = await unsent(service, options, () => beginOrResume(service, request, options));
   if (begun.kind === "resumed") return begun;
   const { intent, target, release, request: sentRequest } = begun;
   try {
@@ -150,6 +144,43 @@ export async function startGeneration(
     await release();
     throw error;
   }
+}
+
+/**
+ * Resumes an earlier attempt as `startGeneration` does, but sends and writes nothing if that would send the
+ * request: then it returns `undefined`, and the caller completes the request, with the last frame of a video
+ * or the yes of a person, and starts it. That start chooses again.
+ */
+export async function resumeEarlier(
+  service: Service,
+  request: StartRequest,
+  options: PaidStartOptions,
+): Promise<ResumedAttempt | undefined> {
+  return unsent(service, options, async () => {
+    const wanted = await wantedOf(service, request, options);
+    const chosen = await chooseUnderLock(service, wanted, options, async () => {
+      options.check?.({ isResend: false });
+      return { kind: "unwritten" as const };
+    });
+    if (chosen.kind === "resume") return resume(service, wanted, chosen, options);
+    if (chosen.kind === "refuse" && !(await findKeptKey(service, chosen, options))) throw errorOf(chosen);
+    return undefined;
+  });
+}
+
+/** Runs the part of a start before its request. */
+async function unsent<Result>(
+  { io }: Service,
+  { noWait }: Pick<PaidStartOptions, "noWait">,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const load = async () => noWait || io.loadDelivery?.();
+  return load()
+    .then(work)
+    .catch((error) => {
+      // What is resumed was charged before.
+      throw isExistsError(error) && error.id !== undefined ? error : beforePaying(error);
+    });
 }
 
 function finishOptionsOf({ save = {}, times, signal }: PaidStartOptions): FinishOptions {
@@ -202,20 +233,28 @@ async function beginOrResume(
   service: Service,
   request: StartRequest,
   options: PaidStartOptions,
-): Promise<(BegunAttempt & { request: StartRequest }) | (StartedAttempt & { kind: "resumed" })> {
+): Promise<(BegunAttempt & { request: StartRequest }) | ResumedAttempt> {
   let sent = request;
+  const chooseAndWrite = (wanted: WantedStart) =>
+    chooseUnderLock(service, wanted, options, (choice, lock) =>
+      writeIntent(service, wanted, choice, { ...options, lock }),
+    );
   const wanted = { ...(await wantedOf(service, request, options)), keptKey: options.batch?.resends };
-  let chosen = await chooseAndWrite(service, wanted, options);
+  let chosen = await chooseAndWrite(wanted);
   // The service is asked without the journal's lock, because its answer may take seconds. After the answer,
   // the choice is made again.
   const keptKey = chosen.kind === "refuse" ? await findKeptKey(service, chosen, options) : undefined;
   if (keptKey) {
     service.note(resendNote);
     if (chosen.kind === "refuse") sent = asSent(request, chosen.entry.request);
-    chosen = await chooseAndWrite(service, { ...wanted, request: recordedRequest(service, sent), keptKey }, options);
+    chosen = await chooseAndWrite({ ...wanted, request: recordedRequest(service, sent), keptKey });
   }
-  if (chosen.kind === "refuse") throw withCharge(refusalError(chosen), chosen.entry);
+  if (chosen.kind === "refuse") throw errorOf(chosen);
   return chosen.kind === "new" ? { ...chosen, request: sent } : resume(service, wanted, chosen, options);
+}
+
+function errorOf(refused: RefusedChoice): VidgenError {
+  return withCharge(refusalError(refused), refused.entry);
 }
 
 /**
@@ -240,24 +279,26 @@ async function findKeptKey(
   return isKept ? { key, firstSentAt } : undefined;
 }
 
+type NewChoice = Choice & { kind: "new" };
 type TakenOverAttempt = { kind: "resume"; entry: StartedEntry; lease: AttemptLease | undefined };
 type Unlocked<Chosen> = Exclude<Chosen, WaitChoice>;
 
 /**
- * Chooses under the journal's lock, so that two processes never choose the same attempt. Waits for other
- * processes as `underLock` does.
+ * Chooses under the journal's lock, so that two processes never choose the same attempt; `begin` begins a new
+ * one. Waits for other processes as `underLock` does.
  */
-function chooseAndWrite(
+function chooseUnderLock<Begun extends { kind: string }>(
   service: Service,
   wanted: WantedStart,
   options: PaidStartOptions,
-): Promise<BegunAttempt | TakenOverAttempt | RefusedChoice> {
+  begin: (choice: NewChoice, lock: Lock) => Promise<Begun | undefined>,
+): Promise<Unlocked<Begun> | TakenOverAttempt | RefusedChoice> {
   const { save, times, signal, agent } = options;
   const waiting = { outputPath: save?.outputPath, timeoutMs: times?.timeoutMs, signal, agent };
   return underLock(service, wanted, waiting, async ({ lock, waitedFor }) => {
     const choice = await chooseStart(service, { ...wanted, waitedFor });
     if (choice.kind === "wait" || choice.kind === "refuse") return choice;
-    if (choice.kind === "new") return writeIntent(service, wanted, choice, { ...options, lock });
+    if (choice.kind === "new") return begin(choice, lock);
     const { entry, isJoined } = choice;
     // If a live process has the attempt's lease, both processes follow the generation.
     return {
@@ -312,7 +353,7 @@ function isWait(result: { kind: string } | undefined): result is WaitChoice {
 async function writeIntent(
   service: Service,
   wanted: WantedStart,
-  { dismissed, resends, firstSentAt = resends?.firstSentAt }: Choice & { kind: "new" },
+  { dismissed, resends, firstSentAt = resends?.firstSentAt }: NewChoice,
   options: PaidStartOptions & { lock: Lock },
 ): Promise<BegunAttempt | undefined> {
   const { journal, targets, io } = service;
@@ -354,7 +395,7 @@ function intentLine(
   { account, engine, servedBy }: Service,
   wanted: WantedStart,
   { resends, firstSentAt }: { resends: KeptKey | undefined; firstSentAt: string | undefined },
-  { attempt, part, save, noWait, batch, origin }: PaidStartOptions & { attempt: string; part: string | undefined },
+  { attempt, part, save, noWait, batch }: PaidStartOptions & { attempt: string; part: string | undefined },
 ): JournalLine {
   return {
     kind: "intent",
@@ -380,7 +421,7 @@ function intentLine(
     engine,
     served_by: servedBy,
     parent: wanted.parent,
-    from: origin?.from,
+    from: wanted.from,
     typed: wanted.line?.hash ?? batch?.typed,
     place_typed: wanted.line?.isPlaceTyped,
     project: wanted.line?.project,
@@ -422,7 +463,7 @@ async function resume(
   wanted: WantedStart,
   { entry, lease }: TakenOverAttempt,
   options: PaidStartOptions,
-): Promise<StartedAttempt & { kind: "resumed" }> {
+): Promise<ResumedAttempt> {
   const { save: { outputPath, ...claiming } = {}, times, signal } = options;
   const { attempt, at, id } = entry;
   try {
@@ -483,6 +524,6 @@ export async function openTakes(
     const lease = await service.journal.acquire(name);
     return lease && { kind: "opened" as const, name, positions, isDone, release: lease.release };
   });
-  if (opened.kind === "refuse") throw withCharge(refusalError(opened), opened.entry);
+  if (opened.kind === "refuse") throw errorOf(opened);
   return opened;
 }

@@ -24,6 +24,8 @@ export type CommandLine = {
    * same request is the same command.
    */
   isAnswered?: boolean | undefined;
+  /** Whether the request begins with the last frame of a video file, whose bytes are a part of the hash. */
+  isFromFile?: boolean | undefined;
 } & ProjectPlace;
 
 /**

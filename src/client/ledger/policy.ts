@@ -15,6 +15,7 @@ import {
   keyOf,
   reusableMs,
   type Take,
+  withoutImage,
 } from "./history.ts";
 import type { RecordedOutput } from "./identity.ts";
 import type { Journal, LeaseState } from "./journal.ts";
@@ -175,6 +176,8 @@ export type WantedGeneration = RecordedOutput & {
   isPreview?: boolean | undefined;
   /** The generation whose request is repeated. Only attempts that repeat the same one count. */
   parent?: string | undefined;
+  /** The generation whose last frame the request begins with. */
+  from?: string | undefined;
   /**
    * The position among several. Only attempts at that position count, and only those of the same run unless
    * `earlier` is `again`.
@@ -316,10 +319,11 @@ function isCandidate(
   return (entry.mcp ?? false) === mcp && !differsInPreview(entry.is_preview, isPreview);
 }
 
-type CompareContext = Pick<WantedGeneration, "request" | "outputPath" | "fullPath" | "earlier" | "line" | "parent"> & {
-  /** The attempts, by name, that belong to another project. */
-  foreign: ReadonlySet<string>;
-};
+type CompareContext = Pick<WantedGeneration, "outputPath" | "fullPath" | "earlier" | "parent"> &
+  RequestContext & {
+    /** The attempts, by name, that belong to another project. */
+    foreign: ReadonlySet<string>;
+  };
 
 function isSame(entry: Entry, wanted: CompareContext): boolean {
   return compare(entry, wanted)?.length === 0;
@@ -331,8 +335,8 @@ function isSame(entry: Entry, wanted: CompareContext): boolean {
  * request, or "output", have other values, because it does not say them.
  */
 function compare(entry: Entry, wanted: CompareContext): string[] | undefined {
-  const { request, outputPath, earlier, line, parent } = wanted;
-  const differing = differencesOf(asRead(request), asRead(entry.request));
+  const { outputPath, earlier, line, parent } = wanted;
+  const differing = differencesFrom(entry, wanted);
   // A paid video that is not delivered may be saved to any path.
   const isSamePlace = isSameOutput(entry, wanted) || (entry.state === "ready" && earlier !== "again");
   const isRequest = differing.length === 0 && (parent === undefined || entry.parent === parent);
@@ -386,9 +390,10 @@ async function chooseFrom(entries: readonly Entry[], wanted: ChooseContext): Pro
   return isOnlyKey ? resendIfKept(first, wanted) : { ...first, key: undefined };
 }
 
-/** Sends a key again that the service remembers; otherwise refuses. */
-function resendIfKept(refusal: Stop & { kind: "refuse" }, { keptKey }: WantedGeneration): Choice {
-  return keptKey && keptKey.key === refusal.key ? { kind: "new", dismissed: [], resends: keptKey } : refusal;
+/** Sends a key again that the service remembers, with the frame that it was sent with; otherwise refuses. */
+function resendIfKept(refusal: Stop & { kind: "refuse" }, { keptKey, request }: WantedGeneration): Choice {
+  const isSent = keptKey && keptKey.key === refusal.key && isSameRequest(refusal.entry, { request });
+  return isSent ? { kind: "new", dismissed: [], resends: keptKey } : refusal;
 }
 
 /**
@@ -397,7 +402,7 @@ function resendIfKept(refusal: Stop & { kind: "refuse" }, { keptKey }: WantedGen
  */
 async function chooseByKey(entries: readonly Entry[], wanted: ChooseContext): Promise<Choice> {
   for (const entry of entries) {
-    if (!isSameRequest(entry.request, wanted.request))
+    if (!isSameRequest(entry, wanted))
       throw usage(`The idempotency key ${wanted.key} was used for another request. Nothing was sent.`);
     if (entry.removed) return { kind: "refuse", entry, because: "removed" };
     // Whoever dismissed an attempt has checked that it was not charged.
@@ -543,8 +548,24 @@ export function asSent(request: StartRequest, { model, aspectRatio }: StartReque
   return { ...request, model, ...(aspectRatio !== undefined && { aspectRatio }) };
 }
 
-function isSameRequest(one: StartRequest, other: StartRequest | undefined): boolean {
-  return other !== undefined && differencesOf(asRead(one), asRead(other)).length === 0;
+type RequestContext = Pick<WantedGeneration, "request" | "from" | "line">;
+
+function isSameRequest(
+  entry: Entry,
+  { request, ...wanted }: Omit<RequestContext, "request"> & { request: StartRequest | undefined },
+): boolean {
+  return request !== undefined && differencesFrom(entry, { ...wanted, request }).length === 0;
+}
+
+/**
+ * The names of the fields in which a request differs from that of an attempt. If both begin with the last frame
+ * of the same video, the frame does not count: it may not be extracted yet, or by another version of ffmpeg.
+ */
+function differencesFrom(entry: Entry, { request, from, line }: RequestContext): string[] {
+  const isSameFile = line?.isFromFile === true && isSameLine(entry, line);
+  const isSameVideo = from === undefined ? isSameFile : entry.from === from;
+  const read = (each: StartRequest) => asRead(isSameVideo ? withoutImage(each) : each);
+  return differencesOf(read(request), read(entry.request));
 }
 
 /** The names of the fields in which two requests differ. */
@@ -631,7 +652,7 @@ export async function chooseRun(wanted: WantedRun, journal: PolicyJournal, disk:
   const here = entries.filter(({ base_url }) => isSameService(base_url, service));
   for (const [name, takes] of groupByRun(here)) {
     // Another command's run may have equal requests at some positions only, such as `-n 2` and two models.
-    if (!takes.every((take) => isSameRequest(take.request, requestOf(take)))) continue;
+    if (!takes.every((take) => isSameRequest(take, { ...wanted, request: requestOf(take) }))) continue;
     const own = takes.filter(
       (take) => take.parent === wanted.parent && isSameOutput(take, wanted) && isCandidate(take, { ...wanted, take }),
     );

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
@@ -243,6 +243,82 @@ describe.skipIf(!hasFfmpeg)("--from", () => {
       stderr: expect.stringMatching(message),
     });
     expect(bodies(world)).toHaveLength(1);
+  });
+});
+
+describe.skipIf(!hasFfmpeg)("a line with --from that was started before", () => {
+  /** From now on, ffmpeg is missing, and no video of a source is there. */
+  function withoutFrames(world: World) {
+    Object.assign(world.io, { run: () => Promise.reject(new Error("no frame is needed")) });
+    for (const name of readdirSync(join(world.home, "frames"))) rmSync(join(world.home, "frames", name));
+  }
+
+  test.each<[string, (world: World, fox: string) => string[]]>([
+    ["a file", ({ folder }) => ["--from", join(folder, "source.mp4")]],
+    ["an id", (_, fox) => ["--from", fox]],
+    ["last", () => ["--from", "last"]],
+    ["a file, three times", ({ folder }) => ["--from", join(folder, "source.mp4"), "-n", "3", "-o", `${folder}/`]],
+  ])("from %s: is resumed without its frame, and a dry run says so", async (_, wordsOf) => {
+    const world = await createFilmWorld();
+    const fox = (await world.vidgen("generate", "a fox", "--no-wait")).stdout.trim();
+    const line = ["generate", "a wolf", ...wordsOf(world, fox)];
+    const sent = line.includes("-n") ? 4 : 2;
+    await kill(world, (request) => isPoll(request) && bodies(world).length === sent, ...line);
+    withoutFrames(world);
+    const dry = await world.vidgen(...line, "--dry-run");
+    expect(dry).toMatchObject({ code: 0, stdout: expect.stringContaining("no request would be sent") });
+    expect(await world.vidgen(...line)).toMatchObject({ code: 0, stderr: expect.stringContaining("Resuming") });
+    expect(bodies(world)).toHaveLength(sent);
+  });
+
+  test("--reuse takes the video that was delivered, without a frame", async () => {
+    const world = await createFilmWorld();
+    const line = ["generate", "a wolf", "--from", world.clip, "--reuse"];
+    expect(await world.vidgen(...line)).toMatchObject({ code: 0 });
+    withoutFrames(world);
+    expect(await world.vidgen(...line)).toMatchObject({ code: 0 });
+    expect(bodies(world)).toHaveLength(1);
+  });
+
+  test("that another process starts while the frame is taken is resumed, and paid once", async () => {
+    const world = await createFilmWorld();
+    const line = ["generate", "a wolf", "--from", world.clip, "-o", join(world.folder, "wolf.mp4")];
+    let isOtherStarted = false;
+    Object.assign(world.io, {
+      run: async (...call: Parameters<typeof run>) => {
+        if (!isOtherStarted) {
+          isOtherStarted = true;
+          Object.assign(world.io, { run });
+          expect(await world.vidgen(...line, "--timeout", "1")).toMatchObject({ code: 5 });
+        }
+        return run(...call);
+      },
+    });
+    expect(await world.vidgen(...line)).toMatchObject({ code: 0, stderr: expect.stringContaining("Resuming") });
+    expect([isOtherStarted, bodies(world).length]).toEqual([true, 1]);
+  });
+
+  test.each([
+    ["is sent again with its key if its frame is the same", "rgb24", 0, 2],
+    ["sends nothing if ffmpeg now takes another frame", "rgba", 6, 1],
+  ])("and may have been charged %s", async (_, format, code, sent) => {
+    const world = await createFilmWorld({ keepsKeys: true });
+    const line = ["generate", "a wolf", "--from", world.clip, "--no-wait"];
+    world.faults.unshift(() => {
+      throw failure("ECONNRESET", true);
+    });
+    expect(await world.vidgen(...line)).toMatchObject({ code: 6 });
+    world.faults.shift();
+    for (const name of readdirSync(join(world.home, "frames"))) rmSync(join(world.home, "frames", name));
+    const changed = (command: string, args: string[], options: never) =>
+      run(
+        command,
+        args.map((word) => word.replace("format=rgb24", `format=${format}`)),
+        options,
+      );
+    Object.assign(world.io, { run: changed });
+    expect(await world.vidgen(...line)).toMatchObject({ code });
+    expect(bodies(world)).toHaveLength(sent);
   });
 });
 

@@ -300,3 +300,65 @@ describe("a run with another model from vidgen.json, 40 days later", () => {
     });
   });
 });
+
+describe("a line that begins with the last frame of a video, before and after the frame is extracted", () => {
+  const source = "0b8a1f58-0000-4000-8000-000000000009";
+  const withFrame = (frame: string) => ({ prompt: "a fox", model: "veo-3.1", imageUrl: `data:image/png,${frame}` });
+  const unknown: JournalLine = { kind: "unknown", attempt, reason: "reset" };
+  const keptKey = { key: attempt, firstSentAt: "2026-11-10T09:00:00.000Z" };
+  const ofFile = { ...line, isFromFile: true };
+
+  test.each<[string, Partial<WantedGeneration>, IntentParts, JournalLine[], string]>([
+    ["of the same generation runs: resumed", { from: source }, { from: source }, [running], "resume"],
+    [
+      "of the same generation, in another line",
+      { from: source, line: undefined },
+      { from: source },
+      [running],
+      "resume",
+    ],
+    ["of another generation runs", { from: id, line: undefined }, { from: source }, [running], "new"],
+    ["of the same file runs: resumed", { line: ofFile }, {}, [running], "resume"],
+    ["of a file runs, in another line", { line: { ...ofFile, hash: "other" } }, {}, [running], "new"],
+    ["of a file runs, and the line has an image that changed", {}, {}, [running], "exit 2"],
+    [
+      "has another prompt",
+      { from: source, line: undefined },
+      { from: source, request: { prompt: "an owl", model: "veo-3.1" } },
+      [running],
+      "new",
+    ],
+    ["is unknown", { from: source }, { from: source }, [unknown], "exit 6"],
+    [
+      "is unknown, and its key was sent with another frame",
+      { from: source, keptKey },
+      { from: source },
+      [unknown],
+      "exit 6",
+    ],
+    [
+      "is unknown, and its key was sent with another frame of a file",
+      { line: ofFile, keptKey },
+      {},
+      [unknown],
+      "exit 6",
+    ],
+  ])("an attempt that begins with that %s", async (_, parts, intent, later, expected) => {
+    const journal = journalOf({ request: withFrame("old"), ...intent }, later);
+    expect(summaryOf(await choose(wanted({ request: withFrame("new"), ...parts }), journal, disk))).toBe(expected);
+  });
+
+  test("sends a key again with the frame that it was sent with", async () => {
+    const journal = journalOf({ request: withFrame("old"), from: source }, [unknown]);
+    const choice = await choose(wanted({ request: withFrame("old"), from: source, keptKey }), journal, disk);
+    expect(choice).toMatchObject({ kind: "new", resends: keptKey });
+  });
+
+  test("continues the run of several such generations", async () => {
+    const take = { run: "2d7f4a1b-0000-4000-8000-000000000003", position: 1, count: 2 };
+    const journal = journalOf({ request: withFrame("old"), from: source, ...take }, [running]);
+    const { request: _, ...parts } = wanted({ from: source, line: undefined });
+    const requests = [withFrame("new"), withFrame("new")];
+    expect(await chooseRun({ ...parts, requests }, journal, disk)).toMatchObject({ kind: "run", name: take.run });
+  });
+});
