@@ -563,7 +563,7 @@ function isSameRequest(
  */
 function differencesFrom(entry: Entry, { request, from, line }: RequestContext): string[] {
   const isSameFile = line?.isFromFile === true && isSameLine(entry, line);
-  const isSameVideo = from === undefined ? isSameFile : entry.from === from;
+  const isSameVideo = isSameFile || (from !== undefined && entry.from === from);
   const read = (each: StartRequest) => asRead(isSameVideo ? withoutImage(each) : each);
   return differencesOf(read(request), read(entry.request));
 }
