@@ -60,8 +60,8 @@ export const exits: Readonly<{ ok: Exit } & Record<CommandErrorCode, Exit & { ra
 export type ErrorCharge = "yes" | "no" | "maybe";
 
 /**
- * A command that continues after an error: its words, beginning with those of the program, and whether it can
- * start a generation.
+ * A command that continues after an error: its words, beginning with `vidgen`, which the command line replaces
+ * by the words that it was called with, and whether it can start a generation.
  */
 export type NextCommand = { argv: string[]; pays: boolean };
 

@@ -9,6 +9,7 @@ import {
 import { chargedOf } from "../client/ledger/price.ts";
 import { isSameService } from "../client/ledger/same-service.ts";
 import { findStarted } from "../client/ledger/search.ts";
+import { isExistsError } from "../client/save/files.ts";
 import { formatAge, formatCost } from "../connect/format.ts";
 import type { Session } from "../connect/session.ts";
 import { asVidgenError, type VidgenError } from "../errors.ts";
@@ -95,7 +96,8 @@ export async function unsentError(
   const resume = { ...flags, ...service, outputPath: startOptions.save?.outputPath };
   // The hints of these errors already say what to do.
   if (code === "unknown" || code === "not_found" || code === "usage") return withResume(error, id, resume, io);
-  const stopped = withResumeHint(error, id, resume, io);
+  // The same -o would fail again.
+  const stopped = isExistsError(error) ? error : withResumeHint(error, id, resume, io);
   reporter.stopped(id, stopped);
   return stopped;
 }

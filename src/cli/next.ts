@@ -4,8 +4,6 @@ import type { Io } from "../io.ts";
 
 /** The words of the command line that was typed. */
 export type TypedArgv = {
-  /** The words that call the program, such as `npx vidgen`. */
-  program: readonly string[];
   argv: readonly string[];
   /** The command among them. */
   command: string | undefined;
@@ -26,12 +24,19 @@ export function programWords({ program, env }: Pick<Io, "program" | "env">): str
 
 /** What to run after an error: the commands in the error, or those that follow from its code. */
 export function nextOf(
-  { code, id, next, attempt }: Pick<ErrorFields, "code" | "id" | "next" | "attempt">,
+  error: Pick<ErrorFields, "code" | "id" | "next" | "attempt">,
+  typed: TypedArgv & { program: readonly string[] },
+): NextCommand[] {
+  const next = error.next ?? followingCommands(error, typed);
+  return next.map(({ argv: [, ...words], pays }) => ({ argv: [...typed.program, ...words], pays }));
+}
+
+function followingCommands(
+  { code, id, attempt }: Pick<ErrorFields, "code" | "id" | "attempt">,
   typed: TypedArgv,
 ): NextCommand[] {
-  if (next !== undefined) return next;
   const operand = (id: string) => (id.startsWith("-") ? ["--", id] : [id]);
-  const freeCommand = (...words: string[]) => [{ argv: [...typed.program, ...words], pays: false }];
+  const freeCommand = (...words: string[]) => [{ argv: ["vidgen", ...words], pays: false }];
   if (code === "unknown")
     return id === null ? freeCommand("list", "--status", "unknown") : freeCommand("wait", ...operand(id));
   // A usage error with an id: the same command line started that generation, and vidgen.json or stdin has changed since.
@@ -47,7 +52,7 @@ export function nextOf(
  * recorded, because --again would start another one; before that, as it was typed.
  */
 export function sameLine(
-  { program, argv: words, command = "" }: TypedArgv,
+  { argv: words, command = "" }: TypedArgv,
   interrupted?: { hasIntent: boolean },
 ): NextCommand[] {
   const isAgain = (word: string) => word === "--again";
@@ -57,5 +62,5 @@ export function sameLine(
   if (longRunningCommands.includes(command) || flags.some((word) => personOnlyFlags.includes(word))) return [];
   const isStatus = command === "batch" && argv[argv.indexOf(command) + 1] === "status";
   const isReadOnly = flags.includes("--dry-run") || isStatus;
-  return [{ argv: [...program, ...argv], pays: startCommands.includes(command) && !isReadOnly }];
+  return [{ argv: ["vidgen", ...argv], pays: startCommands.includes(command) && !isReadOnly }];
 }

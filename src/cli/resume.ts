@@ -1,8 +1,5 @@
-import { asVidgenError, type NextCommand, type VidgenError } from "../errors.ts";
-import type { Io } from "../io.ts";
+import { asVidgenError, type NextCommand, VidgenError } from "../errors.ts";
 import { commandLine, type ShellIo, shellOf } from "../shell.ts";
-import { programWords } from "./next.ts";
-import { programName } from "./terminal/output.ts";
 
 export type ResumeHintOptions = {
   local?: boolean;
@@ -15,22 +12,20 @@ export type ResumeHintOptions = {
   outputPath: string | undefined;
 };
 
-type ProgramIo = ShellIo & Pick<Io, "program">;
-
 /**
  * The command that waits for these generations at the service of the options, and saves them; with "--all"
  * for all unfinished ones.
  */
-export function waitNext(ids: string[] | "--all", options: ResumeHintOptions, io: ProgramIo): NextCommand {
-  return { argv: [...programWords(io), ...waitWords(ids, options)], pays: false };
+export function waitNext(ids: string[] | "--all", options: ResumeHintOptions): NextCommand {
+  return { argv: ["vidgen", ...waitWords(ids, options)], pays: false };
 }
 
 /** A command of `next` as a person types it. */
-export function lineOf({ argv }: NextCommand, io: ProgramIo): string {
-  return `${programName(io.env)} ${commandLine(argv.slice(programWords(io).length), shellOf(io))}`;
+export function lineOf({ argv }: NextCommand, io: ShellIo): string {
+  return commandLine(argv, shellOf(io));
 }
 
-export function resumeHint(next: NextCommand, io: ProgramIo): string {
+export function resumeHint(next: NextCommand, io: ShellIo): string {
   return `Resume with: ${lineOf(next, io)}`;
 }
 
@@ -51,20 +46,25 @@ function waitWords(ids: string[] | "--all", options: ResumeHintOptions): string[
 }
 
 /** Adds the id, and the command that resumes as a hint too, to an error that came after a generation was paid for. */
-export function withResumeHint(thrown: unknown, id: string, options: ResumeHintOptions, io: ProgramIo): VidgenError {
+export function withResumeHint(thrown: unknown, id: string, options: ResumeHintOptions, io: ShellIo): VidgenError {
   const error = asVidgenError(thrown);
-  const hint = isFinalError(error) ? undefined : resumeHint(waitNext([id], options, io), io);
-  return withResume(error, id, options, io).with({ hint });
+  const hasHint = isFinalError(error) || error.next !== undefined;
+  return withResume(error, id, options, io).with({
+    hint: hasHint ? undefined : resumeHint(waitNext([id], options), io),
+  });
 }
 
 /**
- * As `withResumeHint`, but without a hint, for a command with one hint for several generations. A lost
- * generation is followed by the same command, since the service may know it again later.
+ * As `withResumeHint`, but without a hint of its own, for a command with one hint for several generations. In
+ * a hint of the client, `vidgen wait <id>` gets the same flags as in `next`. A lost generation is followed by
+ * the same command, since the service may know it again later.
  */
-export function withResume(error: VidgenError, id: string, options: ResumeHintOptions, io: ProgramIo): VidgenError {
+export function withResume(error: VidgenError, id: string, options: ResumeHintOptions, io: ShellIo): VidgenError {
   const isLost = error.code === "not_found" && error.attempt !== undefined;
-  const next = isFinalError(error) && !isLost ? undefined : [waitNext([id], options, io)];
-  return error.with({ id, next });
+  if (error.next !== undefined || (isFinalError(error) && !isLost)) return error.with({ id });
+  const next = waitNext([id], options);
+  const hint = error.hint?.replaceAll(`\`vidgen wait ${id}\``, () => `\`${lineOf(next, io)}\``);
+  return new VidgenError(error.code, error.message, { ...error, hint, next: [next], cause: error.cause }).with({ id });
 }
 
 /** Whether an error means that there is nothing to resume. */

@@ -4,7 +4,8 @@ import process from "node:process";
 import { afterEach, expect, test } from "vitest";
 import { sameLine } from "../../src/cli/next.ts";
 import type { ErrorFields } from "../../src/client/generation/events.ts";
-import { createWorld, failure, goneReply, isStart, mediaUrl, onStart, type Run, type World } from "../vidgen.ts";
+import { tinyMp4 } from "../mp4.ts";
+import { createWorld, failure, goneReply, isStart, kill, mediaUrl, onStart, type Run, type World } from "../vidgen.ts";
 
 // What a program is told to run after an error is run here, as it is.
 
@@ -107,7 +108,7 @@ test("an interrupted line with --again: without it once an attempt is recorded, 
   const before = countStarts(world);
   expect(await runNext(world, several)).toMatchObject({ code: 0 });
   expect(countStarts(world)).toBe(before + 1);
-  const typed = { program: ["vidgen"], argv: line, command: "generate" };
+  const typed = { argv: line, command: "generate" };
   expect(sameLine(typed, { hasIntent: false })).toEqual([{ argv: ["vidgen", ...line], pays: true }]);
   const quoted = { ...typed, argv: ["generate", "--again", "--", "--again"] };
   expect(sameLine(quoted, { hasIntent: true })).toMatchObject([{ argv: ["vidgen", "generate", "--", "--again"] }]);
@@ -277,6 +278,53 @@ test("a batch: the same line, which pays; its rows name no command", async () =>
   expect([done.code, countStarts(world), existsSync(join("clips", "2.mp4"))]).toEqual([0, 2, true]);
 });
 
+/** The command that a hint names in backticks. */
+const hinted = ({ hint }: ErrorFields) => (/`(vidgen wait [^`]*)`/.exec(hint ?? "") ?? [])[1];
+
+test("a refusal names in its hint the same command as for a program, with its flags", async () => {
+  const world = await open();
+  writeFileSync("vidgen.json", JSON.stringify({ model: "veo-3.1" }));
+  const line = ["generate", "a fox", "-o", "fox.mp4", "--overwrite", "--json"];
+  await kill(world, ({ url }) => url.includes("generation-status"), ...line);
+  writeFileSync("vidgen.json", JSON.stringify({ model: "sora-2" }));
+  const error = errorOf(await world.vidgen(...line));
+  expect(error).toMatchObject({ code: "usage", id: expect.any(String), next: [{ pays: false }] });
+  expect(error.next?.[0]?.argv.join(" ")).toBe(`vidgen wait ${error.id} -o fox.mp4 --overwrite`);
+  expect(hinted(error)).toBe(error.next?.[0]?.argv.join(" "));
+  expect(await runNext(world, error)).toMatchObject({ code: 0, stdout: "fox.mp4\n" });
+});
+
+test("a video without an address that can be printed: the hint and the command save it", async () => {
+  const world = await open();
+  const bytes = Buffer.from(tinyMp4("a fox")).toString("base64");
+  world.faults = [
+    ({ url }) => {
+      const id = new URL(url).searchParams.get("id");
+      const video_url = `data:video/mp4;base64,${bytes}`;
+      return url.includes("generation-status") && id
+        ? Response.json({ id, status: "completed", video_url })
+        : undefined;
+    },
+  ];
+  const run = await world.vidgen("generate", "a fox", "--json");
+  const error = errorOf(run);
+  expect(error).toMatchObject({ code: "output" });
+  expect(hinted(error)).toBe(error.next?.[0]?.argv.join(" "));
+  expect(error.hint).not.toContain("Resume with");
+  expect(await runNext(world, error)).toMatchObject({ code: 0, stdout: "video.mp4\n" });
+});
+
+test("a resumed start whose file exists now: nothing to run, since the same -o would fail again", async () => {
+  const world = await open();
+  const line = ["generate", "a fox", "-o", "fox.mp4", "--json"];
+  await kill(world, ({ url }) => url.includes("generation-status"), ...line);
+  writeFileSync("fox.mp4", "something else");
+  const error = errorOf(await world.vidgen(...line));
+  expect(error).toMatchObject({ code: "output", charged: "yes", next: [] });
+  expect(error.hint).toContain("-o <another name>");
+  expect(error.hint).not.toContain("Resume with");
+});
+
 test("an id that begins with a dash comes after --", async () => {
   const world = await open();
   const id = "-x1";
@@ -316,5 +364,5 @@ test.each([
   ["generate -- --dry-run", "generate", true],
 ])("the line `%s` again can pay: %s %s", (line, command, pays) => {
   const argv = line.split(" ");
-  expect(sameLine({ program: ["vidgen"], argv, command })).toEqual([{ argv: ["vidgen", ...argv], pays }]);
+  expect(sameLine({ argv, command })).toEqual([{ argv: ["vidgen", ...argv], pays }]);
 });

@@ -118,7 +118,7 @@ async function makeOne(prepared: PreparedStart, context: StartContext): Promise<
   try {
     if (!flags.wait) return await printId(started, session, context);
     const finished = await ringAfter(flags.bell ?? false, () => watch(attempt, { session, reporter }), io);
-    const saveCommand = lineOf(waitNext([id], { ...flags, outputPath: "." }, io), io);
+    const saveCommand = lineOf(waitNext([id], { ...flags, outputPath: "." }), io);
     const tookMs = accepted && io.now() - startedAt;
     const print = { outputPath, extra: document, open: flags.open ?? false, tookMs, credits, saveCommand, output };
     await deliver(finished, print, { session, reporter, io });

@@ -145,7 +145,7 @@ async function waitForOne(located: LocatedGeneration, waitContext: WaitContext):
   };
   const session = await open().catch(stop);
   const outputPath = chooseOutput(located, session, options);
-  const saveCommand = lineOf(waitNext([id], { ...options, outputPath: "." }, io), io);
+  const saveCommand = lineOf(waitNext([id], { ...options, outputPath: "." }), io);
   const resume = { ...options, outputPath };
   try {
     const attempt = await openAttempt(session.service, id, openOptions(waitContext, { outputPath, firstNumber: 1 }));
@@ -205,7 +205,7 @@ async function waitForAll(found: LocatedGeneration[], waitContext: WaitContext):
   await endAll(outcomes, output, (failed) => {
     const resumableIds = failed.flatMap(({ id, error }) => (isFinalError(error) || id === undefined ? [] : id));
     if (resumableIds.length === 0) return {};
-    const next = waitNext(options.all ? "--all" : resumableIds, { ...options, outputPath }, io);
+    const next = waitNext(options.all ? "--all" : resumableIds, { ...options, outputPath });
     return { hint: resumeHint(next, io), next: [next] };
   });
 }

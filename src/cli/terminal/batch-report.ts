@@ -13,7 +13,6 @@ import type { Io } from "../../io.ts";
 import { countCredits, formatNumber, formatUsd } from "../../protocol/text.ts";
 import type { ShellIo } from "../../shell.ts";
 import { flagWords } from "../command.ts";
-import { programWords } from "../next.ts";
 import { lineOf } from "../resume.ts";
 
 /** The plan of a batch, printed before it starts. */
@@ -168,9 +167,8 @@ export function createBatchError(
   // The line without --redo continues it; with --again, the same line could pay once more.
   const { file, command, retryFailed, retryUnknown, redo, again, dryRun, ...flags } = options.flags;
   const typed = ["batch", file, ...flagWords(command, flags)];
-  const program = programWords(io);
-  const sameBatch = { argv: [...program, ...typed], pays: true };
-  const details = { argv: [...program, "batch", "status", results], pays: false };
+  const sameBatch = { argv: ["vidgen", ...typed], pays: true };
+  const details = { argv: ["vidgen", "batch", "status", results], pays: false };
   const words = lineOf(sameBatch, io);
   const isOpen = running + unsent + to_start > plan.blocked + end.blocked;
   const isBlocked = wouldStopAgain(end, io);

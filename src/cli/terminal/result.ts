@@ -2,7 +2,7 @@ import { createReadStream } from "node:fs";
 import { isAbsolute, relative, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { pathToFileURL } from "node:url";
-import { checkAddress, type Finished } from "../../client/generation/attempt.ts";
+import { checkAddress, type Finished, saveLater } from "../../client/generation/attempt.ts";
 import type { StartedEntry } from "../../client/ledger/policy.ts";
 import { formatBytes } from "../../client/request/bytes.ts";
 import { checkWindowsNames, isFolder } from "../../client/save/output-path.ts";
@@ -62,10 +62,7 @@ export function resultOf(
 export function checkVideoUrl(videoUrl: string, id: string, { redact }: Pick<Output, "redact">): void {
   if (redact(videoUrl) === videoUrl) return;
   const message = "The video is ready, but its URL contains your API key and is not printed. Save the video with -o.";
-  throw new VidgenError("rejected", message, {
-    id,
-    hint: `\`vidgen wait ${id} -o video.mp4\` saves it at no cost.`,
-  });
+  throw new VidgenError("rejected", message, saveLater(id));
 }
 
 export type PrintOptions = {

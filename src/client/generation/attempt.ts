@@ -209,10 +209,14 @@ async function followAndSave(attempt: Attempt, target: Target, listeners: Listen
 export function checkAddress(finished: Finished): void {
   if (finished.kind !== "url" || !isDataUrl(finished.videoUrl)) return;
   const { id } = finished.of;
-  throw new VidgenError("output", "The service sends this video itself, and no address of it: add -o to save it.", {
-    id,
-    hint: `\`vidgen wait ${id} -o video.mp4\` saves it at no cost.`,
-  });
+  const message = "The service sends this video itself, and no address of it: add -o to save it.";
+  throw new VidgenError("output", message, saveLater(id));
+}
+
+/** What an error says of a generation whose video must be saved, because its URL cannot be printed. */
+export function saveLater(id: string) {
+  const argv = ["vidgen", "wait", ...(id.startsWith("-") ? ["-o", "video.mp4", "--", id] : [id, "-o", "video.mp4"])];
+  return { id, next: [{ argv, pays: false }], hint: `\`${argv.join(" ")}\` saves it at no cost.` };
 }
 
 /**
