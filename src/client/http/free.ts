@@ -80,7 +80,10 @@ export async function createFreeSender(env: Io["env"], nodeVersion: string) {
   const forThisMachine = new Agent({ connect: createConnector("this machine") });
   // Videos, which are requested without the key, use other connections, so that a long download does not delay status requests.
   const forVideos = new Agent({ connect: createConnector() });
+  // A request that closes its connection must not get one that was kept.
+  const forOneRequest = new Agent({ connect: createConnector() });
   const agentFor = ({ reach, headers }: FetchInit) => {
+    if (reach === undefined && headers?.Connection === "close") return forOneRequest;
     if (reach === "this machine") return forThisMachine;
     if (headers?.Authorization === undefined) return forVideos;
     return reach === "private" ? forPrivate : forStatus;

@@ -347,6 +347,28 @@ test("the connection of a POST is closed after its reply, even if nobody reads t
   await ended;
 });
 
+test.each([{}, { Authorization: "Bearer canary-key" }])(
+  "a GET keeps its connection; one with `Connection: close` never uses a kept one: %j",
+  async (headers) => {
+    const server = createHttpServer((request, response) => void response.end(String(request.socket.remotePort)));
+    const url = `http://${await listen(server)}/`;
+    const fetch = createFetch({});
+    const ports = async (init: Record<string, string>) => {
+      const port = await (await fetch(url, { headers: { ...headers, ...init } })).text();
+      // undici marks a connection as free after its reply was read.
+      for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+      return port;
+    };
+    const [kept, own, again, other] = [
+      await ports({}),
+      await ports({ Connection: "close" }),
+      await ports({}),
+      await ports({ Connection: "close" }),
+    ];
+    expect([again === kept, new Set([kept, own, other]).size]).toEqual([true, 3]);
+  },
+);
+
 test("a request with a character that a header cannot have is not sent", async () => {
   const url = await serve((_, response) => void response.end("ok"));
   const headers = { "Idempotency-Key": "an order\u2192" };

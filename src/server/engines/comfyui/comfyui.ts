@@ -13,7 +13,7 @@ import { listen } from "./progress.ts";
 import { type ComfyUi, type ComfyUiOptions, createComfyUi } from "./server.ts";
 import { submitWorkflow } from "./submit.ts";
 import { findRequestFault, passesOf } from "./values.ts";
-import { watch } from "./watch.ts";
+import { createQueueLooks, watch } from "./watch.ts";
 import { shortId, type Workflow } from "./workflow.ts";
 
 /** `upstreamModel` is the workflow's file, as the owner wrote it. */
@@ -29,6 +29,7 @@ type ComfyUiEngineOptions = Omit<ComfyUiOptions, "titledNodes"> & { workflow: Wo
 export function createComfyUiEngine(options: ComfyUiEngineOptions, io: ServerIo): Engine {
   const { url, workflow, models, concurrency, upstreamModel, timeoutMs, onNote } = options;
   const server = createComfyUi({ ...options, titledNodes: workflow.titledNodes }, io);
+  const looks = createQueueLooks(server);
   const cancelJob = (job: string, signal: AbortSignal) => cancel(job, server, signal);
   return {
     name: url,
@@ -44,14 +45,15 @@ export function createComfyUiEngine(options: ComfyUiEngineOptions, io: ServerIo)
     async render(task, { resume, ...rest }) {
       const outcome = await begin(task, { server, workflow, resume, ...rest });
       if (outcome.kind !== "submitted") return outcome;
-      const { upstream, result } = watch(server);
+      const { upstream, result, end: endWatch } = watch(server, looks);
       const listening = new AbortController();
       const { submitted } = outcome;
       const listenOptions = { progress: rest.progress, signal: listening.signal };
       if ("job" in submitted) void listen(submitted.job, { server, workflow }, listenOptions);
-      const end = await finish(submitted, task, { upstream, cancel: cancelJob, ...rest }).finally(() =>
-        listening.abort(),
-      );
+      const end = await finish(submitted, task, { upstream, cancel: cancelJob, ...rest }).finally(() => {
+        listening.abort();
+        endWatch();
+      });
       const notes = end.kind === "made" ? notesOf(result(), task.id) : [];
       for (const note of notes) onNote(`${url}: ${note}`);
       return end;

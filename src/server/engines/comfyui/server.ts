@@ -7,7 +7,14 @@ import { type Traced, traceHeaders } from "../../observe/trace.ts";
 import type { ImageFile } from "../engine.ts";
 import { describeReply, refusesKey, type ServerReply, type UpstreamJob } from "../upstream/reply.ts";
 import { replyError, type SubmitSignals } from "../upstream/submit.ts";
-import { createConsistency, createUpstreamParts, type PollFailure, type Upstream } from "../upstream/upstream.ts";
+import {
+  type ConnectionUse,
+  createConsistency,
+  createUpstreamParts,
+  headersOfGet,
+  type PollFailure,
+  type Upstream,
+} from "../upstream/upstream.ts";
 import type { ServerIo, ServerOptions } from "../videos/server.ts";
 import { writeExactJson } from "./exact-json.ts";
 import { isMp4, readJob, type WorkflowResult } from "./job.ts";
@@ -24,7 +31,7 @@ export type ComfyUi = Omit<Upstream, "poll"> & {
   isInconsistent(): boolean;
   poll(...args: Parameters<Upstream["poll"]>): Promise<(UpstreamJob & { result?: WorkflowResult }) | PollFailure>;
   /** Returns the running and the waiting jobs of all clients. Rejects when the server does not list them. */
-  findQueue(signal: AbortSignal): Promise<JobQueue>;
+  findQueue(signal: AbortSignal, use?: ConnectionUse): Promise<JobQueue>;
   /** Returns ComfyUI's version. Rejects with `usage` when it is too old, with `auth` when it refuses the key, and when the server is not ComfyUI. */
   findVersion(signal: AbortSignal): Promise<string>;
   /** Returns what a type of node takes, by input; `undefined` if ComfyUI does not have the type. Rejects when it cannot be had. */
@@ -74,11 +81,8 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
   const { readSocket } = io;
   const headers: Record<string, string> = key === undefined ? {} : { Authorization: `Bearer ${key}` };
   const jobPath = (job: string) => `${url}/api/jobs/${encodeURIComponent(job)}`;
-  const get = (address: string, signal: AbortSignal) => {
-    // Behind a load balancer, a reused connection always reaches the same server.
-    const allHeaders = { ...headers, "Accept-Encoding": "identity", Connection: "close" };
-    return io.fetch(address, { headers: allHeaders, signal });
-  };
+  const get = (address: string, signal: AbortSignal, use?: ConnectionUse) =>
+    io.fetch(address, { headers: { ...headers, ...headersOfGet(use) }, signal });
   const post = async (path: string, request: PostBody, signals: Partial<SubmitSignals>) => {
     const init = { method: "POST", headers: { ...headers, ...request.headers }, body: request.body, ...signals };
     return read(await io.fetch(`${url}${path}`, init));
@@ -131,8 +135,8 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
     listen:
       readSocket &&
       ((job, options) => readSocket(`${url.replace(/^http/, "ws")}/ws?clientId=${job}`, { headers, ...options })),
-    async findQueue(signal) {
-      const reply = await read(await get(`${url}/queue`, signal), { maxBytes: maxQueueBytes });
+    async findQueue(signal, use) {
+      const reply = await read(await get(`${url}/queue`, signal, use), { maxBytes: maxQueueBytes });
       const { data } = queueSchema.safeParse(reply.status === 200 ? reply.json : undefined);
       if (!data) throw replyError(reply, `does not list its queue (${describeReply(reply)})`);
       const idsOf = (entries: z.infer<typeof entrySchema>[]) =>
@@ -150,8 +154,8 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
         if (reply.status !== 200) throw replyError(reply, describeReply(reply));
       }
     },
-    async poll(job, signal, { maxBytes = maxJobBytes, onPart } = {}) {
-      const reply = await read(await get(jobPath(job), signal), { maxBytes, onPart });
+    async poll(job, signal, { maxBytes = maxJobBytes, onPart, ...use } = {}) {
+      const reply = await read(await get(jobPath(job), signal, use), { maxBytes, onPart });
       const polled = readJob(reply, titledNodes);
       if (!("result" in polled) || !polled.result) return polled;
       const { filename, subfolder, type } = polled.result.video;

@@ -1,31 +1,78 @@
 import type { Upstream } from "../upstream/upstream.ts";
 import type { WorkflowResult } from "./job.ts";
-import type { ComfyUi } from "./server.ts";
+import type { ComfyUi, JobQueue } from "./server.ts";
 
-/** The minimum time between two polls of the queue, whose reply contains the graphs of all jobs. */
-const queuePollMs = 20_000;
+/** For how long a look at the queue is used, whose reply contains the graphs of all jobs. */
+const maxLookMs = 20_000;
+
+/** The looks at the queue of a server, which all jobs that wait there share. */
+export type QueueLooks = {
+  /** The jobs of this process that wait. */
+  jobs: Set<string>;
+  /** Returns the queue at the last look, or at a new one if that is older than `maxLookMs` or than `since`. Rejects as `findQueue` does. */
+  look(signal: AbortSignal, since: number): Promise<JobQueue>;
+  /** Makes the next look a new one. */
+  expire(): void;
+};
+
+export function createQueueLooks({ io, findQueue }: ComfyUi): QueueLooks {
+  let last: { at: number; queue: Promise<JobQueue> } | undefined;
+  return {
+    jobs: new Set(),
+    look(signal, since) {
+      if (last && last.at >= since && io.now() - last.at < maxLookMs) return last.queue;
+      const look = { at: io.now(), queue: findQueue(signal, { keepsConnection: true }) };
+      last = look;
+      // The signal is that of one job, and the others still need a look.
+      look.queue.catch(() => {
+        if (signal.aborted && last === look) last = undefined;
+      });
+      return look.queue;
+    },
+    expire() {
+      last = undefined;
+    },
+  };
+}
 
 /**
  * Returns a server for following one job, and the job's result once that is known. While the job waits, the jobs before it count as its progress:
- * another job runs than before, fewer jobs wait before it, or a running job is within its time limit.
+ * another job runs than before, fewer jobs wait before it, or a running job is within its time limit. Of the jobs that wait, only the first is
+ * polled; the others follow from the queue. Call `end` when the job is no longer followed.
  */
-export function watch(server: ComfyUi): { upstream: Upstream; result(): WorkflowResult | undefined } {
+export function watch(
+  server: ComfyUi,
+  looks: QueueLooks,
+): { upstream: Upstream; result(): WorkflowResult | undefined; end(): void } {
   const { io } = server;
   let result: WorkflowResult | undefined;
-  let polledAt = Number.NEGATIVE_INFINITY;
+  let waiting: { job: string; since: number; polled: Awaited<ReturnType<ComfyUi["poll"]>> } | undefined;
+  let lastQueue: JobQueue | undefined;
   let [lastRunning, lowestPosition, queueMovedAt] = ["", Number.POSITIVE_INFINITY, io.now()];
 
-  const checkQueue = async (job: string, signal: AbortSignal) => {
-    if (io.now() - polledAt < queuePollMs) return;
-    polledAt = io.now();
-    const { running, waiting } = await server.findQueue(signal);
-    const position = waiting.indexOf(job);
-    const hasMoved = running.join() !== lastRunning || (position !== -1 && position < lowestPosition);
+  const checkQueue = async (job: string, since: number, signal: AbortSignal) => {
+    const queue = await looks.look(signal, since);
+    if (queue === lastQueue) return queue;
+    lastQueue = queue;
+    const running = queue.running.join();
+    const position = queue.waiting.indexOf(job);
+    const hasMoved = running !== lastRunning || (position !== -1 && position < lowestPosition);
     if (hasMoved) queueMovedAt = io.now();
     if (position !== -1) lowestPosition = Math.min(lowestPosition, position);
-    lastRunning = running.join();
-    const isBusy = running.length > 0 && io.now() - queueMovedAt <= (server.runningPatienceMs ?? server.patienceMs);
+    lastRunning = running;
+    const isBusy = running !== "" && io.now() - queueMovedAt <= (server.runningPatienceMs ?? server.patienceMs);
     if (hasMoved || isBusy) server.lastChangeAt = io.now();
+    return queue;
+  };
+  /** Whether another job of this process waits before this one. Without the queue, the job is still followed. */
+  const waitsBehind = async ({ job, since }: { job: string; since: number }, signal: AbortSignal) => {
+    const queue = await checkQueue(job, since, signal).catch(() => undefined);
+    const first = queue?.waiting.find((each) => looks.jobs.has(each)) ?? job;
+    return first !== job && queue?.waiting.includes(job) === true;
+  };
+  const end = () => {
+    if (waiting && looks.jobs.delete(waiting.job)) looks.expire();
+    waiting = undefined;
   };
 
   const upstream: Upstream = {
@@ -38,13 +85,17 @@ export function watch(server: ComfyUi): { upstream: Upstream; result(): Workflow
       server.lastChangeAt = at;
     },
     async poll(job, signal, options) {
+      if (waiting && (await waitsBehind(waiting, signal))) return waiting.polled;
       const polled = await server.poll(job, signal, options);
+      if ("reason" in polled || polled.status !== "pending") end();
       if ("reason" in polled) return polled;
       result = polled.result;
-      // Without the queue, the job is still followed.
-      if (polled.status === "pending") await checkQueue(job, signal).catch(() => {});
+      if (polled.status !== "pending") return polled;
+      looks.jobs.add(job);
+      waiting = { job, since: waiting?.since ?? io.now(), polled };
+      await waitsBehind(waiting, signal);
       return polled;
     },
   };
-  return { upstream, result: () => result };
+  return { upstream, result: () => result, end };
 }

@@ -7,6 +7,7 @@ import { createPatience, type JobObservation, minuteMs } from "./patience.ts";
 import { clean, type UpstreamJob } from "./reply.ts";
 import {
   backOffMs,
+  type ConnectionUse,
   describe,
   describeSilence,
   minutes,
@@ -64,7 +65,8 @@ export async function follow(
   let [bestPercent, failures] = [-1, 0];
   let [isKnown, changes] = [false, 0];
   for (;;) {
-    const polled = await pollOnce(id, upstream, signal);
+    const keepsConnection = isKnown && changes === 1 && failures === 0;
+    const polled = await pollOnce(id, upstream, signal, { keepsConnection });
     if (!("reason" in polled) || polled.isMissing) {
       const isKnownNow = !("reason" in polled);
       if (isKnownNow !== isKnown && ++changes === maxChanges) upstream.reportInconsistency?.();
@@ -172,11 +174,12 @@ export async function pollJob<Job>(
   id: string,
   { io, poll }: { io: Upstream["io"]; poll(...args: Parameters<Upstream["poll"]>): Promise<Job> },
   signal: AbortSignal,
+  use?: ConnectionUse,
 ): Promise<Job> {
   const pollWithin = async (maxBytes?: number) => {
     const limit = io.limit(pollTimeoutMs, signal, new Error(`no whole reply within ${pollTimeoutMs / 1_000} s`));
     try {
-      return await poll(id, limit.signal, { maxBytes, onPart: limit.restart });
+      return await poll(id, limit.signal, { maxBytes, onPart: limit.restart, ...use });
     } finally {
       limit.clear();
     }
@@ -195,9 +198,10 @@ export async function pollOnce(
   id: string,
   upstream: Upstream,
   signal: AbortSignal,
+  use?: ConnectionUse,
 ): Promise<UpstreamJob | PollFailure> {
   try {
-    const polled = await pollJob(id, upstream, signal);
+    const polled = await pollJob(id, upstream, signal, use);
     return "url" in polled && isDataUrl(polled.url ?? "") ? { ...polled, url: inStatus } : polled;
   } catch (error) {
     signal.throwIfAborted();

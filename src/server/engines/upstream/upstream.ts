@@ -22,7 +22,7 @@ export type Upstream = {
   /** The time of the last change of any of its jobs, in milliseconds of the clock. */
   lastChangeAt: number;
   /** Requests the status of a job, free of charge. Rejects as `fetch` does when there is no reply, and as `readReply` does. Called by `pollJob`. */
-  poll(job: string, signal: AbortSignal, options?: PartOptions): Promise<UpstreamJob | PollFailure>;
+  poll(job: string, signal: AbortSignal, options?: PartOptions & ConnectionUse): Promise<UpstreamJob | PollFailure>;
   /** Returns the address of a job's video, for a job that does not state one. */
   contentOf(job: string): string | undefined;
   /** GETs a video. Only the server itself gets the key; other addresses must pass the rules for addresses that others chose. */
@@ -38,6 +38,17 @@ export type Upstream = {
   /** Notifies the owner once that the server knows a job and does not know it in turn. */
   reportInconsistency?(): void;
 };
+
+/**
+ * Whether a request may use a connection that an earlier one has kept, and keeps it. Behind a load balancer, such a connection always reaches the
+ * same server, which may not have the job; and the server may just have closed it.
+ */
+export type ConnectionUse = { keepsConnection?: boolean | undefined };
+
+/** The headers of a GET. */
+export function headersOfGet({ keepsConnection = false }: ConnectionUse = {}): Record<string, string> {
+  return { "Accept-Encoding": "identity", ...(!keepsConnection && { Connection: "close" }) };
+}
 
 /**
  * Returns the `patienceMs` of a provider, which charges for its jobs. It queues them, reports little progress and ends each job itself, so giving up

@@ -4,7 +4,14 @@ import type { Outbound } from "../../outbound/outbound.ts";
 import { isCompleted } from "../upstream/follow.ts";
 import { describeReply, findJob, isUpstreamFault, type ServerReply, statesNoFile } from "../upstream/reply.ts";
 import type { SubmitSignals } from "../upstream/submit.ts";
-import { createConsistency, createUpstreamParts, paidPatienceMs, type Upstream } from "../upstream/upstream.ts";
+import {
+  type ConnectionUse,
+  createConsistency,
+  createUpstreamParts,
+  headersOfGet,
+  paidPatienceMs,
+  type Upstream,
+} from "../upstream/upstream.ts";
 import { detectKind } from "./detect.ts";
 import type { encodeBody } from "./encode.ts";
 import type { Kind } from "./kinds.ts";
@@ -62,14 +69,12 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
   const { read } = parts;
   /** An id may contain any character, such as "/". */
   const jobUrl = (job: string) => `${url}/v1/videos/${encodeURIComponent(job)}`;
-  const request = (method: "GET" | "DELETE", address: string, signal: AbortSignal) => {
-    // Behind a load balancer, a reused connection always reaches the same server, which may not have the job.
-    const commonHeaders = { "Accept-Encoding": "identity", Connection: "close" };
+  const get = (address: string, signal: AbortSignal, use?: ConnectionUse) => {
     const isSameOrigin = new URL(address).origin === origin;
-    return io.fetch(address, { method, headers: { ...commonHeaders, ...(isSameOrigin && headers) }, signal });
+    return io.fetch(address, { headers: { ...headersOfGet(use), ...(isSameOrigin && headers) }, signal });
   };
-  const get = (address: string, signal: AbortSignal) => request("GET", address, signal);
-  const remove: Server["remove"] = async (job, signal) => read(await request("DELETE", jobUrl(job), signal));
+  const remove: Server["remove"] = async (job, signal) =>
+    read(await io.fetch(jobUrl(job), { method: "DELETE", headers: { ...headersOfGet(), ...headers }, signal }));
   let { kind } = options;
   const isPaid = kind?.provider !== undefined;
   const findKind = async (signal: AbortSignal) => {
@@ -94,7 +99,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
       return io.fetch(`${url}/v1/videos`, init);
     },
     async poll(job, signal, options) {
-      const reply = await read(await get(jobUrl(job), signal), options);
+      const reply = await read(await get(jobUrl(job), signal, options), options);
       const found = findJob(reply);
       if (found) {
         const isFileless = isCompleted(found) && statesNoFile(reply) && (await findKind(signal)).id === "sglang";

@@ -415,6 +415,132 @@ describe("a job behind other people's jobs", () => {
   });
 });
 
+describe("the requests of jobs, as `vidgen help real-models` states them", () => {
+  const minuteMs = 60_000;
+
+  type Load = { jobs: number; othersUntilMs: number; completeAfterMs: number };
+
+  /** Makes videos at the same time, and returns the requests, with those of the minute that begins after five minutes counted. */
+  async function load({ jobs, othersUntilMs, completeAfterMs }: Load) {
+    const calls: { route: string; atMs: number; isKept: boolean }[] = [];
+    let now = () => 0;
+    const { make, clock, fake } = await start({
+      completeAfterMs,
+      others: () => ({ running: now() < othersUntilMs ? ["other"] : [], waiting: [] }),
+      fault({ route, request }) {
+        calls.push({ route, atMs: clock.now(), isKept: request.headers.get("Connection") !== "close" });
+        return undefined;
+      },
+    });
+    now = clock.now;
+    const made = await Promise.all(Array.from({ length: jobs }, () => make()));
+    expect([made.map(({ outcome }) => outcome), fake.runs.length]).toEqual([Array(jobs).fill("made"), jobs]);
+    const inMinute = calls.filter(({ atMs }) => atMs >= 5 * minuteMs && atMs < 6 * minuteMs);
+    const count = (route: string) => inMinute.filter((call) => call.route === route).length;
+    return {
+      calls,
+      seconds: Math.max(...made.map(({ seconds }) => seconds)),
+      minute: {
+        polls: count("GET /api/jobs/{id}"),
+        looks: count("GET /queue"),
+        all: inMinute.length,
+        kept: inMinute.filter(({ isKept }) => isKept).length,
+      },
+    };
+  }
+
+  test("one that runs is polled every 2 s, on a kept connection; all else has a connection of its own", async () => {
+    const { calls, minute } = await load({ jobs: 1, othersUntilMs: 0, completeAfterMs: 10 * minuteMs });
+    expect(minute).toEqual({ polls: 30, looks: 0, all: 30, kept: 30 });
+    const kept = calls.filter(({ isKept }) => isKept).map(({ route }) => route);
+    expect([...new Set(kept)]).toEqual(["POST /prompt", "GET /api/jobs/{id}"]);
+  });
+
+  test("of 16 that wait, the first is polled, and all share a look at the queue every 20 s", async () => {
+    const { calls, minute, seconds } = await load({
+      ...{ jobs: 16, othersUntilMs: 10 * minuteMs, completeAfterMs: minuteMs },
+    });
+    expect(minute).toEqual({ polls: 30, looks: 3, all: 33, kept: 33 });
+    // Once the first one runs, the others look at once.
+    expect(seconds).toBeLessThan(11 * 60 + 5);
+    const firstMinute = calls.filter(({ atMs }) => atMs < minuteMs);
+    expect(firstMinute.filter(({ route }) => route === "GET /queue").length).toBeLessThan(10);
+  });
+
+  test("when the first one is no longer followed, the next one is polled", async () => {
+    let now = () => 0;
+    const polled: string[] = [];
+    const { make, clock, fake } = await start({
+      others: () => ({ running: now() < 10 * minuteMs ? ["other"] : [], waiting: [] }),
+      fault({ route, request }) {
+        if (route === "GET /api/jobs/{id}" && now() > 2 * minuteMs) polled.push(request.url.slice(-36));
+        return undefined;
+      },
+    });
+    now = clock.now;
+    const stopped = new AbortController();
+    const first = make({ signal: stopped.signal });
+    await clock.sleep(10_000);
+    const second = make();
+    await clock.sleep(minuteMs);
+    stopped.abort(new Error("stopped"));
+    await first;
+    expect((await second).outcome).toBe("made");
+    expect(polled.length).toBeGreaterThan(200);
+    expect([...new Set(polled)]).toEqual([fake.runs[1]?.id]);
+  });
+
+  test("after a server has not known a job, its polls no longer keep a connection: behind an address may be several", async () => {
+    let polls = 0;
+    const kept: boolean[] = [];
+    const { make } = await start({
+      fault({ route, request }) {
+        if (route !== "GET /api/jobs/{id}" || request.url.endsWith("00000000-0000-4000-8000-000000000000"))
+          return undefined;
+        kept.push(request.headers.get("Connection") !== "close");
+        return ++polls === 5 ? Response.json({ error: "Job not found" }, { status: 404 }) : undefined;
+      },
+    });
+    expect((await make()).outcome).toBe("made");
+    expect(kept.slice(0, 5)).toEqual([false, true, true, true, true]);
+    expect(kept.slice(5)).toEqual(Array(kept.length - 5).fill(false));
+  });
+
+  test("after a poll without a reply, as on a kept connection that the server has closed, the next has one of its own", async () => {
+    let polls = 0;
+    const kept: boolean[] = [];
+    const { make } = await start({
+      fault({ route, request }) {
+        if (route !== "GET /api/jobs/{id}" || request.url.endsWith("00000000-0000-4000-8000-000000000000"))
+          return undefined;
+        kept.push(request.headers.get("Connection") !== "close");
+        return ++polls === 3 ? "drop" : undefined;
+      },
+    });
+    expect((await make()).outcome).toBe("made");
+    expect(kept.slice(0, 6)).toEqual([false, true, true, false, true, true]);
+  });
+
+  test("a cancel keeps no connection", async () => {
+    const kept: string[] = [];
+    let isCancelling = false;
+    const { make, engine, fake, clock } = await start({
+      fault({ route, request }) {
+        if (isCancelling && request.headers.get("Connection") !== "close") kept.push(route);
+        return undefined;
+      },
+    });
+    const stopped = new AbortController();
+    const making = make({ signal: stopped.signal });
+    await clock.sleep(10_000);
+    stopped.abort();
+    await making;
+    isCancelling = true;
+    expect(await engine.cancel?.(fake.runs[0]?.id ?? "", new AbortController().signal)).toBe(true);
+    expect(kept).toEqual(["POST /queue", "POST /interrupt"]);
+  });
+});
+
 describe("images", () => {
   test("are uploaded, and the graph has their uploaded names; a repeated upload makes no second file", async () => {
     const { make, fake, engine, folder } = await start({ graph: withImage });

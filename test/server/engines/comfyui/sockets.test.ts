@@ -40,18 +40,20 @@ function acceptSockets(server: Server, fake: ReturnType<typeof createComfyUi>, s
   });
 }
 
-type Seen = { headers: IncomingHttpHeaders[] };
+type Seen = { headers: IncomingHttpHeaders[]; connections: number; polls: number };
 
 async function start({ graph = workflow(), hasSockets = true, completeAfterMs = 50 } = {}) {
   const fake = createComfyUi({ completeAfterMs });
-  const seen: Seen = { headers: [] };
+  const seen: Seen = { headers: [], connections: 0, polls: 0 };
   let posts = 0;
   const fetch = async (request: Request, { outgoing }: { outgoing: { destroy(): void } }) => {
     const reply = await fake.fetch(request);
+    if (request.url.includes("/api/jobs/")) seen.polls++;
     if (new URL(request.url).pathname === "/prompt" && ++posts > 0) outgoing.destroy();
     return reply;
   };
   const server = serve({ fetch: fetch as never, port: 0, hostname: "127.0.0.1" }) as Server;
+  server.on("connection", () => seen.connections++);
   await once(server, "listening");
   if (hasSockets) acceptSockets(server, fake, seen);
   onTestFinished(async () => {
@@ -110,4 +112,12 @@ test("over sockets, a server without a WebSocket also makes the video", async ()
   const { make } = await start({ hasSockets: false });
   const made = await make({ unset: ["aspectRatio", "duration", "resolution"] });
   expect([made.outcome, made.told]).toEqual(["made", []]);
+});
+
+test("over sockets, the polls of a job share a connection", async () => {
+  const { make, seen } = await start({ completeAfterMs: 1_000 });
+  expect(await make({ unset: ["aspectRatio", "duration", "resolution"] })).toMatchObject({ outcome: "made" });
+  // Its version, the routes it has, the create, a look whether it was accepted, the first poll, the others, the video, and the WebSocket.
+  expect(seen.connections).toBeLessThanOrEqual(8);
+  expect(seen.polls).toBeGreaterThan(15);
 });
