@@ -39,7 +39,7 @@ async function start(kind: (typeof kindIds)[number], fakeOptions: FakeOptions = 
 }
 
 test.each(kindIds)("%s makes a video from a prompt and an image", async (kind) => {
-  const { make, fake, folder, connections } = await start(kind);
+  const { make, fake, folder, connections } = await start(kind, { completeAfterMs: 400 });
   const path = join(folder, "0.webp");
   await writeFile(path, new Uint8Array(300_000).fill(7));
   const prompt = 'ein "Fuchs" im Schnee – 狐';
