@@ -13,7 +13,7 @@ import { listen } from "./progress.ts";
 import { type ComfyUi, type ComfyUiOptions, createComfyUi } from "./server.ts";
 import { submitWorkflow } from "./submit.ts";
 import { findRequestFault, passesOf } from "./values.ts";
-import { createQueueLooks, watch } from "./watch.ts";
+import { createQueueCache, watch } from "./watch.ts";
 import { shortId, type Workflow } from "./workflow.ts";
 
 /** `upstreamModel` is the workflow's file, as the owner wrote it. */
@@ -29,7 +29,7 @@ type ComfyUiEngineOptions = Omit<ComfyUiOptions, "titledNodes"> & { workflow: Wo
 export function createComfyUiEngine(options: ComfyUiEngineOptions, io: ServerIo): Engine {
   const { url, workflow, models, concurrency, upstreamModel, timeoutMs, onNote } = options;
   const server = createComfyUi({ ...options, titledNodes: workflow.titledNodes }, io);
-  const looks = createQueueLooks(server);
+  const queueCache = createQueueCache(server);
   const cancelJob = (job: string, signal: AbortSignal) => cancel(job, server, signal);
   return {
     name: url,
@@ -45,7 +45,7 @@ export function createComfyUiEngine(options: ComfyUiEngineOptions, io: ServerIo)
     async render(task, { resume, ...rest }) {
       const outcome = await begin(task, { server, workflow, resume, ...rest });
       if (outcome.kind !== "submitted") return outcome;
-      const { upstream, result, end: endWatch } = watch(server, looks);
+      const { upstream, result, end: endWatch } = watch(server, queueCache);
       const listening = new AbortController();
       const { submitted } = outcome;
       const listenOptions = { progress: rest.progress, signal: listening.signal };

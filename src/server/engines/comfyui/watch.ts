@@ -2,32 +2,32 @@ import type { Upstream } from "../upstream/upstream.ts";
 import type { WorkflowResult } from "./job.ts";
 import type { ComfyUi, JobQueue } from "./server.ts";
 
-/** For how long a look at the queue is used, whose reply contains the graphs of all jobs. */
-const maxLookMs = 20_000;
+/** For how long a reply about the queue is used. It contains the graphs of all jobs. */
+const maxCacheMs = 20_000;
 
-/** The looks at the queue of a server, which all jobs that wait there share. */
-export type QueueLooks = {
+/** The queue of a server, for all jobs of this process that wait there. */
+export type QueueCache = {
   /** The jobs of this process that wait. */
   jobs: Set<string>;
-  /** Returns the queue at the last look, or at a new one if that is older than `maxLookMs` or than `since`. Rejects as `findQueue` does. */
-  look(signal: AbortSignal, since: number): Promise<JobQueue>;
-  /** Makes the next look a new one. */
+  /** Returns the queue, which is requested again if the last reply is older than `maxCacheMs` or than `since`. Rejects as `findQueue` does. */
+  read(signal: AbortSignal, since: number): Promise<JobQueue>;
+  /** Makes the next `read` request the queue again. */
   expire(): void;
 };
 
-export function createQueueLooks({ io, findQueue }: ComfyUi): QueueLooks {
+export function createQueueCache({ io, findQueue }: ComfyUi): QueueCache {
   let last: { at: number; queue: Promise<JobQueue> } | undefined;
   return {
     jobs: new Set(),
-    look(signal, since) {
-      if (last && last.at >= since && io.now() - last.at < maxLookMs) return last.queue;
-      const look = { at: io.now(), queue: findQueue(signal, { keepsConnection: true }) };
-      last = look;
-      // The signal is that of one job, and the others still need a look.
-      look.queue.catch(() => {
-        if (signal.aborted && last === look) last = undefined;
+    read(signal, since) {
+      if (last && last.at >= since && io.now() - last.at < maxCacheMs) return last.queue;
+      const request = { at: io.now(), queue: findQueue(signal, { keepsConnection: true }) };
+      last = request;
+      // The signal is that of one job, and the others still need the queue.
+      request.queue.catch(() => {
+        if (signal.aborted && last === request) last = undefined;
       });
-      return look.queue;
+      return request.queue;
     },
     expire() {
       last = undefined;
@@ -42,7 +42,7 @@ export function createQueueLooks({ io, findQueue }: ComfyUi): QueueLooks {
  */
 export function watch(
   server: ComfyUi,
-  looks: QueueLooks,
+  queueCache: QueueCache,
 ): { upstream: Upstream; result(): WorkflowResult | undefined; end(): void } {
   const { io } = server;
   let result: WorkflowResult | undefined;
@@ -51,7 +51,7 @@ export function watch(
   let [lastRunning, lowestPosition, queueMovedAt] = ["", Number.POSITIVE_INFINITY, io.now()];
 
   const checkQueue = async (job: string, since: number, signal: AbortSignal) => {
-    const queue = await looks.look(signal, since);
+    const queue = await queueCache.read(signal, since);
     if (queue === lastQueue) return queue;
     lastQueue = queue;
     const running = queue.running.join();
@@ -67,11 +67,11 @@ export function watch(
   /** Whether another job of this process waits before this one. Without the queue, the job is still followed. */
   const waitsBehind = async ({ job, since }: { job: string; since: number }, signal: AbortSignal) => {
     const queue = await checkQueue(job, since, signal).catch(() => undefined);
-    const first = queue?.waiting.find((each) => looks.jobs.has(each)) ?? job;
+    const first = queue?.waiting.find((each) => queueCache.jobs.has(each)) ?? job;
     return first !== job && queue?.waiting.includes(job) === true;
   };
   const end = () => {
-    if (waiting && looks.jobs.delete(waiting.job)) looks.expire();
+    if (waiting && queueCache.jobs.delete(waiting.job)) queueCache.expire();
     waiting = undefined;
   };
 
@@ -91,7 +91,7 @@ export function watch(
       if ("reason" in polled) return polled;
       result = polled.result;
       if (polled.status !== "pending") return polled;
-      looks.jobs.add(job);
+      queueCache.jobs.add(job);
       waiting = { job, since: waiting?.since ?? io.now(), polled };
       await waitsBehind(waiting, signal);
       return polled;
