@@ -1,3 +1,4 @@
+import { posix } from "node:path";
 import { VidgenError } from "../../../errors.ts";
 import type { Engine, RenderOptions, RenderTask } from "../engine.ts";
 import { describeShapeFault } from "../frame-size.ts";
@@ -8,7 +9,7 @@ import { confirm } from "../upstream/submit.ts";
 import { describeCheck } from "../upstream/upstream.ts";
 import type { ServerIo } from "../videos/server.ts";
 import { checkNodes } from "./faults.ts";
-import type { WorkflowResult } from "./job.ts";
+import { findResult, type WorkflowResult } from "./job.ts";
 import { listen } from "./progress.ts";
 import { type ComfyUi, type ComfyUiOptions, createComfyUi } from "./server.ts";
 import { submitWorkflow } from "./submit.ts";
@@ -45,10 +46,13 @@ export function createComfyUiEngine(options: ComfyUiEngineOptions, io: ServerIo)
     async render(task, { resume, ...rest }) {
       const outcome = await begin(task, { server, workflow, resume, ...rest });
       if (outcome.kind !== "submitted") return outcome;
-      const { upstream, result, end: endWatch } = watch(server, queueCache);
+      const outputs: Record<string, unknown> = {};
+      const describeLoss = () => `${lostReason}${describeSaved(findResult(outputs, workflow.titledNodes), task.id)}`;
+      const { upstream, result, end: endWatch } = watch(server, { queueCache, describeLoss });
       const listening = new AbortController();
       const { submitted } = outcome;
-      const listenOptions = { progress: rest.progress, signal: listening.signal };
+      const onOutput = (node: string, output: object) => void Object.assign(outputs, { [node]: output });
+      const listenOptions = { progress: rest.progress, onOutput, signal: listening.signal };
       if ("job" in submitted) void listen(submitted.job, { server, workflow }, listenOptions);
       const end = await finish(submitted, task, { upstream, cancel: cancelJob, ...rest }).finally(() => {
         listening.abort();
@@ -87,13 +91,26 @@ async function cancel(job: string, server: ComfyUi, signal: AbortSignal): Promis
   return "reason" in polled || !(isCompleted(polled) || isFailed(polled));
 }
 
+/** Why the server may no longer know a job. */
+const lostReason = "it was restarted, or the job was removed from its queue";
+
+/** Names the file of a generation that has ended, for its owner to look at: nothing is downloaded without the job. */
+function describeSaved(result: WorkflowResult | undefined, id: string): string {
+  if (result?.video.type !== "output" || !hasIdInName(result, id)) return "";
+  const { filename, subfolder } = result.video;
+  return `. It had saved ${clean(posix.join(subfolder, filename))}, which may be in its output folder`;
+}
+
+function hasIdInName({ video }: WorkflowResult, id: string): boolean {
+  return `${video.subfolder}/${video.filename}`.includes(shortId(id));
+}
+
 /** Returns notes for the owner about a finished video. */
 function notesOf(result: WorkflowResult | undefined, id: string): string[] {
   if (!result) return [];
-  const { filename, subfolder, node } = result.video;
-  const hasIdInName = `${subfolder}/${filename}`.includes(shortId(id));
+  const { filename, node } = result.video;
   const sharedNameNote = `node ${node} chose the file name ${clean(filename)}: two jobs may share this name, and get each other's video. Put {{id}} into the name in the workflow.`;
-  return hasIdInName ? result.notes : [...result.notes, sharedNameNote];
+  return hasIdInName(result, id) ? result.notes : [...result.notes, sharedNameNote];
 }
 
 async function begin(

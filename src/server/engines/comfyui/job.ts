@@ -45,13 +45,13 @@ export function readJob(
     failure: failureOfRun(error ?? {}),
   };
   if (status !== "completed") return common;
-  const files = filesIn(job.outputs ?? {});
-  const result = chooseVideo(files, titledNodes);
+  const { outputs = {} } = job;
+  const result = findResult(outputs, titledNodes);
   if (result) return { ...common, result };
   return {
     ...common,
     status: "failed",
-    error: clean(`the workflow made ${describeFiles(files)}`),
+    error: clean(`the workflow made ${describeFiles(filesIn(outputs))}`),
     failure: "no_video",
   };
 }
@@ -106,6 +106,14 @@ function filesIn(outputs: Record<string, unknown>): OutputFile[] {
 /** Whether a file is an .mp4, by its name. */
 export function isMp4({ filename }: Pick<OutputFile, "filename">): boolean {
   return /\.mp4$/i.test(filename);
+}
+
+/** Returns the video among the outputs of a job, by node; `undefined` if there is none. */
+export function findResult(
+  outputs: Record<string, unknown>,
+  titledNodes: readonly string[],
+): WorkflowResult | undefined {
+  return chooseVideo(filesIn(outputs), titledNodes);
 }
 
 /**

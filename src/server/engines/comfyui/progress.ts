@@ -10,7 +10,7 @@ const minReportMs = 1_000;
 /** The wait before connecting again, after a connection has ended or failed. */
 const retryMs = 30_000;
 
-/** The messages about the running node (server.py, main.py); the `executing` message of a new connection names no job. */
+/** The messages about a node (server.py, main.py, execution.py); the `executing` message of a new connection names no job. */
 const messageSchema = z.union([
   z.object({
     type: z.literal("progress"),
@@ -20,7 +20,16 @@ const messageSchema = z.union([
     type: z.literal("executing"),
     data: z.object({ prompt_id: z.string().optional(), node: z.string() }),
   }),
+  z.object({
+    type: z.literal("executed"),
+    data: z.object({ prompt_id: z.string(), node: z.string(), output: z.record(z.string(), z.unknown()) }),
+  }),
 ]);
+
+/** `onOutput` is called with what a node has put out, as a job's `outputs` have it. */
+export type ListenOptions = Pick<RenderOptions, "progress" | "signal"> & {
+  onOutput(node: string, output: Record<string, unknown>): void;
+};
 
 /**
  * Reports which node of a job runs, and how much of the node's work is done, until the signal aborts. ComfyUI reports this only over its WebSocket.
@@ -29,7 +38,7 @@ const messageSchema = z.union([
 export async function listen(
   job: string,
   { server, workflow }: { server: ComfyUi; workflow: Workflow },
-  { progress, signal }: Pick<RenderOptions, "progress" | "signal">,
+  { progress, onOutput, signal }: ListenOptions,
 ): Promise<void> {
   const { io, listen: connect } = server;
   if (!connect) return;
@@ -38,6 +47,7 @@ export async function listen(
     const { data: message } = messageSchema.safeParse(parseJson(text));
     const { prompt_id: id = job, node } = message?.data ?? {};
     if (!message || id !== job || node === undefined || signal.aborted) return;
+    if (message.type === "executed") return onOutput(node, message.data.output);
     if (node === reportedNode && io.now() - reportedAt < minReportMs) return;
     [reportedAt, reportedNode] = [io.now(), node];
     const percent =

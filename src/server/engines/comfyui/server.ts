@@ -90,7 +90,6 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
   return {
     ...parts,
     runningPatienceMs,
-    lostReason: "it was restarted, or the job was removed from its queue",
     goneReason: "ComfyUI no longer has the file",
     async findVersion(signal) {
       const reply = await read(await get(`${url}/system_stats`, signal));

@@ -39,10 +39,11 @@ export function createQueueCache({ io, findQueue }: ComfyUi): QueueCache {
  * Returns a server for following one job, and the job's result once that is known. While the job waits, the jobs before it count as its progress:
  * another job runs than before, fewer jobs wait before it, or a running job is within its time limit. Of the jobs that wait, only the first is
  * polled; the others follow from the queue. Call `end` when the job is no longer followed.
+ * `describeLoss` says why the server may no longer know the job.
  */
 export function watch(
   server: ComfyUi,
-  queueCache: QueueCache,
+  { queueCache, describeLoss }: { queueCache: QueueCache; describeLoss(): string },
 ): { upstream: Upstream; result(): WorkflowResult | undefined; end(): void } {
   const { io } = server;
   let result: WorkflowResult | undefined;
@@ -77,6 +78,9 @@ export function watch(
 
   const upstream: Upstream = {
     ...server,
+    get lostReason() {
+      return describeLoss();
+    },
     // All jobs of the server share this time.
     get lastChangeAt() {
       return server.lastChangeAt;

@@ -109,6 +109,50 @@ describe("after a restart of the service", () => {
   });
 });
 
+describe("a job whose end the server no longer knows", () => {
+  const id = "2a1b2c3d-0000-4000-8000-000000000000";
+  const file = { filename: "fox_2a1b2c3d_00001_.mp4", subfolder: "video", type: "output" };
+  const lost =
+    "http://gpu.test:8091 no longer knows this video's job (HTTP 404: Job not found); it was restarted, or the job was removed from its queue";
+
+  // `executed` has the form that ComfyUI 0.33.0 sends.
+  test.each<[string, object, string]>([
+    [
+      "is one",
+      { images: [file], animated: [true] },
+      `${lost}. It had saved video/${file.filename}, which may be in its output folder`,
+    ],
+    [
+      "is in no folder",
+      { gifs: [{ ...file, subfolder: "" }] },
+      `${lost}. It had saved ${file.filename}, which may be in its output folder`,
+    ],
+    ["has another generation's name", { images: [{ ...file, filename: "fox_00001_.mp4" }], animated: [true] }, lost],
+    ["is only a preview", { images: [{ ...file, type: "temp" }], animated: [true] }, lost],
+    ["is an image", { images: [{ ...file, filename: "fox_2a1b2c3d_00001_.png" }] }, lost],
+  ])("names the file that it saved, if that %s", async (_, output, words) => {
+    const routes: string[] = [];
+    const { make, fake, clock } = await start({
+      fault({ route }) {
+        routes.push(route);
+        return undefined;
+      },
+    });
+    const making = make({ id });
+    await clock.sleep(10_000);
+    const [run] = fake.runs;
+    if (!run) throw new Error("nothing runs");
+    fake.tell(run, "executed", { node: "9", display_node: "9", output });
+    fake.tell({ ...run, id: "6f1b0a52-0000-4000-8000-000000000000" }, "executed", {
+      node: "8",
+      output: { images: [file] },
+    });
+    fake.forget();
+    expect((await making).outcome).toBe(words);
+    expect([routes.includes("GET /view"), fake.runs.length]).toEqual([false, 1]);
+  });
+});
+
 test("a stop during the submission leaves the id for the next process", async () => {
   const stop = new AbortController();
   const { make, fake } = await start({
