@@ -158,6 +158,8 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     if (known && kind === "dismissed") onDismissed(known, process);
     if (known && kind !== "intent" && kind !== "part") known.hasOutcome = true;
     if (kind === "lost") onLost(String(id));
+    // The service knows the generation of a start that it refused.
+    if (kind === "found" || kind === "completed") for (const each of byId(String(id))) each.isRefused = false;
     // It is gone, whoever has removed it.
     if (kind === "removed") onRemoved(process, String(id));
     if (kind === "delivered" && typeof id === "string" && line.file !== undefined && line.file !== "-")
@@ -429,10 +431,11 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
         throw new Broken(1, `${process.name} sends key ${mine.key} to ${post.service}, which is another service`);
       const hasKey = (other: Attempt) => post.isKeyKept && other.key === mine.key && other.run.key === mine.run.key;
       // What another machine's journal knows of a caller's key, this one cannot.
-      const ofKey = attempts
-        .filter((each) => hasKey(each) && each.run.journal === mine.run.journal)
-        .flatMap(({ posts }) => posts);
-      if (ofKey.some(({ generated }) => generated && post.generated && generated !== post.generated))
+      const withKey = attempts.filter((each) => hasKey(each) && each.run.journal === mine.run.journal);
+      const ofKey = withKey.flatMap(({ posts }) => posts);
+      // A service that refuses a start, and does not know the id that it named, has said that it made nothing.
+      const mayBeCharged = withKey.filter(({ isRefused }) => !isRefused).flatMap(({ posts }) => posts);
+      if (mayBeCharged.some(({ generated }) => generated && post.generated && generated !== post.generated))
         throw new Broken(1, `${process.name} sent key ${mine.key} again, which the service has forgotten`);
       if (ofKey.length > 1) reach("a key is sent again, and the service has not had it");
       const all = attempts.filter((other) => other !== mine && other.place < mine.place && !hasKey(other));
@@ -819,7 +822,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
   function checkChanged({ process, command, said }: Run, text: string): void {
     const [, differing] = /with another (.*) \(from [^)]*stdin\)/.exec(text) ?? [];
     if (command.type !== "generate" || differing === undefined || command.isDryOnly) return;
-    const [, id] = /`vidgen wait (\S+)` takes that video/.exec(text) ?? [];
+    const [, id] = /`vidgen wait (\S+)[^`]*` takes that video/.exec(text) ?? [];
     if (differing.includes("prompt")) reach("a changed vidgen.json stops a start");
     if (differing.includes("imageurl"))
       reach(id ? "another image on stdin stops a start" : "another image on stdin stops a start that has no id");
