@@ -268,7 +268,7 @@ test("a pipe that is closed early ends quietly", async () => {
   expect(await ended).toMatchObject({ code: 0, stderr: "" });
 });
 
-test("a pipe that is closed before it has the whole video has not saved it: exit 9, and the command to go on", async () => {
+test("a pipe that is closed before it has the whole video has not saved it: exit 9, and the command to continue", async () => {
   const { child, ended } = run(["generate", "a fox", "-d", "1", "-o", "-", "--quiet"], remote());
   child.stdout?.destroy();
   const { code, stderr } = await ended;
@@ -530,7 +530,7 @@ test("pictures of this folder become a video, with its info beside it; a broken 
   expect(await vidgen([...withReference("fox.png"), "-o", "hero.mp4"], home)).toMatchObject({ stdout: "hero.mp4\n" });
 });
 
-test("a batch that is killed goes on where it was: each row is paid for once, and its video is whole", async () => {
+test("a batch that is killed continues where it was: each row is paid for once, and its video is whole", async () => {
   // The shared service still renders for the tests before this one.
   const home = { VIDGEN_HOME: join(folder, "ninth-home") };
   const own = run(["serve", "--port", "0", "--media-port", "0", "--json", "--credits", "500"], home);

@@ -121,13 +121,13 @@ test.each([
   expect(systemCode(error)).toBe(code);
 });
 
-test("an error that is its own cause does not go on for ever", () => {
+test("an error that is its own cause is not followed for ever", () => {
   const error = failure(undefined);
   error.cause = error;
   expect(systemCode(error)).toBe(undefined);
 });
 
-test("why a file could not be used is said in words; a failure nobody has words for speaks for itself", () => {
+test("why a file could not be used is stated in words; a failure nobody has words for speaks for itself", () => {
   expect(systemReason(failure("ENOSPC"))).toBe("the disk is full");
   expect(systemReason(failure("ENOENT"), { ENOENT: "there is no such file" })).toBe("there is no such file");
   expect(systemReason(failure("EWHAT"))).toBe("it went wrong");

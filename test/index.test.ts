@@ -374,7 +374,7 @@ test("its types say what comes back", () => {
   expectTypeOf<Client["start"]>().toBeCallableWith({ prompt: "a fox" });
 });
 
-test("generate does the whole job; again after a crash it goes on with the same generation", async () => {
+test("generate does the whole job; again after a crash it continues with the same generation", async () => {
   const { folder, baseUrl, posts } = await createWorld(honest());
   const journal = join(folder, "journal.jsonl");
   const output = join(folder, "fox.mp4");

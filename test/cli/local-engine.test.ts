@@ -943,7 +943,7 @@ test("a wrong key is reported before anything is started", async () => {
   expect(fake.creates).toEqual([]);
 });
 
-test("the key that is missing, and a flag that cannot be combined, are said before anything is sent", async () => {
+test("the key that is missing, and a flag that cannot be combined, are reported before anything is sent", async () => {
   const { fake, generate, world } = await createScene();
   expect(await generate("--engine", "openrouter", "--base-url", "https://x.test")).toMatchObject({ code: 2 });
   delete world.env.OPENROUTER_API_KEY;

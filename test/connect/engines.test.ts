@@ -37,7 +37,7 @@ test("generate --local through a serve with an engine: the file is what the engi
   expect(fake.creates).toMatchObject([{ fields: { prompt: "a fox [fail]", model, seed: "7" } }]);
 });
 
-test("a serve that is killed and started again goes on with the engine's job: one create", async () => {
+test("a serve that is killed and started again continues with the engine's job: one create", async () => {
   const { fake, machine, flags } = await createScene();
   const first = await serve(machine, ...flags);
   const { stdout } = await machine.vidgen("generate", "a fox", "--local", "--no-wait");
@@ -87,7 +87,7 @@ async function createProvider() {
   return { fake, machine, engine, fox, polled, complete };
 }
 
-test("generate --engine that is killed: the same command goes on with the same upstream job, one create", async () => {
+test("generate --engine that is killed: the same command continues with the same upstream job, one create", async () => {
   const { fake, machine, engine, fox, polled, complete } = await createProvider();
   const killed = machine.run(...fox, ...engine);
   await polled();
@@ -118,7 +118,7 @@ test.skipIf(lacks("signals"))(
   },
 );
 
-test("a serve with other engines is said, and nothing is started there; one with the same is used", async () => {
+test("a serve with other engines is named, and nothing is started there; one with the same is used", async () => {
   const { fake, machine, engine, fox, polled, complete } = await createProvider();
   const previews = await serve(machine);
   const refused = await machine.vidgen(...fox, ...engine);

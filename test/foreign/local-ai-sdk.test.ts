@@ -53,7 +53,7 @@ test("generate saves what the provider made, started once, and shows no key", as
   expect(new Set(keyed.map(({ url }) => new URL(url).origin))).toEqual(new Set(["https://queue.fal.run"]));
 });
 
-test("what one command has started, the next one goes on with", async () => {
+test("what one command has started, the next one continues with", async () => {
   const { run, fake, file, saved } = await createScene();
   const id = (await run("generate", "a red fox", "-m", "kling-2.6", "--no-wait")).stdout.trim();
   expect(await run("wait", id, "-o", file)).toMatchObject({ code: 0 });

@@ -109,7 +109,7 @@ describe.each(names)("%s", (packageName) => {
     expect(fake.creates).toMatchObject([{ input: { ...extras, ...resolution } }]);
   });
 
-  test("goes on with an operation that an earlier process kept", async () => {
+  test("continues with an operation that an earlier process kept", async () => {
     const { make, fake } = await start({ packageName });
     fake.jobs.set("job1", { input: {}, createdAt: 0 });
     const { outcome, checkpoints } = await make({ resume: { state: "submitted", job: JSON.stringify(operation) } });

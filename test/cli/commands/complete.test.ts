@@ -42,7 +42,7 @@ test("a command below another one has its own flags", async () => {
   expect([own.includes("--json"), own.includes("--max-credits")]).toEqual([true, false]);
 });
 
-test("nothing is offered where nothing was started, and nothing is said", async () => {
+test("nothing is offered where nothing was started, and nothing is printed", async () => {
   const world = await createWorld();
   expect(await world.vidgen("__complete", "--", "status")).toEqual({ code: 0, stdout: "", stderr: "" });
 });

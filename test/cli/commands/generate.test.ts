@@ -69,7 +69,7 @@ async function tellCosts(world: World) {
   return { said, event: JSON.parse(stdout.split("\n")[0] ?? "") };
 }
 
-test("what it cost is said where the service states it", async () => {
+test("what it cost is printed where the service states it", async () => {
   const world = await createWorld();
   expect(await tellCosts(world)).toEqual({
     said: ["990", "980", "970"].map((left) => `(wan-2.5, for 10 credits, ${left} credits left)`),
@@ -351,7 +351,7 @@ describe("--reuse --dry-run", () => {
     expect(world.requests).toHaveLength(1);
   });
 
-  test("shows the request where there is nothing to go on with, or it was started elsewhere", async () => {
+  test("shows the request where there is nothing to continue, or it was started elsewhere", async () => {
     const world = await createWorld();
     await world.vidgen("generate", "a fox", "--no-wait");
     for (const argv of [["an owl"], ["a fox", "--local"], ["a fox", "--base-url", "https://other.example"]]) {
@@ -634,7 +634,7 @@ describe("how it ends", () => {
     expect(error).toMatchObject({ code: "failed", id: expect.stringMatching(uuid), hint });
   });
 
-  test("the time is over: exit 5, with the id and the command to go on", async () => {
+  test("the time is over: exit 5, with the id and the command to continue", async () => {
     const world = await createWorld();
     const file = join(world.folder, "a fox.mp4");
     const run = await world.vidgen("generate", "a fox", "--timeout", "1s", "-o", file);
@@ -648,7 +648,7 @@ describe("how it ends", () => {
     expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 7, stdout: "" });
   });
 
-  test("the video cannot be saved: exit 9, with the id and the command to go on; the generation did not fail", async () => {
+  test("the video cannot be saved: exit 9, with the id and the command to continue; the generation did not fail", async () => {
     const world = await createWorld();
     const file = join(world.folder, "fox.mp4");
     world.faults.push((request) => (request.url.startsWith(mediaUrl) ? new Response("<html>sorry</html>") : undefined));
@@ -658,7 +658,7 @@ describe("how it ends", () => {
     expect(existsSync(file)).toBe(false);
   });
 
-  test("the time is over while the video is fetched: exit 5, with the id, its address and the command to go on", async () => {
+  test("the time is over while the video is fetched: exit 5, with the id, its address and the command to continue", async () => {
     const world = await createWorld();
     const headers = { "Retry-After": "99999" };
     world.faults.push((request) =>
@@ -753,7 +753,7 @@ describe("following", () => {
     return isStart(request) ? undefined : Response.json(body);
   };
 
-  test("an unknown status is said once and is not the end", async () => {
+  test("an unknown status is reported once and is not the end", async () => {
     const world = await createWorld();
     world.faults.push(reply({ status: "queued\u001b[31m" }));
     const run = await world.vidgen("generate", "a fox", "--timeout", "60s");
@@ -821,7 +821,7 @@ describe("following", () => {
     expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 10, stderr: expect.stringMatching(uuid) });
   });
 
-  test("401 ends it with the id and the command to go on", async () => {
+  test("401 ends it with the id and the command to continue", async () => {
     const world = await createWorld();
     world.faults.push((request) => (isStart(request) ? undefined : new Response(null, { status: 401 })));
     expect(await world.vidgen("generate", "a fox")).toMatchObject({
@@ -861,7 +861,7 @@ describe("while the start request is out", () => {
     expect(run.stderr.slice(run.stderr.lastIndexOf(shown))).not.toContain("Starting...");
   });
 
-  test("elsewhere nothing is said of it", async () => {
+  test("elsewhere it is not mentioned", async () => {
     const world = await createWorld();
     expect((await world.vidgen("generate", "a fox")).stderr).not.toContain("Starting...");
   });
@@ -888,7 +888,7 @@ describe("--verbose", () => {
 });
 
 describe("Ctrl-C", () => {
-  test("while it runs: exit 130, the id and the command to go on, nothing half saved", async () => {
+  test("while it runs: exit 130, the id and the command to continue, nothing half saved", async () => {
     const world = await createWorld();
     world.faults.push((request) => void (isStart(request) || world.press("Ctrl-C")));
     const run = await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"));
@@ -980,7 +980,7 @@ test("-o into an existing folder puts the video inside", async () => {
 });
 
 describe("a template for -o", () => {
-  test("is filled in; the command to go on names the very file", async () => {
+  test("is filled in; the command to continue names the very file", async () => {
     const world = await createWorld();
     writeFileSync(join(world.folder, "a-fox-1.mp4"), "precious");
     const place = join(world.folder, "{slug}-{n}.mp4");

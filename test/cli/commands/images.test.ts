@@ -18,7 +18,7 @@ async function createStudio() {
 
 const starts = (world: World) => world.requests.filter(isStart).map(({ body }) => JSON.parse(body));
 
-test("a local image is sent as a data: URL, which is said once; the journal keeps its hash, and no byte of it", async () => {
+test("a local image is sent as a data: URL, which is noted once; the journal keeps its hash, and no byte of it", async () => {
   const { world, image } = await createStudio();
   const run = await world.vidgen("generate", "a fox", "-i", image, "-o", join(world.folder, "fox.mp4"));
   expect(run.code).toBe(0);

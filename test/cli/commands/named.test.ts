@@ -65,7 +65,7 @@ test("the name of a file that was deleted still stands for its generation", asyn
   expect((await world.vidgen("list", "--json")).stdout).not.toContain(id);
 });
 
-test("a file of no generation is said to be that", async () => {
+test("a file of no generation is reported as that", async () => {
   const { world } = await withSaved();
   const other = join(world.folder, "holiday.mp4");
   expect(await world.vidgen("status", other)).toMatchObject({

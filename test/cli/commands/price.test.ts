@@ -151,7 +151,7 @@ describe("charged, in a result", () => {
 });
 
 describe("rows that were refused", () => {
-  test("are to be corrected, and the line that says so works; nothing is said of paying again", async () => {
+  test("are to be corrected, and the line that says so works; paying again is not mentioned", async () => {
     const world = await createWorld();
     const file = join(world.folder, "shots.csv");
     writeFileSync(file, "id,prompt,model\nfox,a fox,\nowl,an owl,wan25\n");

@@ -791,7 +791,7 @@ describe("in another container, where nobody sees at once whether the first one 
   });
 });
 
-test("a lock that a process elsewhere has left is waited for, which is said, and Ctrl-C ends the wait", async () => {
+test("a lock that a process elsewhere has left is waited for, with a note, and Ctrl-C ends the wait", async () => {
   const world = await createWorld();
   const lock = join(world.home, "journal.jsonl.lock");
   const file = join(lock, "boot_9_77_5_token");
@@ -809,7 +809,7 @@ test("a lock that a process elsewhere has left is waited for, which is said, and
   expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
 });
 
-test("a process whose lease is gone stops writing: exit 9, with the command to go on", async () => {
+test("a process whose lease is gone stops writing: exit 9, with the command to continue", async () => {
   const world = await createWorld();
   world.faults.push((request) => {
     if (isPoll(request)) rmSync(join(world.folder, ".fox.mp4.lock"), { recursive: true, force: true });
@@ -953,7 +953,7 @@ describe("a partial file", () => {
     expect(readdirSync(world.folder)).toEqual([]);
   });
 
-  test("whose file has come into being meanwhile is left, and the error says how to go on", async () => {
+  test("whose file has come into being meanwhile is left, and the error says how to continue", async () => {
     const world = await createWorld();
     const file = join(world.folder, "fox.mp4");
     await kill(world, isPoll, "generate", "a fox", "-o", file);
@@ -1171,7 +1171,7 @@ describe("an intent whose request is not sent, on a disk that fails", () => {
   });
 
   test.each([unreachable, unwritable].flatMap((fail) => each.map((how) => ({ fail, ...how }))))(
-    "where neither `unsent` nor a blank can be written, it says so, and how to go on ($code at the $call)",
+    "where neither `unsent` nor a blank can be written, it says so, and how to continue ($code at the $call)",
     async ({ fail, ...how }) => {
       const world = await createWorld();
       const { disk } = world.io;

@@ -145,7 +145,7 @@ test.each([401, 403, 400])(
   },
 );
 
-test("a service that was never reached is exit 8, with the doctor and the command to go on; reached once it is 5", async () => {
+test("a service that was never reached is exit 8, with the doctor and the command to continue; reached once it is 5", async () => {
   const world = await createWorld();
   const id = await start(world);
   const looks = [() => Response.json({ id, status: "processing" })];
@@ -186,7 +186,7 @@ test("a service on this machine that was reached a moment ago may be restarted m
   });
 });
 
-test("the time is over: exit 5, with the command to go on", async () => {
+test("the time is over: exit 5, with the command to continue", async () => {
   const world = await createWorld();
   const id = await start(world);
   const run = await world.vidgen("wait", id, "--timeout", "2s");

@@ -25,7 +25,7 @@ test("--open opens the saved file, else the address", async () => {
   expect(world.launched).toEqual([file, stdout.trim(), waited.stdout.trim()].map((place) => ["xdg-open", [place]]));
 });
 
-test("what cannot be opened is said in one line, and all is well", async () => {
+test("what cannot be opened is reported in one line, and all is well", async () => {
   const world = await createDesk();
   const run = await world.vidgen("generate", "a fox", "--open", "--no-color");
   expect(run).toMatchObject({ code: 0, stdout: expect.stringMatching(/^https:\S+\n$/) });

@@ -28,7 +28,7 @@ describe("in a terminal (tmux)", { skip: !hasTmux }, () => {
     expect(await desk.run("echo typed")).toBe("typed");
   };
 
-  test("a moving line, and Ctrl-C: the id, the command to go on, and the shell's own terminal", async () => {
+  test("a moving line, and Ctrl-C: the id, the command to continue, and the shell's own terminal", async () => {
     await start();
     expect(desk.isCursorShown()).toBe(false);
     desk.press("C-c");
@@ -147,7 +147,7 @@ describe("in a terminal (tmux)", { skip: !hasTmux }, () => {
     expect(await desk.run("ls -a ~/home")).not.toContain("journal");
   });
 
-  test("--open hands the file to the platform's opener, and goes on", async () => {
+  test("--open hands the file to the platform's opener, and continues", async () => {
     writeFileSync(join(desk.folder, "xdg-open"), '#!/bin/sh\nprintf "<%s>\\n" "$@" > opened\n', { mode: 0o755 });
     const line = "PATH=.:$PATH DISPLAY=:0 vidgen generate 'a fox' --local -d 1 -o 'a $(fox).mp4' --open --quiet";
     expect(await desk.run(line)).toBe("a $(fox).mp4");

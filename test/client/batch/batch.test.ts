@@ -57,7 +57,7 @@ test.each([
   ["with the results file alone", leaveAlone],
   ["with the journal alone", (paths) => rmSync(paths.results)],
   ["with a torn results file", (paths) => truncateSync(paths.results, readFileSync(paths.results).length - 20)],
-] as [string, (paths: Machine) => void][])("killed while rows run, it goes on with them: %s", async (_, lose) => {
+] as [string, (paths: Machine) => void][])("killed while rows run, it continues with them: %s", async (_, lose) => {
   const service = createService();
   const machine = createMachine(service);
   const shots = machine.rows("a", "b", "c", "d", "e", "f");
@@ -211,7 +211,7 @@ test.each([
   expect((await machine.run(shots)).statuses).toEqual({ 2: "completed", 3: "completed" });
 });
 
-test("a refused row is written down and the rest goes on; with --fail-fast it does not", async () => {
+test("a refused row is written down and the rest continues; with --fail-fast it does not", async () => {
   const refuse = (prompt: string) =>
     prompt === "b" ? Response.json({ error: "no bears" }, { status: 400 }) : undefined;
   for (const [failFast, starts] of [

@@ -204,7 +204,7 @@ test("a row that may have been charged counts at the price of its kind", async (
   expect(service.generations).toHaveLength(3);
 });
 
-test("a provider that states 0 has not stated a cost: --max-cost stops after the first video, and --max-credits goes on", async () => {
+test("a provider that states 0 has not stated a cost: --max-cost stops after the first video, and --max-credits continues", async () => {
   const { service, machine, rows } = createStated([short, short, short], { usd: () => 0 });
   for (let run = 0; run < 2; run++) {
     const { end } = await machine.run(rows, { jobs: 4, maxCost: 11 });

@@ -758,7 +758,7 @@ describe("a live run of several with a position that may have been charged", () 
   });
 });
 
-test("the server of an agent goes on watching a process elsewhere after its answer", async () => {
+test("the server of an agent continues to watch a process elsewhere after its answer", async () => {
   const { open, folder, machine } = createShared(intentOf("a", { mcp: true }));
   const lease = join(folder, "journal.jsonl.leases", "a");
   mkdirSync(lease, { recursive: true });

@@ -49,7 +49,7 @@ test.each([
   expect((await ask("/readyz")).headers.get("Retry-After")).toBe("5");
 });
 
-test("an engine whose address knows a job and does not know it in turn is said, and the service is ready", async () => {
+test("an engine whose address knows a job and does not know it in turn is reported, and the service is ready", async () => {
   const engines = [fakeEngine(), fakeEngine({ isInconsistent: () => true })];
   expect(await createTestHealth({ engines }).look()).toEqual([200, { ...allOk, engines: "inconsistent" }]);
   const dead = [fakeEngine({ check: refuse, isInconsistent: () => true })];

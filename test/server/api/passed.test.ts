@@ -162,15 +162,18 @@ describe.each(Object.entries(scenes))("%s", (kind, scene) => {
     }
   });
 
-  test.each(Object.entries(ways))("gets no misspelt field by %s, but the right name is said", async (_, way) => {
-    const { status, error, isCharged, arrived } = await start(scene, way, { guidence_scale: 4 });
-    if (kind === "preview" || kind === "tensorrt-llm")
-      expect([status, String(arrived?.guidence_scale)]).toEqual([200, "4"]);
-    else {
-      expect([status, isCharged, arrived]).toEqual([400, false, undefined]);
-      expect(error?.message).toContain("; did you mean guidance_scale?");
-    }
-  });
+  test.each(Object.entries(ways))(
+    "gets no misspelt field by %s, but the refusal names the right one",
+    async (_, way) => {
+      const { status, error, isCharged, arrived } = await start(scene, way, { guidence_scale: 4 });
+      if (kind === "preview" || kind === "tensorrt-llm")
+        expect([status, String(arrived?.guidence_scale)]).toEqual([200, "4"]);
+      else {
+        expect([status, isCharged, arrived]).toEqual([400, false, undefined]);
+        expect(error?.message).toContain("; did you mean guidance_scale?");
+      }
+    },
+  );
 
   test.each(
     Object.entries(ways).flatMap(([name, way]) =>

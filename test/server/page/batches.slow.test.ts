@@ -14,7 +14,7 @@ describe("batches", { skip: browserPath === undefined }, () => {
   });
   afterAll(() => browser.close());
 
-  test("a batch shows all its rows, what it has cost, what has failed first, and how to go on, while it happens", async () => {
+  test("a batch shows all its rows, what it has cost, what has failed first, and how to continue, while it happens", async () => {
     const page = await openTestPage();
     const tab = await openTab(browser, page.link);
     const batch = labelled("foxes & bears.csv", 5);

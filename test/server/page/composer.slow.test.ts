@@ -466,7 +466,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     await shows(tab.locator("#composer"), "ray-3 is no longer available, so wan-2.5 is selected.");
   });
 
-  test("what the service refuses is said under its field, in the form's words; it costs nothing, and what was typed stays", async () => {
+  test("what the service refuses is shown under its field, in the form's words; it costs nothing, and what was typed stays", async () => {
     const findFault = async () => "takes 4 or 8 seconds, not 5";
     const { page, tab, store } = await open({ engine: { isSimulation: false, findFault, maxImages: 1 } });
     const isMarked = async (name: string, text: string) => {
