@@ -109,7 +109,7 @@ describe("a completed job whose url, file_path and file_paths are null", () => {
   });
 });
 
-test("the progress of a download is reported once for each change, and so is its end", async () => {
+test("the progress of a download is reported once for each change, also when it continues", async () => {
   const large = new Uint8Array(2_500_000);
   large.set(bytes);
   const cut = () =>
