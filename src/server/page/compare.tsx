@@ -153,7 +153,7 @@ function CompareItem({ generation, number, hasPrompt }: CompareItemProps) {
         <a href={`/generations/${id}`} dir="auto">
           {hasPrompt ? shortText(prompt, 120) : model}
         </a>
-        <GenerationControls {...{ id, prompt, model, isStarred }} hasVideo hasWords isSelectable={false} />
+        <GenerationControls {...{ id, prompt, model, isStarred }} hasVideo isSelectable={false} />
       </p>
     </li>
   );

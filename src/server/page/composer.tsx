@@ -98,7 +98,12 @@ function ComposerPage({ started, ...props }: ComposerProps) {
   const title = titleOf(props);
   return (
     <Layout title={title} current="/new">
-      <h1>{title}</h1>
+      <div class="title">
+        <h1>{title}</h1>
+        <button type="reset" form="composer" class="with-script">
+          Clear
+        </button>
+      </div>
       <div class="composing">
         <ComposerForm {...props} />
         <section class="started" aria-labelledby="started">
@@ -183,12 +188,9 @@ function ComposerForm({ earlier, continued, models, credits }: Omit<ComposerProp
             </textarea>
           </LabelledField>
         </details>
-        <p class="beside-send">
-          <label hidden>
-            <input type="checkbox" id="notify" /> Notify me when it ends
-          </label>
-          <button type="reset">Clear</button>
-        </p>
+        <label hidden>
+          <input type="checkbox" id="notify" /> Notify me when it ends
+        </label>
       </div>
       <div class="send">
         <div data-own>
@@ -265,8 +267,7 @@ function findInitialModel({ earlier, continued }: FormOrigin, models: ComposerPr
 function Takes() {
   return (
     <fieldset class="takes">
-      <legend class="hidden">Takes</legend>
-      <span aria-hidden="true">Takes</span>
+      <legend>Takes</legend>
       <span class="tabs">
         {Array.from({ length: maxTakes }, (_, index) => String(index + 1)).map((count) => (
           <label>

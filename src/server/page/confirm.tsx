@@ -141,16 +141,18 @@ function Question({ action, allowed, faults, isAcknowledged, isRefunded, lost, v
   const { verb, keep } = actionWords[action];
   const [first] = allowed;
   if (first === undefined) return <Result title={`Nothing to ${action}`} done={[]} faults={faults} />;
-  const title = `${verb} ${ownersText(allowed, visitor)}?`;
+  const isOne = allowed.length === 1;
+  const noun = first.media ? "video" : "generation";
+  const title = `${verb} ${isOne && first.account === visitor ? `this ${noun}` : ownersText(allowed, visitor)}?`;
   return (
     <Layout title={title} current="/">
       <section class="message">
         <h1 id="question">{title}</h1>
-        {allowed.length > 1 ? null : (
+        {isOne ? (
           <p class="hint" dir="auto">
             {shortText(first.request.prompt, 160)}
           </p>
-        )}
+        ) : null}
         <p>{action === "cancel" ? cancelText({ isRefunded, lost }) : deleteText}</p>
         {isAcknowledged ? <p>{unclearText}</p> : null}
         <Faults faults={faults} />
@@ -163,7 +165,7 @@ function Question({ action, allowed, faults, isAcknowledged, isRefunded, lost, v
             {keep}
           </button>{" "}
           <button type="submit" class="bad">
-            {verb} {generationsText(allowed.length)}
+            {verb} {isOne ? noun : generationsText(allowed.length)}
           </button>
         </form>
         <p class="without-script">

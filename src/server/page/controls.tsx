@@ -1,4 +1,3 @@
-import type { Child } from "hono/jsx";
 import { fileName } from "../../video/naming.ts";
 import { shortText } from "./formatting.ts";
 import { shortcutAttributes } from "./keys.ts";
@@ -12,8 +11,6 @@ export type GenerationControlsProps = {
   hasVideo: boolean;
   /** Whether the page has `Selection`, which uses the checkbox. */
   isSelectable?: boolean;
-  /** Whether to name the symbols in words on a touch screen, which shows no tooltips. A card has no room for words. */
-  hasWords?: boolean;
 };
 
 /** What can be done with a generation in a list or a comparison: buttons and a checkbox. */
@@ -24,7 +21,6 @@ export function GenerationControls({
   isStarred,
   hasVideo,
   isSelectable = true,
-  hasWords = false,
 }: GenerationControlsProps) {
   const name = shortText(prompt, 60);
   return (
@@ -35,7 +31,7 @@ export function GenerationControls({
         aria-label={`Another take of ${name}`}
         {...shortcutAttributes("again")}
       >
-        ↻{hasWords ? <ControlText>Another take</ControlText> : null}
+        Take
       </a>
       {hasVideo ? (
         <>
@@ -45,7 +41,7 @@ export function GenerationControls({
             aria-label={`Continue from the end of ${name}`}
             {...shortcutAttributes("continue")}
           >
-            ⇥{hasWords ? <ControlText>Continue</ControlText> : null}
+            Continue
           </a>
           <a
             class="button control"
@@ -54,22 +50,12 @@ export function GenerationControls({
             aria-label={`Download ${name}`}
             {...shortcutAttributes("download")}
           >
-            ↓{hasWords ? <ControlText>Download</ControlText> : null}
+            Download
           </a>
-          <Star id={id} isStarred={isStarred} />
+          <Star id={id} isStarred={isStarred} isControl />
         </>
       ) : null}
       {isSelectable ? <SelectBox id={id} name={`Select ${name}`} /> : null}
-    </span>
-  );
-}
-
-/** The name of a control in words. The style sheet shows it only on a touch screen, which has no tooltips. */
-function ControlText({ children }: { children: string }) {
-  return (
-    <span class="control-text" aria-hidden="true">
-      {" "}
-      {children}
     </span>
   );
 }
@@ -94,20 +80,19 @@ export function selectId(id: string): string {
   return `select-${id}`;
 }
 
-type StarProps = { id: string; isStarred: boolean | undefined; children?: Child };
+type StarProps = { id: string; isStarred: boolean | undefined; isControl?: boolean };
 
-/** The button that adds or removes the star of a generation. Without a text, it is only a symbol. */
-export function Star({ id, isStarred = false, children }: StarProps) {
+/** The button that adds or removes the star of a generation. */
+export function Star({ id, isStarred = false, isControl = false }: StarProps) {
   return (
     <button
       type="button"
-      class={children === undefined ? "control star with-script" : "star with-script"}
+      class={isControl ? "control star with-script" : "star with-script"}
       data-star={`/generations/${id}/star`}
       aria-pressed={isStarred ? "true" : "false"}
-      aria-label="Star"
       {...shortcutAttributes("star")}
     >
-      {children}
+      Star
     </button>
   );
 }

@@ -210,9 +210,7 @@ function Actions({ generation, cancelFault }: CancelOrDeleteProps) {
               <a href={`/compare?of=${id}`} {...shortcutAttributes("compare")}>
                 Compare takes of this prompt
               </a>
-              <Star id={id} isStarred={isStarred}>
-                Star
-              </Star>
+              <Star id={id} isStarred={isStarred} />
             </>
           )}
           <span class="toggle">

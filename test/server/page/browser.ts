@@ -74,6 +74,46 @@ export async function loseAnswers(tab: Tab, meanwhile?: () => Promise<unknown>):
   });
 }
 
+/** The texts that the focus ring of another element touches, each with that element; a text that something covers does not count. */
+export async function findTouchedTexts(tab: Tab): Promise<string[]> {
+  return (await tab.evaluate(`(() => {
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const texts = [];
+    while (walker.nextNode()) {
+      const range = document.createRange();
+      const { data } = walker.currentNode;
+      range.setStart(walker.currentNode, data.length - data.trimStart().length);
+      range.setEnd(walker.currentNode, Math.max(range.startOffset, data.trimEnd().length));
+      for (const { left, right, top, bottom, height } of range.getClientRects()) {
+        const [x, y, parent] = [(left + right) / 2, (top + bottom) / 2, walker.currentNode.parentElement];
+        const shown = document.elementFromPoint(x, y);
+        // Without the room above and below the letters.
+        const room = height / 5;
+        if (shown && (shown.contains(parent) || parent.contains(shown)) && data.trim())
+          texts.push({ node: walker.currentNode, left, right, top: top + room, bottom: bottom - room });
+      }
+    }
+    const touched = [];
+    for (const element of document.querySelectorAll("a, button, input, select, textarea, summary")) {
+      element.focus({ focusVisible: true, preventScroll: true });
+      if (document.activeElement !== element) continue;
+      const { outlineStyle, outlineWidth, outlineOffset } = getComputedStyle(element);
+      const ring = Number.parseFloat(outlineWidth) + Number.parseFloat(outlineOffset);
+      if (outlineStyle === "none" || ring <= 0) continue;
+      for (const box of element.getClientRects()) {
+        const shown = document.elementFromPoint((box.left + box.right) / 2, (box.top + box.bottom) / 2);
+        if (!shown || !(element.contains(shown) || shown.contains(element))) continue;
+        for (const { node, left, right, top, bottom } of texts)
+          if (!element.contains(node) && !element.closest("label, .skip") && !node.parentElement.closest("select") &&
+            left < box.right + ring && right > box.left - ring && top < box.bottom + ring && bottom > box.top - ring &&
+            !(left > box.left && right < box.right && top > box.top && bottom < box.bottom))
+            touched.push(element.outerHTML.slice(0, 80) + " touches " + node.data.trim().slice(0, 40));
+      }
+    }
+    return touched;
+  })()`)) as string[];
+}
+
 const axe = readFileSync(new URL("../../../node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
 
 type Violation = { id: string; impact: string; nodes: { html: string }[] };

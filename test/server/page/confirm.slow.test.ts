@@ -26,7 +26,7 @@ describe("cancel and delete", { skip: browserPath === undefined }, () => {
     for (const key of "abfghiklmnoqtuvwyz") await tab.keyboard.press(key);
     expect(await tab.locator("dialog[open]").count()).toBe(0);
     await tab.keyboard.press("Delete");
-    const dialog = tab.getByRole("dialog", { name: "Delete 1 generation of yours?" });
+    const dialog = tab.getByRole("dialog", { name: "Delete this video?" });
     await dialog.waitFor();
     expect(await findFaults(tab)).toEqual([]);
     await tab.keyboard.press("Enter");
@@ -71,7 +71,7 @@ describe("cancel and delete", { skip: browserPath === undefined }, () => {
     expect(await tab.locator(".stage.removed > *").count()).toBe(0);
     await shows(form.locator("output"), "1 selected");
     await form.getByRole("button", { name: "Cancel…" }).click();
-    await tab.getByRole("button", { name: "Cancel 1 generation" }).click();
+    await tab.getByRole("button", { name: "Cancel generation" }).click();
     await shows(tab.locator(".stage.failed"), "cancelled");
     expect(tab.complaints).toEqual([]);
   });

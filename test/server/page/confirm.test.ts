@@ -45,7 +45,7 @@ test("the question names how many generations, and whose, and what is left out",
   expect(html).toContain("Delete 1 generation of yours and 2 of the account guest?");
   expect(html).toContain("1: not ended yet; cancel it first");
   const cancel = await post("/cancel/confirm", [own, running]);
-  expect(cancel.html).toContain("Cancel 1 generation of yours?");
+  expect(cancel.html).toContain("Cancel this generation?");
   expect(cancel.html).toContain("1: already completed");
   expect((await post("/cancel/confirm", [own])).html).toContain("Nothing to cancel");
 });
@@ -124,7 +124,7 @@ test("an account reaches only its own generations, and another site none", async
   const { make, post, guest, url, store } = await openWithGuest();
   const [own, others] = [await make({}, guestKey), await make()];
   const asked = await post("/delete/confirm", [own, others], { Cookie: guest });
-  expect(asked.html).toContain("Delete 1 generation of yours?");
+  expect(asked.html).toContain("Delete this video?");
   await post("/delete", [others], { Cookie: guest });
   await post("/cancel", [others], { Cookie: guest });
   expect((await store.generation(others))?.removed_at).toBeUndefined();

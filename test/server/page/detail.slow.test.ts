@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Engine } from "../../../src/server/engines/engine.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { browserPath } from "../../needs.ts";
-import { findFaults, isLive, launch, openTab, shows, type Tab } from "./browser.ts";
+import { findFaults, findTouchedTexts, isLive, launch, openTab, shows, type Tab } from "./browser.ts";
 import { openTestPage, receive, type TestPageOptions } from "./harness.ts";
 
 // A generation, the callbacks, the credits and the engines in a real browser.
@@ -236,7 +236,7 @@ describe("what the page tells", { skip: browserPath === undefined }, () => {
       if (!hasButton) return;
       await acknowledged.focus();
       await tab.keyboard.press("Enter");
-      await tab.getByRole("button", { name: "Delete 1 generation" }).focus();
+      await tab.getByRole("button", { name: "Delete generation" }).focus();
       await tab.keyboard.press("Enter");
       await expect.poll(async () => (await store.generation(id))?.removed_at).toBeTruthy();
     },
@@ -386,4 +386,30 @@ describe("what the page tells", { skip: browserPath === undefined }, () => {
     await shows(tab.getByRole("row", { name: /wan-2\.5.*1/ }).first(), "wan-2.5");
     expect(tab.complaints).toEqual([]);
   });
+
+  test.each([
+    { width: 1280, height: 800 },
+    { width: 390, height: 800 },
+  ])(
+    "at $width the controls have words, Clear and Takes are in view, and no focus ring touches a text",
+    async (viewport) => {
+      const { page, tab } = await open();
+      const id = await page.make({ prompt: "a fox" });
+      await tab.setViewportSize(viewport);
+      for (const path of ["/", "/credits", "/engine-status", `/generations/${id}`, `/new?continue=${id}`]) {
+        await tab.goto(`${page.url}${path}`);
+        await isLive(tab);
+        expect([path, await findTouchedTexts(tab)]).toEqual([path, []]);
+        expect([path, await findFaults(tab)]).toEqual([path, []]);
+      }
+      for (const name of ["Clear", "Takes"]) {
+        const box = await tab.getByText(name, { exact: true }).boundingBox();
+        expect([name, box && box.y + box.height < viewport.height]).toEqual([name, true]);
+      }
+      await tab.goto(page.url);
+      await tab.locator(".card > a").focus();
+      const words = await tab.locator(".card .controls").innerText();
+      expect(words.split(/\s+/)).toEqual(viewport.width > 400 ? ["Take", "Continue", "Download", "Star"] : ["Star"]);
+    },
+  );
 });
