@@ -15,7 +15,11 @@ export async function watch(attempt: Attempt, { session, reporter }: WatchContex
   const { show, report } = reporter;
   const { id, file } = attempt;
   try {
-    if (file === undefined) show({ event: "following", id, ...(await session.findTypicalTime(id)) });
+    const typical = await session.findTypicalTime(id);
+    const { isLocal, isPreview } = session.service;
+    // Until the first status, nobody knows whether an engine of the local service has accepted it.
+    const isQueued = isLocal && typical.model !== undefined && isPreview(typical.model) === false;
+    if (file === undefined) show({ event: "following", id, ...typical, isQueued });
     const finished = await finish(attempt, {
       state(status, percent, node) {
         show({ event: "percent", id, percent, node });

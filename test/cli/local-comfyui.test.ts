@@ -102,6 +102,96 @@ test("an old ComfyUI is reported before anything is started", async () => {
   expect([(await world.vidgen("list")).stdout, fake.runs]).toEqual(["", []]);
 });
 
+const page = () => new Response("<html><h1>404 Not Found</h1></html>", { status: 404 });
+const spa = () => new Response("<html>A page of a proxy</html>", { headers: { "Content-Type": "text/html" } });
+
+describe("at an address where something else replies", () => {
+  test.each<[string, () => Response]>([
+    ["a proxy's 404", page],
+    ["a page", spa],
+    ["another server's JSON", () => Response.json({ detail: "Not Found" }, { status: 404 })],
+  ])("a command ends within the minute, nothing is submitted, and the same line starts anew: %s", async (_, answer) => {
+    let isWrong = true;
+    const { world, generate, fake } = await createScene({ fault: () => (isWrong ? answer() : undefined) });
+    // The code of the engine is loaded, which takes time of the clock.
+    expect((await generate("--dry-run")).code).toBe(0);
+    const from = world.io.now();
+    const { code, stderr } = await generate();
+    expect([code, fake.runs, world.io.now() - from <= 65_000]).toEqual([8, [], true]);
+    expect(stderr).toContain("http://gpu.test:8188 cannot be used: ");
+    expect(stderr).toContain("if ComfyUI is behind a path, add it");
+    expect(stderr).toMatch(/Nothing was charged/);
+    expect(stderr).not.toMatch(/Generating/);
+    expect((await world.vidgen("list")).stdout).toMatch(/not submitted/);
+    isWrong = false;
+    expect([(await generate()).code, fake.runs.length]).toEqual([0, 1]);
+  });
+
+  test("a create that it answers with 404 is not taken, and ends the same way", async () => {
+    let creates = 0;
+    const { generate, fake } = await createScene({
+      fault: ({ route }) => (route === "POST /prompt" && ++creates ? page() : undefined),
+    });
+    const { code, stderr } = await generate();
+    expect([code, fake.runs, creates > 1]).toEqual([8, [], true]);
+    expect(stderr).toContain("if ComfyUI is behind a path, add it");
+  });
+
+  test.each([401, 403, 429, 502])("an answer that may change, HTTP %s, is waited out", async (status) => {
+    let isOut = true;
+    const { world, generate, fake } = await createScene({
+      fault: () => (isOut ? Response.json({ error: "no" }, { status }) : undefined),
+    });
+    const running = generate();
+    await world.io.sleep(50_000);
+    isOut = false;
+    const { code } = await running;
+    if (status === 401 || status === 403) expect([code, fake.runs]).toEqual([3, []]);
+    else expect([code, fake.runs.length]).toEqual([0, 1]);
+  });
+
+  test("after the create, it is an outage, and the command says that it is being submitted, not generated", async () => {
+    let [creates, isOut] = [0, false];
+    const { world, generate, fake, saved } = await createScene({
+      async fault({ route, serve }) {
+        if (route === "POST /prompt") {
+          await serve();
+          [creates, isOut] = [creates + 1, true];
+          return "drop";
+        }
+        return isOut && route === "GET /api/jobs/{id}" ? page() : undefined;
+      },
+    });
+    const running = generate("--timeout", "1h");
+    await world.io.sleep(10 * 60_000);
+    const id = (await world.vidgen("list", "--json")).stdout;
+    expect(id).toContain("processing");
+    isOut = false;
+    const { code, stderr } = await running;
+    expect([code, creates, fake.runs.length, saved()]).toEqual([0, 1, 1, video]);
+    expect(stderr).not.toContain("lost");
+  });
+
+  test("the time to wait is over while it is being submitted: the hint says so", async () => {
+    let isOut = false;
+    const { generate } = await createScene({
+      async fault({ route, serve }) {
+        if (route === "POST /prompt") {
+          await serve();
+          isOut = true;
+          return "drop";
+        }
+        return isOut ? page() : undefined;
+      },
+    });
+    const { code, stderr } = await generate("--timeout", "5m");
+    expect([code, stderr]).toEqual([
+      5,
+      expect.stringContaining("being submitted to http://gpu.test:8188, which has not said yet whether it takes it"),
+    ]);
+  });
+});
+
 describe("a job that ComfyUI shows as running", () => {
   test("has a day, since it is not stuck: a render of 40 minutes is common", async () => {
     const { generate, saved } = await createScene({ completeAfterMs: 40 * 60_000 });

@@ -8,7 +8,7 @@ import type { Output } from "./output.ts";
 export type ProgressEvent =
   | GenerationEvent
   /** A generation is being followed; `typicalMs` is how long its model typically takes. */
-  | { event: "following"; id: string; model?: string | undefined; typicalMs?: number | undefined }
+  | { event: "following"; id: string; model?: string | undefined; typicalMs?: number | undefined; isQueued?: boolean }
   /** The percentage of a generation, or of one node in its engine; `undefined` if the service does not state it. */
   | { event: "percent"; id: string; percent: number | undefined; node?: string | undefined }
   /** Why the service has not been reachable for a while; shown until the next state. */
@@ -108,8 +108,8 @@ export function createProgress(output: Output, io: Pick<Io, "now" | "sleep">): (
   };
   return (event) => {
     if (event.event === "following") {
-      const { id, model, typicalMs } = event;
-      return start({ id, model, typicalMs, startedAt: io.now(), status: "processing" });
+      const { id, model, typicalMs, isQueued } = event;
+      return start({ id, model, typicalMs, startedAt: io.now(), status: isQueued ? "queued" : "processing" });
     }
     const task = "id" in event && event.id !== null ? tasks.running.get(event.id) : undefined;
     if (task === undefined) return;
@@ -165,9 +165,12 @@ function describeTasks({ running, done, startedAt }: Tasks, now: number, isShort
   if (only && others.length === 0 && done === 0) return describeTask(only, now, isShort);
   const saving = all.filter(({ download }) => download);
   const unreachable = all.filter(({ outage, download }) => outage !== undefined && !download);
-  const generating = all.filter((task) => !saving.includes(task) && !unreachable.includes(task));
+  const active = all.filter((task) => !saving.includes(task) && !unreachable.includes(task));
+  const waiting = active.filter(isWaiting);
+  const generating = active.filter((task) => !isWaiting(task));
   const parts = [
     ...(generating.length === 0 ? [] : [`Generating ${listNames(generating)}`]),
+    ...(waiting.length === 0 ? [] : [`waiting for the engine: ${listNames(waiting)}`]),
     ...(saving.length === 0 ? [] : [`saving ${listNames(saving)}`]),
     ...(unreachable.length === 0
       ? []
@@ -194,11 +197,13 @@ function describeTask(task: Task, now: number, isShort: boolean): string {
   return `${state}  ${formatTime(now - task.startedAt)}${typically}`;
 }
 
+const isWaiting = ({ status }: Pick<Task, "status">) => /^queued$/i.test(status);
+
 /** The current step of a generation; `id` is its name in the text. */
 function stateOf({ status, percent, node, outage, model, download }: Task, id: string): string {
   if (download) return `Saving the video of ${id}`;
   if (outage !== undefined) return `No usable response (${outage}); retrying for ${id}`;
-  if (/^queued$/i.test(status)) return `Waiting for the engine: ${id}${model === undefined ? "" : ` (${model})`}`;
+  if (isWaiting({ status })) return `Waiting for the engine: ${id}${model === undefined ? "" : ` (${model})`}`;
   const progress = [percent === undefined ? "" : `${percent} %`, node].filter(Boolean).join(" of ");
   const words = [model, status === "processing" ? "" : status, progress].filter(Boolean);
   return `Generating ${id}${words.length === 0 ? "" : ` (${words.join(", ")})`}`;

@@ -200,7 +200,8 @@ function createPollState(id: string, options: PollOptions, clock: RetryIo) {
       completedSince = undefined;
       stage = readStage(generation);
       const status = errorText(generation.status) ?? "";
-      options.onState?.(status, readPercent(generation), errorText(generation.progress_node));
+      const isTaken = generation.not_submitted === undefined && generation.submitting === undefined;
+      options.onState?.(isTaken ? status : "queued", readPercent(generation), errorText(generation.progress_node));
       const url = readVideoUrl(generation);
       const isUnlisted = !(states as readonly string[]).includes(status);
       unlistedState = isUnlisted ? `"${status}"${url === undefined ? "" : `, with the address ${url}`}` : undefined;
@@ -220,9 +221,12 @@ function createPollState(id: string, options: PollOptions, clock: RetryIo) {
 }
 
 /** What `vidgen serve` says about a generation that is not at its engine: not yet, or no longer; `undefined` for all others. */
-export function readStage({ status, not_submitted, fetching }: WireGeneration): string | undefined {
+export function readStage({ status, not_submitted, submitting, fetching }: WireGeneration): string | undefined {
   if (status !== "processing") return undefined;
-  const [reason, download] = [not_submitted, fetching].map((text) => errorText(text)?.replace(/\.$/, ""));
+  const [reason, engine, download] = [not_submitted, submitting, fetching].map((text) =>
+    errorText(text)?.replace(/\.$/, ""),
+  );
+  if (engine !== undefined) return `being submitted to ${engine}, which has not said yet whether it takes it`;
   if (reason !== undefined) return `not submitted yet: ${reason}; nothing was charged so far`;
   return download && `completed at its engine; ${download}`;
 }

@@ -4,6 +4,7 @@ import { failureCodes, states } from "../../protocol/schema.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { ServiceParts } from "../service-parts.ts";
 import { statusBody } from "../status-body.ts";
+import { isSubmitting } from "../store/generations.ts";
 import { id, named, parameters, type Route, refusal, reply, time, url } from "./openapi/operation.ts";
 import { findOwnGeneration, notFound, ownersAccount, ownId } from "./own-generation.ts";
 
@@ -44,6 +45,10 @@ const statusSchema = named("Generation", {
   not_submitted: z.string().optional().meta({
     description:
       "Why a generation that is processing was not submitted to an engine yet. Until then, no provider charges for it.",
+  }),
+  submitting: z.string().optional().meta({
+    description:
+      "The engine to which a generation is being submitted, while it is not known whether the engine has accepted it.",
   }),
 });
 
@@ -98,6 +103,7 @@ export function createStatusRoute({ store, queue, mediaUrl }: StatusOptions): Ro
         ...(progress?.node !== undefined && { progress_node: progress.node }),
         ...(progress?.fetching !== undefined && { fetching: progress.fetching }),
         ...(not_submitted !== undefined && { not_submitted }),
+        ...(body.status === "processing" && isSubmitting(generation) && { submitting: generation.checkpoint?.engine }),
       });
     },
   };

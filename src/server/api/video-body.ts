@@ -7,7 +7,7 @@ import { type FieldNames, parse } from "../http/input.ts";
 import { type ApiContext, bodyType, type JsonBody, parseJson, refuse, withoutNulls } from "../http/message.ts";
 import { pictureFormat } from "../media/picture.ts";
 import type { Progress } from "../store/change.ts";
-import type { StoredGeneration } from "../store/generations.ts";
+import { isSubmitting, type StoredGeneration } from "../store/generations.ts";
 import { id, named, schemas } from "./openapi/operation.ts";
 import { type StartBody, warningsSchema } from "./start.ts";
 import { readObject, startSchema } from "./start-body.ts";
@@ -297,7 +297,8 @@ export function videoBody(generation: StoredGeneration, progress: Progress | und
   const { model, prompt, duration } = request;
   // The percent of a node is not the percent of the video.
   const percent = progress?.node === undefined ? (progress?.percent ?? 0) : 0;
-  const unfinished = checkpoint !== null || progress !== undefined ? "in_progress" : "queued";
+  const isTaken = (checkpoint !== null && !isSubmitting(generation)) || progress !== undefined;
+  const unfinished = isTaken ? "in_progress" : "queued";
   return {
     id,
     object: "video",

@@ -95,8 +95,11 @@ export type Discardable = {
   discard?: ((signal: AbortSignal) => Promise<void>) | undefined;
 };
 
-/** Why a task was not submitted, where waiting is unlikely to help: no server replied, or the server refuses the key. */
-export type NotSubmittedCause = "unreachable" | "auth";
+/**
+ * Why a task was not submitted, where waiting is unlikely to help: no server replied, the server refuses the key, or what replies at the address is
+ * not this engine.
+ */
+export type NotSubmittedCause = "unreachable" | "auth" | "address";
 
 /** What is known about a failure. `isNotSubmitted`: no engine can have accepted the task, so its credits are always refunded. */
 export type FailureFacts = { failure?: FailureKind | undefined; isNotSubmitted?: boolean | undefined };

@@ -12,7 +12,7 @@ const hints: Readonly<Record<FailureKind, string>> & Partial<Record<FailureCode,
   start_image: `${notThePrompt} leave out the image, or choose a model that starts from one.`,
   image: `${notThePrompt} check the image, and whether the service can fetch it.`,
   memory: `${notThePrompt} choose a lower resolution or a shorter video, or free memory of the GPU.`,
-  address: `${notThePrompt} check the engine's address, with its path if it is behind one.`,
+  address: "Check the address: if ComfyUI is behind a path, add it, as in http://gpu-1/comfyui. So with other servers.",
   node: `${notThePrompt} install the node in ComfyUI, or choose a workflow without it.`,
   file: `${notThePrompt} copy the file to ComfyUI's models folder, or name one that it has in the workflow.`,
   input_file: `${notThePrompt} that file is at the workflow's author. Write {{image}} in its place, and pass --image.`,
@@ -61,7 +61,7 @@ export function adviseOn(generation: Failed): string {
 
 /** Returns what to do about a failed generation; `undefined` if its error says that, or if nobody knows. */
 export function failureHint({ error_code, failure, checkpoint }: Failed): string | undefined {
-  const kind = error_code ?? failure;
+  const kind = error_code === "not_submitted" ? failure : (error_code ?? failure);
   const hint = kind && hints[kind];
   return hint !== undefined && isPaidFor(checkpoint) ? `${hint} Each attempt may be charged.` : hint;
 }

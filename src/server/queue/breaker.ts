@@ -27,7 +27,7 @@ export type Breaker = {
   /** A create may have been accepted, so its generation ends as unclear. */
   onUnclear(reason: string): void;
   outage(): Outage | undefined;
-  /** How long the outage has lasted, and how long no server has answered. */
+  /** How long the outage has lasted, and how long nothing at the address has answered as this engine does. */
   outageMs(): number;
   unreachableMs(): number;
 };
@@ -51,11 +51,12 @@ export function createBreaker(options: BreakerOptions): Breaker {
   const openCircuit = ({ reason, cause }: Pick<Outage, "reason" | "cause">, ms: number) => {
     isProven = false;
     pausedUntil = Math.max(pausedUntil, clock.now() + ms);
-    unreachableAt = cause === "unreachable" ? (unreachableAt ?? clock.now()) : undefined;
+    unreachableAt = isUnreachable(cause) ? (unreachableAt ?? clock.now()) : undefined;
     const isNew = current === undefined;
     current = { since: clock.date(), at: clock.now(), ...current, reason, cause, lastAt: clock.date() };
     if (isNew) onChange(current);
   };
+  const isUnreachable = (cause: NotSubmittedCause | undefined) => cause === "unreachable" || cause === "address";
   const pauseMs = () => Math.max(0, pausedUntil - clock.now());
   return {
     pauseMs,
@@ -77,7 +78,7 @@ export function createBreaker(options: BreakerOptions): Breaker {
     },
     onNotTaken(reason, cause, retryAfterMs = 0) {
       onCreate("not_taken");
-      const maxMs = cause === "unreachable" ? maxUnreachableRetryMs : maxRetryMs;
+      const maxMs = isUnreachable(cause) ? maxUnreachableRetryMs : maxRetryMs;
       openCircuit(
         { reason, cause },
         Math.max(Math.min(1_000 * 2 ** failures++, maxMs), Math.min(retryAfterMs, maxPauseMs)),

@@ -324,9 +324,9 @@ async function failWaiting(state: QueueState): Promise<number> {
   for (const waiting of all) {
     const found = unservable.find(waiting);
     if (!found) continue;
-    const { needs, startedBefore, error, error_code } = found;
+    const { needs, startedBefore, ...end } = found;
     const failing = await claim(state, { ...needs, kind: "same", startedBefore }, { limit: maxLoading });
-    for (const claimed of failing) begin(state, claimed, { kind: "failed", error, error_code, isNotSubmitted: true });
+    for (const claimed of failing) begin(state, claimed, { kind: "failed", ...end, isNotSubmitted: true });
     // Only a few are loaded at once; the next poll ends the others.
     if (failing.length > 0) state.checkedAt = Number.NEGATIVE_INFINITY;
   }

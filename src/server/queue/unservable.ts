@@ -32,6 +32,8 @@ export type Unservable = {
   startedBefore: string;
   error: string;
   error_code?: "not_submitted" | "auth" | undefined;
+  /** Whether what replies at the address is not the engine. */
+  failure?: "address" | undefined;
 };
 
 /** Identifies generations that wait for the same engine, in few characters. */
@@ -84,7 +86,8 @@ export function createUnservableFinder({
     if (!suitableSlots.every(({ engine, breaker }) => breaker.outageMs() >= engine.timeoutMs)) return undefined;
     const { name, timeoutMs } = first.engine;
     const error = `${name} accepted no request for ${minutes(timeoutMs)}: ${first.breaker.outage()?.reason}; nothing was submitted`;
-    return { needs, startedBefore: dateBefore(timeoutMs), error, error_code: "not_submitted" };
+    const failure = failureOf(suitableSlots);
+    return { needs, startedBefore: dateBefore(timeoutMs), error, error_code: "not_submitted", failure };
   };
 
   /** Notes that a process has an engine for what is missing here; without `needs`, that such news may have been missed. */
@@ -106,12 +109,18 @@ export function createUnservableFinder({
       ({ engine, breaker }) => `${engine.name} cannot be used: ${breaker.outage()?.reason}`,
     );
     const error = `${words.join("; ")}; nothing was submitted`;
-    if (!isRefused) return { needs, startedBefore: dateBefore(commandWaitMs), error, error_code: "not_submitted" };
+    const failure = failureOf(suitableSlots);
+    if (!isRefused)
+      return { needs, startedBefore: dateBefore(commandWaitMs), error, error_code: "not_submitted", failure };
     // A generation that was started since then gets its own attempt.
     const lastAttemptAt = Math.min(...refusals.map(({ lastAt }) => lastAt.getTime()));
     return { needs, startedBefore: new Date(lastAttemptAt + 1).toISOString(), error, error_code: "auth" };
   }
   return { find, noteServable };
+}
+
+function failureOf(allSlots: readonly EngineSlots[]): "address" | undefined {
+  return allSlots.some(({ breaker }) => breaker.outage()?.cause === "address") ? "address" : undefined;
 }
 
 /** Returns the outage of an engine that refuses its key. If the refusal may be about the request, a second create decides. */

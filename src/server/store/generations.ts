@@ -166,6 +166,11 @@ export type Media = { file: string; size: number; etag: string; thumbnail: strin
 /** The status of a generation, which is queued until an engine begins it. */
 export type GenerationState = "queued" | "running" | "completed" | "failed";
 
+/** Whether it is not known yet if the engine has accepted the generation. */
+export function isSubmitting({ checkpoint }: Pick<StoredGeneration, "checkpoint">): boolean {
+  return checkpoint?.state === "submitting" || checkpoint?.state === "unconfirmed";
+}
+
 export function stateOf({ status, checkpoint }: Pick<StoredGeneration, "status" | "checkpoint">): GenerationState {
   if (status !== "processing") return status;
   return checkpoint === null ? "queued" : "running";

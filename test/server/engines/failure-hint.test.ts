@@ -83,7 +83,7 @@ test.each<[string, (clock: Clock) => Engine, string | undefined]>([
   [
     "a server without the endpoint",
     answering("create", 404, { detail: "Not Found" }),
-    `${notThePrompt} check the engine's address`,
+    "Check the address: if ComfyUI is behind a path, add it",
   ],
   ["a create that is refused by a filter", answering("create", 403, { error: moderation }), anotherPrompt],
   ["a create that may have been taken", answering("create", 502, "<h1>Bad gateway</h1>"), undefined],
@@ -98,7 +98,7 @@ test.each<[string, (clock: Clock) => Engine, string | undefined]>([
   ["a job that was cancelled there", polled({ status: "cancelled" }), "The generation was stopped at the engine"],
   [
     "a job that is not known any more",
-    answering("poll", 404, { detail: "not found" }),
+    answering("poll", 404, { detail: "Video not found" }),
     "The prompt is not the cause: once the engine",
   ],
   [
@@ -172,7 +172,7 @@ test.each<[string, (clock: Clock) => Engine, string | undefined]>([
   [
     "a proxy's 404 to a workflow",
     onComfyUi({ fault: ({ route }) => (route === "POST /prompt" ? new Response("", { status: 404 }) : undefined) }),
-    `${notThePrompt} check the engine's address`,
+    "Check the address: if ComfyUI is behind a path, add it",
   ],
   [
     "any other fault of a workflow",

@@ -107,7 +107,6 @@ async function classify(reply: ServerReply, server: ComfyUi, signal: AbortSignal
   if (job === undefined && classified.kind !== "refused") return classified;
   // ComfyUI runs the nodes that have no faults, and they would not make the requested video.
   if (job !== undefined) await server.stop(job, signal).catch(() => {});
-  const isElsewhere = classified.kind === "refused" && classified.failure === "address";
-  const { words, failure } = fault ?? { words: classified.reason, failure: isElsewhere ? "address" : "workflow" };
+  const { words, failure } = fault ?? { words: classified.reason, failure: "workflow" };
   return { kind: "refused", error: `${server.name} refused the workflow: ${words}`, failure };
 }

@@ -144,6 +144,11 @@ export function findFailure({ json }: Pick<ServerReply, "json">): FailureKind | 
   return isAboutRequest({ json: error }) ? "refused" : undefined;
 }
 
+/** Whether an error is the server's own words about a job. A proxy's 404 says nothing about the job. */
+export function isAboutJob({ json }: ServerReply): boolean {
+  return /\b(video|generation|job|task)s?\b/i.test(findMessage(json) ?? "");
+}
+
 /** How servers of `/v1/videos` refuse a create for something else than its prompt. */
 const refusals: readonly [RegExp, FailureKind][] = [
   [/\b(input_reference|image_reference|images?)\b[^.]{0,40}\bnot supported\b/i, "start_image"],
@@ -151,13 +156,21 @@ const refusals: readonly [RegExp, FailureKind][] = [
   [/\b(must|should) (be|have|match)\b|\bvalidation error|\bfield required\b|\bout of range\b/i, "value"],
 ];
 
+/** Whether the reply is not this server's: a proxy's 404, or a 404 of a server that does not have the endpoint. */
+export function isOfOtherServer({ status, json }: ServerReply): boolean {
+  const words = findMessage(json) ?? "";
+  return (
+    (status === 404 || status === 405) &&
+    (words === "" || /^(not found|method not allowed|.*\broute\b.*)$/i.test(words))
+  );
+}
+
 /** Returns what a refused create has failed for. The reply may repeat the prompt. */
 export function findRefusal(reply: ServerReply, prompt = ""): FailureKind {
   const words = readComplaints(reply).join("\n");
   const [, kind] =
     refusals.find(([pattern]) => pattern.test(prompt === "" ? words : words.replaceAll(prompt, ""))) ?? [];
-  const hasNoEndpoint = reply.status === 404 || reply.status === 405;
-  return findFailure(reply) ?? kind ?? (hasNoEndpoint ? "address" : "refused");
+  return findFailure(reply) ?? kind ?? "refused";
 }
 
 const codeSchema = z.object({ code: z.union([z.string(), z.int()]).transform(String) });

@@ -4,7 +4,7 @@ import { lacksCredits } from "../../../protocol/credits.ts";
 import { isRefusal } from "../../../protocol/status.ts";
 import { createReplyLimit, sleepSeen } from "../../../reply-limit.ts";
 import type { Checkpoint, FailureKind } from "../../store/generations.ts";
-import { failed, type RenderOptions, type RenderOutcome } from "../engine.ts";
+import { type FailureFacts, failed, type RenderOptions, type RenderOutcome } from "../engine.ts";
 import { missingMs, missingWaitMs, pollOnce } from "./follow.ts";
 import {
   beginningOf,
@@ -12,6 +12,7 @@ import {
   errorCodeOf,
   findRefusal,
   isAboutRequest,
+  isOfOtherServer,
   refusesKey,
   type ServerReply,
 } from "./reply.ts";
@@ -173,11 +174,16 @@ function toUnanswered(error: unknown): Unanswered {
 export function toNotSubmitted(error: unknown): NotSubmitted {
   const reason = describe(error);
   if (error instanceof VidgenError && error.code === "auth") return { kind: "not submitted", reason, cause: "auth" };
-  const reply = error instanceof Error && "reply" in error ? (error.reply as ServerReply) : undefined;
-  if (!reply) return { kind: "not submitted", reason, cause: "unreachable" };
-  return isProxyRefusal(reply)
-    ? refusedByProxy(reply, reason)
-    : { kind: "not submitted", reason, retryAfterMs: reply.retryAfterMs };
+  const { reply, failure }: { reply?: ServerReply } & FailureFacts = Object(error);
+  if (!reply) return { kind: "not submitted", reason, cause: failure === "address" ? failure : "unreachable" };
+  if (isProxyRefusal(reply)) return refusedByProxy(reply, reason);
+  const isElsewhere = reply.status === 404 || (reply.status >= 200 && reply.status < 300);
+  return {
+    kind: "not submitted",
+    reason,
+    cause: isElsewhere ? "address" : undefined,
+    retryAfterMs: reply.retryAfterMs,
+  };
 }
 
 /** Returns an error for a reply that cannot be used, with the reply. */
@@ -228,6 +234,7 @@ export function classifyReply(
   if (isProxyRefusal(reply)) return refusedByProxy(reply, reason);
   const refusal = { kind: "refused" as const, reason, failure: findRefusal(reply, prompt), code: errorCodeOf(reply) };
   if (status === 403 && isAboutRequest(reply)) return refusal;
+  if (isOfOtherServer(reply)) return { kind: "not submitted", reason, cause: "address" };
   if (isNotAccepted(reply) || refusesKey(reply))
     return { kind: "not submitted", reason, cause: refusesKey(reply) ? "auth" : undefined, retryAfterMs };
   return isRefusal(status) ? refusal : { kind: "unclear", reason };

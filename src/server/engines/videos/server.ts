@@ -1,8 +1,16 @@
 import type { HttpResponse, Io } from "../../../io.ts";
 import { isDataUrl } from "../../../protocol/url.ts";
 import type { Outbound } from "../../outbound/outbound.ts";
+import { failed } from "../engine.ts";
 import { isCompleted } from "../upstream/follow.ts";
-import { describeReply, findJob, isUpstreamFault, type ServerReply, statesNoFile } from "../upstream/reply.ts";
+import {
+  describeReply,
+  findJob,
+  isAboutJob,
+  isUpstreamFault,
+  type ServerReply,
+  statesNoFile,
+} from "../upstream/reply.ts";
 import type { SubmitSignals } from "../upstream/submit.ts";
 import {
   type ConnectionUse,
@@ -79,7 +87,10 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
   const isPaid = kind?.provider !== undefined;
   const findKind = async (signal: AbortSignal) => {
     kind ??= await detectKind({ url, headers }, io, signal);
-    if (!kind) throw new Error(`its kind of server cannot be detected; name it with --engine kind:${url}`);
+    if (!kind)
+      throw failed(new Error(`its kind of server cannot be detected; name it with --engine kind:${url}`), {
+        failure: "address",
+      });
     return kind;
   };
   return {
@@ -112,7 +123,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
       return {
         reason: isForbidden ? `it shows this video's job, ${job}, only to the key that created it (${reason})` : reason,
         replied: reply.status,
-        isMissing: reply.status === 404,
+        isMissing: reply.status === 404 && isAboutJob(reply),
         isUnreadable: isPaid && reply.status >= 200 && reply.status < 300,
         fault: isUpstreamFault(reply) ? upstreamFault : undefined,
         retryAfterMs: reply.retryAfterMs,

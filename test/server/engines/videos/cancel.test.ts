@@ -74,7 +74,9 @@ test.each([500, 404])("a completed job whose status request gets HTTP %i is not 
   let isInTrouble = false;
   const clock = createVirtualClock();
   const fault = ({ route, request }: Call) =>
-    isInTrouble && route === "poll" && request.method === "GET" ? json(status, { detail: "boom" }) : undefined;
+    isInTrouble && route === "poll" && request.method === "GET"
+      ? json(status, { detail: status === 404 ? "Video not found" : "boom" })
+      : undefined;
   const fake = fakes["vllm-omni"]({ now: clock.now, completeAfterMs: 10 * minuteMs, fault });
   const { engine, make } = await createTestEngine(ioFetch(fake), { kind: "vllm-omni", clock });
   const making = make();

@@ -289,6 +289,15 @@ test("a 404 counts only without other errors in between", async () => {
   expect((await make()).outcome).toBe("made");
 });
 
+test.each<[string, () => Response]>([
+  ["a page", () => new Response("<h1>404 Not Found</h1>", { status: 404 })],
+  ["another server's JSON", () => json(404, { detail: "Not Found" })],
+  ["a gateway's JSON", () => json(404, { message: "no Route matched with those values" })],
+])("a proxy's 404 is an outage, and not the server's word about a job: %s", async (_, answer) => {
+  const { make } = await start({ onPoll: (_call, count) => (count > 1 && count < 30 ? answer() : undefined) });
+  expect((await make()).outcome).toBe("made");
+});
+
 test("three 404s with half a minute between them, as when this process is suspended, do not count as 60 s", async () => {
   const { make, clock } = await start({
     onPoll: async (_call, count) => {

@@ -319,7 +319,9 @@ test("a video whose job the server has forgotten is not fetched for longer than 
     isForgotten = true;
     return json(404, { detail: "Video not found" });
   };
-  const { make } = await start(answer, { poll: () => (isForgotten ? json(404, { detail: "Not found" }) : undefined) });
+  const { make } = await start(answer, {
+    poll: () => (isForgotten ? json(404, { detail: "Video not found" }) : undefined),
+  });
   const { outcome, seconds } = await make();
   expect(outcome).toMatch(gone("HTTP 404: Video not found$"));
   expect([seconds >= 60, seconds < 63]).toEqual([true, true]);
