@@ -2,6 +2,7 @@ import { isSameService } from "../client/ledger/same-service.ts";
 import { findLastFrame } from "../connect/frames.ts";
 import { openServices } from "../connect/services.ts";
 import type { Session, SessionOptions } from "../connect/session.ts";
+import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Context } from "./context.ts";
 import type { NamedVideo } from "./earlier.ts";
 
@@ -36,6 +37,10 @@ export async function takeFrame(
         `The last frame of ${name} has nearly one colour, as after a fade: the new video begins with that frame.`,
       );
     return frame.path;
+  } catch (thrown) {
+    const { code, message, hint, charged } = asVidgenError(thrown);
+    // Without the id of that video, which is not the generation of the start.
+    throw new VidgenError(code, message, { hint, charged, cause: thrown });
   } finally {
     await services.close(false);
   }

@@ -1,11 +1,6 @@
 import { type Attempt, close, handOverId } from "../client/generation/attempt.ts";
 import { countsCredits } from "../client/generation/cost.ts";
-import {
-  type PaidStartOptions,
-  resumeEarlier,
-  type StartedAttempt,
-  startGeneration,
-} from "../client/generation/start.ts";
+import { type PaidStartOptions, type StartedAttempt, startGeneration } from "../client/generation/start.ts";
 import { chargedOf } from "../client/ledger/price.ts";
 import { isSameService } from "../client/ledger/same-service.ts";
 import { findStarted } from "../client/ledger/search.ts";
@@ -28,8 +23,6 @@ export type StartContext = Context & { flags: StartFlags; reporter: Reporter };
 export type PreparedStart = {
   session: Session;
   request: StartRequest;
-  /** Set if the request is not complete: see `StartCommand`. */
-  complete?: (() => Promise<StartRequest>) | undefined;
   startOptions: PaidStartOptions;
 };
 
@@ -46,22 +39,17 @@ export type FollowedStart = {
 
 /** Sends the request, or finds the generation to resume, and prints the id as soon as it is known. */
 export async function startAndReport(prepared: PreparedStart, context: StartContext): Promise<FollowedStart> {
-  const { session, complete, startOptions } = prepared;
+  const { session, request, startOptions } = prepared;
   const { io, output, reporter, flags, defer } = context;
-  const throwUnsent = async (error: unknown) => {
-    throw await unsentError(error, prepared, context);
-  };
   let stopShowing = () => {};
   const onSending = () => {
     stopShowing = showStart(output, io);
   };
-  const resumed = complete && (await resumeEarlier(session.service, prepared.request, startOptions).catch(throwUnsent));
-  const request = complete && !resumed ? await complete() : prepared.request;
-  const started =
-    resumed ??
-    (await startGeneration(session.service, request, { ...startOptions, onSending })
-      .finally(() => stopShowing())
-      .catch(throwUnsent));
+  const started = await startGeneration(session.service, request, { ...startOptions, onSending })
+    .finally(() => stopShowing())
+    .catch(async (error) => {
+      throw await unsentError(error, prepared, context);
+    });
   if (started.kind === "accepted" || started.kind === "resumed") {
     defer(() => close(started.attempt));
     return started.kind === "accepted"

@@ -10,7 +10,7 @@ import { findServed } from "../connect/local.ts";
 import { findJournal } from "../connect/services.ts";
 import type { Session } from "../connect/session.ts";
 import { findBaseUrl } from "../connect/settings.ts";
-import { beforePaying, sayNothingSent, usage } from "../errors.ts";
+import { sayNothingSent, usage } from "../errors.ts";
 import type { Io } from "../io.ts";
 import type { Images } from "../protocol/fields.ts";
 import { guessModel } from "../protocol/models.ts";
@@ -112,13 +112,9 @@ export async function readCommand(typed: TypedStart, context: Context): Promise<
   checkDistinctNames(requests, outputPath);
   const { askForYes } = resolved;
   const complete = async (session?: Session) => {
-    try {
-      const frame = video && (await takeFrameOf(video, session, read, context));
-      await askForYes?.();
-      return frame === undefined ? requests : await buildRequests({ ...input.images, imageUrl: [frame] }, onNote);
-    } catch (error) {
-      throw beforePaying(error);
-    }
+    const frame = video && (await takeFrameOf(video, session, read, context));
+    await askForYes?.();
+    return frame === undefined ? requests : buildRequests({ ...input.images, imageUrl: [frame] }, onNote);
   };
   let completed: ReturnType<typeof complete> | undefined;
   const isFromFile = video !== undefined && "file" in video;

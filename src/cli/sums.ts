@@ -1,5 +1,5 @@
 import { basename } from "node:path";
-import type { Entry } from "../client/ledger/history.ts";
+import { type Entry, groupBy } from "../client/ledger/history.ts";
 import { distinctStarts, statedPrice } from "../client/ledger/price.ts";
 import { isLocal } from "../client/ledger/same-service.ts";
 
@@ -69,12 +69,7 @@ export const sumKeys = Object.keys(keyFunctions) as SumKey[];
  * `null` for starts without one.
  */
 export function sumBy(entries: readonly Entry[], by: SumKey): (Spent & { key: string | null })[] {
-  const groups = new Map<string | null, Entry[]>();
-  for (const entry of distinctStarts(entries)) {
-    const key = keyFunctions[by](entry);
-    groups.set(key, [...(groups.get(key) ?? []), entry]);
-  }
-  const sums = [...groups]
+  const sums = [...groupBy(distinctStarts(entries), keyFunctions[by])]
     .map(([key, group]) => ({ key, ...sumSpent(group) }))
     .filter(({ generations }) => generations > 0);
   if (by === "day") return sums.sort((a, b) => (b.key ?? "").localeCompare(a.key ?? ""));

@@ -53,7 +53,7 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
   defer(run.release);
   const isNew = (index: number) => run.positions[index]?.attempt === undefined;
   const newRequests = requests.filter((_, index) => isNew(index));
-  if (newRequests.length > 0) await completeRequests?.(session);
+  if (newRequests.length > 0) await completeRequests?.(session).catch(throwUnsent);
   await confirmTakes(newRequests, takes, context).catch(throwUnsent);
   const { openSpending } = await import("../client/batch/spending.ts");
   // What earlier processes spent in this run counts too.
@@ -96,9 +96,9 @@ export async function makeTakes(takes: Takes, context: StartContext): Promise<vo
         if (await spending?.mustWait(request)) overrun = unpricedError(request);
       }
       const { origin, save } = startOptions;
-      const takeOptions = { ...startOptions, origin: { ...origin, take }, save: { ...save, first }, check };
       const complete = completeRequests && (async () => (await completeRequests(session))[index] as StartRequest);
-      const started = await startAndReport({ session, request, complete, startOptions: takeOptions }, context);
+      const takeOptions = { ...startOptions, origin: { ...origin, take }, save: { ...save, first }, check, complete };
+      const started = await startAndReport({ session, request, startOptions: takeOptions }, context);
       id = started.attempt.id;
       if (started.accepted) spending?.started(started.accepted.key, request, started.accepted);
       return { outcome: flags.wait ? follow(started, doneAttempt) : await endWithId(started, session, context) };

@@ -17,8 +17,9 @@ import { knownAmount, openEstimates } from "../client/generation/cost.ts";
 import { entriesOf, listEntries, listRecent } from "../client/generation/service.ts";
 import { startGeneration } from "../client/generation/start.ts";
 import { readStatus } from "../client/generation/status.ts";
-import { listAttempts } from "../client/ledger/attempts.ts";
+import { listAttempts, withoutProcess } from "../client/ledger/attempts.ts";
 import { type Entry, isPaidBy, isUndelivered, recordOf } from "../client/ledger/history.ts";
+import { checkDoubt } from "../client/request/doubtful-prompt.ts";
 import { existsError } from "../client/save/files.ts";
 import { asVidgenError, VidgenError as InternalError, systemReason, usage } from "../errors.ts";
 import { readCost } from "../protocol/schema.ts";
@@ -110,10 +111,7 @@ async function startOnce(
     times: { timeoutMs, intervalMs },
     noWait,
     signal,
-    // An earlier attempt with this prompt is sent again all the same.
-    check({ isResend }: { isResend: boolean }) {
-      if (doubt && !isResend) throw doubt;
-    },
+    check: (start: { isResend: boolean }) => checkDoubt(doubt, start),
   };
   const made = await startGeneration(service, wire, isNew ? options : { ...options, earlier });
   return readStarted(made, idempotencyKey);
@@ -242,8 +240,7 @@ export async function resumeStarts(connection: Connection, callOptions: Abortabl
   const unfinished = (await listEntries(service))
     .filter(isUnfinishedStart)
     .filter((entry) => isPaidBy(service.account, entry));
-  const leases = await Promise.all(unfinished.map(({ attempt }) => service.journal.leaseOf(attempt)));
-  const unfollowed = unfinished.filter((_, index) => leases[index] === "dead");
+  const unfollowed = await withoutProcess(unfinished, service.journal);
   const results: Resumed[] = [];
   const remaining = unfollowed.entries();
   const resumeNext = async () => {

@@ -6,6 +6,7 @@ import { entriesOfKey } from "../client/generation/service.ts";
 import { type PaidStartOptions, startGeneration } from "../client/generation/start.ts";
 import type { StartedEntry } from "../client/ledger/policy.ts";
 import { type Charge, weightOf } from "../client/ledger/price.ts";
+import { checkDoubt } from "../client/request/doubtful-prompt.ts";
 import type { Services } from "../connect/services.ts";
 import type { Session } from "../connect/session.ts";
 import { beforePaying, VidgenError } from "../errors.ts";
@@ -80,8 +81,8 @@ export function createStarts({ services, budget, ending }: CreateStartsOptions, 
     signal.throwIfAborted();
     const spending = await spendingAt(session, signal);
     const mustWait = await spending?.mustWait(request);
-    const check = ({ isResend }: { isResend: boolean }) => {
-      if (doubt && !isResend) throw doubt;
+    const check = (start: { isResend: boolean }) => {
+      checkDoubt(doubt, start);
       if (mustWait) throw waitForPriceError(request);
       const overrun = spending?.check(request);
       if (overrun) throw overrun;

@@ -62,7 +62,8 @@ export async function generate(typed: TypedStart, context: Context): Promise<voi
     const [request] = requests;
     // It is one request.
     const complete = completeRequests && (async () => (await completeRequests(session))[0] as StartRequest);
-    if (requests.length === 1 && request) await makeOne({ session, request, complete, startOptions }, startContext);
+    if (requests.length === 1 && request)
+      await makeOne({ session, request, startOptions: { ...startOptions, complete } }, startContext);
     else {
       const { makeTakes } = await import("../takes.ts");
       await ringAfter(flags.bell ?? false, () => makeTakes(opened, startContext), io);

@@ -4,7 +4,7 @@ import type { Disk, Machine } from "../../io.ts";
 import { findWarnings } from "../../protocol/fields.ts";
 import { roundUsd } from "../../protocol/price.ts";
 import type { StartRequest } from "../../protocol/schema.ts";
-import { type Estimate, type ExpectedCost, fetchPrices, knownAmount, sumCosts } from "../generation/cost.ts";
+import { type ExpectedCost, fetchPrices, knownAmount, sumCosts } from "../generation/cost.ts";
 import { createEventFilter, type GenerationEvent } from "../generation/events.ts";
 import { type Service, withJournal } from "../generation/service.ts";
 import { addInfo, recordSaved } from "../generation/status.ts";
@@ -16,6 +16,7 @@ import {
   type Entry,
   type FilmLine,
   foldEntry,
+  groupBy,
   type RunLine,
 } from "../ledger/history.ts";
 import { asRead, differsInPreview } from "../ledger/policy.ts";
@@ -536,15 +537,9 @@ async function createFolders(rows: readonly PlannedRow[], disk: Disk): Promise<v
 
 function sumUp(rows: PlannedRow[], costs: Costs): BatchPlan {
   const count = (kind: PlannedRow["state"]["kind"]) => rows.filter(({ state }) => state.kind === kind).length;
-  const estimates = new Map<string, Estimate[]>();
-  for (const { state, record } of rows) {
-    if (state.kind !== "new") continue;
-    const estimate = costs.estimate(record);
-    const ofModel = estimates.get(record.model);
-    if (ofModel) ofModel.push(estimate);
-    else estimates.set(record.model, [estimate]);
-  }
-  const models = [...estimates].map(([model, ofModel]) => {
+  const newRows = rows.filter(({ state }) => state.kind === "new");
+  const models = [...groupBy(newRows, ({ record }) => record.model)].map(([model, rowsOfModel]) => {
+    const ofModel = rowsOfModel.map(({ record }) => costs.estimate(record));
     const inCredits = ofModel.map(({ credits }) => knownAmount(credits));
     const credits = sumOf(inCredits);
     const [first = null] = credits === null || inCredits.some((each) => each !== inCredits[0]) ? [] : inCredits;

@@ -1,7 +1,7 @@
 import { usage } from "../../errors.ts";
 import { findSimilar } from "../../protocol/models.ts";
 import { shorten } from "../../protocol/text.ts";
-import type { Entry } from "../ledger/history.ts";
+import { type Entry, groupBy } from "../ledger/history.ts";
 import type { Redos } from "./redo-lines.ts";
 import type { KeyedRow } from "./row.ts";
 import type { PlannedRow } from "./row-state.ts";
@@ -71,9 +71,7 @@ export function markRedone(
   const redoOf = ({ key }: PlannedRow) => newestOfRow.get(key)?.redo;
   const unfinishedRedos = new Set(rows.map((row) => (hasRedoEnded(row, attemptsOf(row)) ? undefined : redoOf(row))));
   const isContinued = (row: PlannedRow) => redoOf(row) !== undefined && unfinishedRedos.has(redoOf(row));
-  const dependents = new Map<string, PlannedRow[]>();
-  for (const row of rows)
-    if (row.source !== undefined) dependents.set(row.source, [...(dependents.get(row.source) ?? []), row]);
+  const dependents = groupBy(rows, ({ source }) => source);
   const namedRows = rows.filter((row) => isNamed(row, redo));
   const upToDate: PlannedRow[] = [];
   const rowsToRedo = new Set<PlannedRow>();

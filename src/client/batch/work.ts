@@ -234,6 +234,7 @@ export function createWork(
         onEvent({ event: "started", ...rowFields(row), id, attempt, model: record.model, resumed: false, ...details });
         return { kind: "running", running: { row, id, attempt, started: outcome.attempt } };
       }
+      if (outcome.kind === "resumed") throw new Error("the start of a row does not look for earlier attempts");
       const { kind: status, error } = outcome;
       const notNow = "notNow" in outcome ? outcome.notNow : undefined;
       if (status === "refused" && notNow && !signal.aborted) return { kind: "not now", afterMs: notNow.waitMs };

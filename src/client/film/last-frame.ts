@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { usage, VidgenError } from "../../errors.ts";
-import type { Disk, DiskFile, Io } from "../../io.ts";
-import { outputError } from "../save/files.ts";
+import type { DiskFile, Io } from "../../io.ts";
+import { outputError, readWhole } from "../save/files.ts";
 import { commonArgs, type Ffmpeg, inputArgs, lastLine, runProgram } from "./ffmpeg.ts";
 import { checkWhole, endsEarly, notWholeError } from "./whole.ts";
 
@@ -51,9 +51,10 @@ export async function lastFrame(file: string, folder: string, options: FrameOpti
   const path = join(folder, `${name}.png`);
   try {
     await writeBitmap(file, bitmap, options, io);
-    const isNearlyOneColor = await withFile(bitmap, disk, isOneColor);
+    const bitmapFile = await disk.open(bitmap, "r");
+    const isNearlyOneColor = await isOneColor(bitmapFile).finally(() => bitmapFile.close());
     const result = await convert(bitmap, path, options, io);
-    const bytes = await withFile(path, disk, readWhole).catch((error) => {
+    const bytes = await readWhole(path, disk).catch((error) => {
       throw result.code === 0 ? error : frameError(file, lastLine(result));
     });
     if (result.code !== 0 || bytes.length < 24) throw frameError(file, lastLine(result));
@@ -94,17 +95,6 @@ function convert(bitmap: string, path: string, { ffmpeg, signal }: FrameOptions,
   const input = ["-protocol_whitelist", "file", "-f", "bmp_pipe", "-i", `file:${bitmap}`];
   const output = ["-frames:v", "1", "-c:v", "png", "-f", "image2", "-update", "1", `file:${path}`];
   return runProgram(ffmpeg.ffmpeg, [...commonArgs, ...input, "-vf", scale, ...output], { signal }, io);
-}
-
-async function withFile<Result>(path: string, disk: Disk, work: (file: DiskFile) => Promise<Result>): Promise<Result> {
-  const file = await disk.open(path, "r");
-  return work(file).finally(() => file.close());
-}
-
-async function readWhole(file: DiskFile): Promise<Uint8Array> {
-  const { size } = await file.stat();
-  const { bytesRead, buffer } = await file.read(new Uint8Array(size), 0, size, 0);
-  return buffer.subarray(0, bytesRead);
 }
 
 /** The maximum number of rows and columns to compare. */

@@ -45,6 +45,12 @@ export type PaidStartOptions = ChooseOptions &
      * be sent again.
      */
     check?: ((request: { isResend: boolean }) => void) | undefined;
+    /**
+     * Set if `request` is not complete: returns the request to send, with the last frame of a video, or after
+     * the yes of a person. Called without a lock, and only if a first choice, which writes nothing, would send
+     * the request. Then the choice is made again.
+     */
+    complete?: (() => Promise<StartRequest>) | undefined;
     /** Called after the intent is written and before the request is sent; if it rejects, nothing is sent. */
     onSending?: ((attempt: string) => void | Promise<void>) | undefined;
   };
@@ -101,21 +107,17 @@ type SentKey = { key: string };
 export async function startGeneration(
   service: Service,
   request: StartRequest,
-  options: PaidStartOptions & { earlier?: undefined },
-): Promise<AcceptedAttempt | NotStarted>;
-export async function startGeneration(
-  service: Service,
-  request: StartRequest,
-  options: PaidStartOptions,
-): Promise<StartedAttempt | NotStarted>;
-export async function startGeneration(
-  service: Service,
-  request: StartRequest,
   options: PaidStartOptions,
 ): Promise<StartedAttempt | NotStarted> {
   // If the process is killed before the intent is written, nothing has happened. If it is killed later, the
   // same command asks the service about the attempt, because the request may have been sent.
-  const begun = await unsent(service, options, () => beginOrResume(service, request, options));
+  const load = async () => options.noWait || service.io.loadDelivery?.();
+  const begun = await load()
+    .then(() => beginOrResume(service, request, options))
+    .catch((error) => {
+      // What is resumed was charged before.
+      throw isExistsError(error) && error.id !== undefined ? error : beforePaying(error);
+    });
   if (begun.kind === "resumed") return begun;
   const { intent, target, release, request: sentRequest } = begun;
   try {
@@ -144,43 +146,6 @@ export async function startGeneration(
     await release();
     throw error;
   }
-}
-
-/**
- * Resumes an earlier attempt as `startGeneration` does, but sends and writes nothing if that would send the
- * request: then it returns `undefined`, and the caller completes the request, with the last frame of a video
- * or the yes of a person, and starts it. That start chooses again.
- */
-export async function resumeEarlier(
-  service: Service,
-  request: StartRequest,
-  options: PaidStartOptions,
-): Promise<ResumedAttempt | undefined> {
-  return unsent(service, options, async () => {
-    const wanted = await wantedOf(service, request, options);
-    const chosen = await chooseUnderLock(service, wanted, options, async () => {
-      options.check?.({ isResend: false });
-      return { kind: "unwritten" as const };
-    });
-    if (chosen.kind === "resume") return resume(service, wanted, chosen, options);
-    if (chosen.kind === "refuse" && !(await findKeptKey(service, chosen, options))) throw errorOf(chosen);
-    return undefined;
-  });
-}
-
-/** Runs the part of a start before its request. */
-async function unsent<Result>(
-  { io }: Service,
-  { noWait }: Pick<PaidStartOptions, "noWait">,
-  work: () => Promise<Result>,
-): Promise<Result> {
-  const load = async () => noWait || io.loadDelivery?.();
-  return load()
-    .then(work)
-    .catch((error) => {
-      // What is resumed was charged before.
-      throw isExistsError(error) && error.id !== undefined ? error : beforePaying(error);
-    });
 }
 
 function finishOptionsOf({ save = {}, times, signal }: PaidStartOptions): FinishOptions {
@@ -235,26 +200,21 @@ async function beginOrResume(
   options: PaidStartOptions,
 ): Promise<(BegunAttempt & { request: StartRequest }) | ResumedAttempt> {
   let sent = request;
-  const chooseAndWrite = (wanted: WantedStart) =>
-    chooseUnderLock(service, wanted, options, (choice, lock) =>
-      writeIntent(service, wanted, choice, { ...options, lock }),
-    );
   const wanted = { ...(await wantedOf(service, request, options)), keptKey: options.batch?.resends };
-  let chosen = await chooseAndWrite(wanted);
+  let chosen = await chooseAndWrite(service, wanted, options);
   // The service is asked without the journal's lock, because its answer may take seconds. After the answer,
   // the choice is made again.
   const keptKey = chosen.kind === "refuse" ? await findKeptKey(service, chosen, options) : undefined;
-  if (keptKey) {
+  const { complete, ...completed } = options;
+  if (keptKey && !complete) {
     service.note(resendNote);
     if (chosen.kind === "refuse") sent = asSent(request, chosen.entry.request);
-    chosen = await chooseAndWrite({ ...wanted, request: recordedRequest(service, sent), keptKey });
+    chosen = await chooseAndWrite(service, { ...wanted, request: recordedRequest(service, sent), keptKey }, options);
   }
-  if (chosen.kind === "refuse") throw errorOf(chosen);
+  if (chosen.kind === "incomplete" || (keptKey && complete))
+    return beginOrResume(service, (await complete?.()) ?? request, completed);
+  if (chosen.kind === "refuse") throw withCharge(refusalError(chosen), chosen.entry);
   return chosen.kind === "new" ? { ...chosen, request: sent } : resume(service, wanted, chosen, options);
-}
-
-function errorOf(refused: RefusedChoice): VidgenError {
-  return withCharge(refusalError(refused), refused.entry);
 }
 
 /**
@@ -279,26 +239,25 @@ async function findKeptKey(
   return isKept ? { key, firstSentAt } : undefined;
 }
 
-type NewChoice = Choice & { kind: "new" };
+type IncompleteStart = { kind: "incomplete" };
 type TakenOverAttempt = { kind: "resume"; entry: StartedEntry; lease: AttemptLease | undefined };
 type Unlocked<Chosen> = Exclude<Chosen, WaitChoice>;
 
 /**
- * Chooses under the journal's lock, so that two processes never choose the same attempt; `begin` begins a new
- * one. Waits for other processes as `underLock` does.
+ * Chooses under the journal's lock, so that two processes never choose the same attempt, and begins a new one
+ * unless its request is not complete. Waits for other processes as `underLock` does.
  */
-function chooseUnderLock<Begun extends { kind: string }>(
+function chooseAndWrite(
   service: Service,
   wanted: WantedStart,
   options: PaidStartOptions,
-  begin: (choice: NewChoice, lock: Lock) => Promise<Begun | undefined>,
-): Promise<Unlocked<Begun> | TakenOverAttempt | RefusedChoice> {
+): Promise<BegunAttempt | IncompleteStart | TakenOverAttempt | RefusedChoice> {
   const { save, times, signal, agent } = options;
   const waiting = { outputPath: save?.outputPath, timeoutMs: times?.timeoutMs, signal, agent };
   return underLock(service, wanted, waiting, async ({ lock, waitedFor }) => {
     const choice = await chooseStart(service, { ...wanted, waitedFor });
     if (choice.kind === "wait" || choice.kind === "refuse") return choice;
-    if (choice.kind === "new") return begin(choice, lock);
+    if (choice.kind === "new") return writeIntent(service, wanted, choice, { ...options, lock });
     const { entry, isJoined } = choice;
     // If a live process has the attempt's lease, both processes follow the generation.
     return {
@@ -348,17 +307,18 @@ function isWait(result: { kind: string } | undefined): result is WaitChoice {
  * Claims the file and writes the intent of a new attempt, if the budget allows it. Then confirms the lock, so
  * that a process that was suspended and lost the lock stops here, and the new holder sees the intent in the
  * journal. Creates the partial file last, so that each partial file belongs to an attempt in the journal.
- * Returns `undefined` while another process uses the file.
+ * Returns `undefined` while another process uses the file. Writes nothing if the request is not complete.
  */
 async function writeIntent(
   service: Service,
   wanted: WantedStart,
-  { dismissed, resends, firstSentAt = resends?.firstSentAt }: NewChoice,
+  { dismissed, resends, firstSentAt = resends?.firstSentAt }: Choice & { kind: "new" },
   options: PaidStartOptions & { lock: Lock },
-): Promise<BegunAttempt | undefined> {
+): Promise<BegunAttempt | IncompleteStart | undefined> {
   const { journal, targets, io } = service;
   const { save: { outputPath, ...claiming } = {}, idempotencyKey, batch } = options;
   options.check?.({ isResend: resends !== undefined });
+  if (options.complete) return { kind: "incomplete" };
   const [attempt, at] = [io.uuid(), io.date().toISOString()];
   const takenParts = await findTakenParts(service, wanted, outputPath);
   // The parts of the name come from `wanted.request`, which is redacted, because a key in the prompt must not
@@ -524,6 +484,6 @@ export async function openTakes(
     const lease = await service.journal.acquire(name);
     return lease && { kind: "opened" as const, name, positions, isDone, release: lease.release };
   });
-  if (opened.kind === "refuse") throw errorOf(opened);
+  if (opened.kind === "refuse") throw withCharge(refusalError(opened), opened.entry);
   return opened;
 }

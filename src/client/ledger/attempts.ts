@@ -54,8 +54,8 @@ export async function findUnfollowed(
   journal: Pick<Journal, "leaseOf">,
 ): Promise<ReadonlySet<string>> {
   const running = entries.filter(({ status }) => status === "processing");
-  const leases = await Promise.all(running.map(({ attempt }) => journal.leaseOf(attempt).catch(() => "unsure")));
-  return new Set(running.flatMap(({ attempt }, index) => (leases[index] === "dead" ? attempt : [])));
+  const leaseOf = (attempt: string) => journal.leaseOf(attempt).catch(() => "unsure" as const);
+  return new Set((await withoutProcess(running, { leaseOf })).map(({ attempt }) => attempt));
 }
 
 /**
@@ -66,6 +66,14 @@ export async function findUnsaved(journal: Pick<Journal, "scan" | "leaseOf">): P
   const unsaved = (await readRecent(journal)).filter(
     (entry) => isUnfinished(entry) && isUndelivered(entry) && entry.is_preview !== true && entry.credits !== 0,
   );
-  const leases = await Promise.all(unsaved.map(({ attempt }) => journal.leaseOf(attempt)));
-  return unsaved.filter((_, index) => leases[index] === "dead");
+  return withoutProcess(unsaved, journal);
+}
+
+/** The attempts among these whose lease no live process has. */
+export async function withoutProcess<Each extends Entry>(
+  entries: readonly Each[],
+  { leaseOf }: Pick<Journal, "leaseOf">,
+): Promise<Each[]> {
+  const leases = await Promise.all(entries.map(({ attempt }) => leaseOf(attempt)));
+  return entries.filter((_, index) => leases[index] === "dead");
 }

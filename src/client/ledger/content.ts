@@ -35,6 +35,12 @@ export async function hashFile(file: Pick<DiskFile, "read">, signal?: AbortSigna
   }
 }
 
+/** The hash of the content of the file at a path, hexadecimal. Rejects as `hashFile` does. */
+async function hashPath(path: string, disk: Pick<Disk, "open">): Promise<string> {
+  const file = await disk.open(path, "r");
+  return (await hashFile(file).finally(() => file.close())).digest("hex");
+}
+
 /** The content of an open file whose hash is known. Rejects with the system's error. */
 export async function readContent(file: Pick<DiskFile, "stat">, sha256: string): Promise<Content> {
   const { size, ino: inode, mtimeMs: mtime } = await file.stat();
@@ -56,13 +62,5 @@ export async function hasContent(path: string, { sha256, ...recorded }: Content,
   const found = await disk.stat(path).catch(() => undefined);
   if (!found?.isFile() || found.size !== recorded.size) return false;
   if (found.ino === recorded.inode && found.mtimeMs === recorded.mtime) return true;
-  const file = await disk.open(path, "r").catch(() => undefined);
-  if (!file) return false;
-  try {
-    return (await hashFile(file)).digest("hex") === sha256;
-  } catch {
-    return false;
-  } finally {
-    await file.close();
-  }
+  return (await hashPath(path, disk).catch(() => undefined)) === sha256;
 }

@@ -362,6 +362,17 @@ export function groupLines(lines: Iterable<DatedLine>): AttemptLines[] {
   return attempts;
 }
 
+/** Groups items by what `nameOf` returns; both keep their order. */
+export function groupBy<Item, Name>(items: Iterable<Item>, nameOf: (item: Item) => Name): Map<Name, Item[]> {
+  const groups = new Map<Name, Item[]>();
+  for (const item of items) {
+    const group = groups.get(nameOf(item));
+    if (group) group.push(item);
+    else groups.set(nameOf(item), [item]);
+  }
+  return groups;
+}
+
 export type AttemptLines = [intent: IntentLine & { at: string }, ...later: DatedLine[]];
 
 /** Lines that wait for their intent, by name, newest first. */

@@ -9,6 +9,7 @@ import {
   type DatedEntry,
   datedEntries,
   type Entry,
+  groupBy,
   isClosed,
   isIdHandedOver,
   isUnfinished,
@@ -548,13 +549,10 @@ export function asSent(request: StartRequest, { model, aspectRatio }: StartReque
   return { ...request, model, ...(aspectRatio !== undefined && { aspectRatio }) };
 }
 
-type RequestContext = Pick<WantedGeneration, "request" | "from" | "line">;
+type RequestContext = Pick<WantedGeneration, "from" | "line"> & { request: StartRequest | undefined };
 
-function isSameRequest(
-  entry: Entry,
-  { request, ...wanted }: Omit<RequestContext, "request"> & { request: StartRequest | undefined },
-): boolean {
-  return request !== undefined && differencesFrom(entry, { ...wanted, request }).length === 0;
+function isSameRequest(entry: Entry, wanted: RequestContext): boolean {
+  return differencesFrom(entry, wanted).length === 0;
 }
 
 /**
@@ -565,7 +563,7 @@ function differencesFrom(entry: Entry, { request, from, line }: RequestContext):
   const isSameFile = line?.isFromFile === true && isSameLine(entry, line);
   const isSameVideo = isSameFile || (from !== undefined && entry.from === from);
   const read = (each: StartRequest) => asRead(isSameVideo ? withoutImage(each) : each);
-  return differencesOf(read(request), read(entry.request));
+  return differencesOf(request ? read(request) : {}, read(entry.request));
 }
 
 /** The names of the fields in which two requests differ. */
@@ -650,7 +648,8 @@ export async function chooseRun(wanted: WantedRun, journal: PolicyJournal, disk:
   const context = { ...wanted, request, key: undefined, foreign, leaseOf, entries: found, count: requests.length };
   const requestOf = ({ position }: Entry) => requestAt.get(position);
   const here = entries.filter(({ base_url }) => isSameService(base_url, service));
-  for (const [name, takes] of groupByRun(here)) {
+  // Newest first.
+  for (const [name, takes] of groupBy(here, ({ run = "" }) => run)) {
     // Another command's run may have equal requests at some positions only, such as `-n 2` and two models.
     if (!takes.every((take) => isSameRequest(take, { ...wanted, request: requestOf(take) }))) continue;
     const own = takes.filter(
@@ -673,16 +672,6 @@ export async function chooseRun(wanted: WantedRun, journal: PolicyJournal, disk:
   }
   const stop = await findChangedStop(findOpen(here, context, requestOf), context);
   return stop ?? (await findStopElsewhere(entries, context, requestOf)) ?? newRun;
-}
-
-/** The attempts of each run, newest first. */
-function groupByRun(entries: readonly Entry[]): Map<string, Entry[]> {
-  const runs = new Map<string, Entry[]>();
-  for (const entry of entries) {
-    const { run = "" } = entry;
-    runs.set(run, [...(runs.get(run) ?? []), entry]);
-  }
-  return runs;
 }
 
 /** An attempt of a run that may have been charged: it got no usable response, or its process ended before. */

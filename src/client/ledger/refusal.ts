@@ -22,25 +22,14 @@ function changedError({ entry, differing, runIds }: ChangedLine): VidgenError {
     const message = `The same command line was sent at ${at.slice(0, 16)}Z ${values} and got no usable response: it may have been charged (attempt ${attempt}). Nothing was sent now.`;
     return new VidgenError("unknown", message, { attempt, hint: unclearHint(attempt, undefined) });
   }
-  if (runIds)
-    return new VidgenError(
-      "usage",
-      `The same command line was typed at ${at.slice(0, 16)}Z ${values}, and has ${runIds.length} of its ${count} generations: ${runIds.join(", ")}. Nothing was sent now.`,
-      {
-        id,
-        attempt,
-        hint: `\`vidgen wait ${id}\` takes that video. --again starts ${count} new generations, and is charged.\nIf you restore the earlier ${differing.join(", ")}, the same command starts only the missing generations.`,
-      },
-    );
-  return new VidgenError(
-    "usage",
-    `The same command line has started generation ${id} at ${at.slice(0, 16)}Z ${values}, and its video was not delivered yet. Nothing was sent now.`,
-    {
-      id,
-      attempt,
-      hint: `\`vidgen wait ${id}\` takes that video. --again starts a new generation, and is charged.`,
-    },
-  );
+  const message = runIds
+    ? `The same command line was typed at ${at.slice(0, 16)}Z ${values}, and has ${runIds.length} of its ${count} generations: ${runIds.join(", ")}.`
+    : `The same command line has started generation ${id} at ${at.slice(0, 16)}Z ${values}, and its video was not delivered yet.`;
+  const started = runIds ? `${count} new generations` : "a new generation";
+  const hint = `\`vidgen wait ${id}\` takes that video. --again starts ${started}, and is charged.`;
+  const restored = `If you restore the earlier ${differing.join(", ")}, the same command starts only the missing generations.`;
+  const error = new VidgenError("usage", `${message} Nothing was sent now.`, { id, attempt, hint });
+  return runIds ? error.with({ hint: restored }) : error;
 }
 
 /**

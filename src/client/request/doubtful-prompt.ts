@@ -44,6 +44,14 @@ const advice = {
   video: "Pass it in from, beside a prompt.",
 };
 
+/**
+ * Throws the doubt about a prompt, unless the start sends the key of an earlier attempt again: its prompt was
+ * accepted then.
+ */
+export function checkDoubt(doubt: VidgenError | undefined, { isResend }: { isResend: boolean }): void {
+  if (doubt && !isResend) throw doubt;
+}
+
 /** The error of a prompt that is probably not what was meant. */
 export function doubtError(reason: string, hint: string | undefined): VidgenError {
   const exact = "exactPrompt: true sends these words unchanged.";

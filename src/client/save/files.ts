@@ -38,6 +38,18 @@ function unlessMissing<Found>(found: Promise<Found>): Promise<Found | undefined>
   });
 }
 
+/** The bytes of a file. Rejects with the system's error. */
+export async function readWhole(path: string, disk: Pick<Disk, "open">): Promise<Buffer> {
+  const file = await disk.open(path, "r");
+  try {
+    const { size } = await file.stat();
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(size), 0, size, 0);
+    return buffer.subarray(0, bytesRead);
+  } finally {
+    await file.close();
+  }
+}
+
 /** Renames a file. Throws `output` if the new name exists. */
 export async function renameNew(from: string, to: string, disk: Disk): Promise<void> {
   await ((await linkNew(from, to, disk)) ? disk.rm(from) : disk.rename(from, to));

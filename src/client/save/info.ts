@@ -6,7 +6,7 @@ import type { WireGeneration } from "../../protocol/schema.ts";
 import { readCost } from "../../protocol/schema.ts";
 import { redactValue } from "../http/redaction.ts";
 import type { Entry } from "../ledger/history.ts";
-import { isExistsError, kindOf, renameNew } from "./files.ts";
+import { isExistsError, kindOf, readWhole, renameNew } from "./files.ts";
 import { infoPath } from "./output-path.ts";
 import { namePartsOf } from "./target.ts";
 
@@ -56,23 +56,13 @@ export async function hasInfo(video: string, id: string, disk: Disk): Promise<bo
   const path = infoPath(video);
   const found = await disk.stat(path).catch(() => undefined);
   if (!found?.isFile() || found.size > maxInfoBytes) return false;
-  const json = parseJson(await readInfoText(path, disk).catch(() => ""));
+  const text = await readWhole(path, disk).catch(() => "");
+  const json = parseJson(text.toString());
   return isRecord(json) && json.id === id;
 }
 
 /** A larger file is not an info file, because a request comes from a command line, which is shorter. */
 const maxInfoBytes = 10_000_000;
-
-async function readInfoText(path: string, disk: Disk): Promise<string> {
-  const file = await disk.open(path, "r");
-  try {
-    const { size } = await file.stat();
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(size), 0, size, 0);
-    return buffer.toString("utf8", 0, bytesRead);
-  } finally {
-    await file.close();
-  }
-}
 
 /** Resolves when the file is on the disk. */
 async function writeNew(path: string, text: string, disk: Disk): Promise<void> {
