@@ -237,7 +237,7 @@ async function resolveInput(read: ReadStart, hasFrame: boolean, context: Context
   const { set = [], wait, dryRun } = flags;
   const [model, place] = [read.model.value, read.place.value];
   const defaultPath = flags.local && wait ? "." : undefined;
-  const typedImages = await withStdinImage(read.images, context);
+  const typedImages = await withStdinImage(read.images, { onNote: flags.local ? undefined : output.note }, context);
   for (const note of findDroppedImages({ images: typedImages, extra: read.set }, "--image")) output.note(note);
   const images = hasFrame ? { ...typedImages, imageUrl: [frameToCome] } : typedImages;
   const texts = { ...projectInput.texts, ...read.texts };

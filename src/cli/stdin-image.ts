@@ -34,11 +34,15 @@ export function checkStdin(
  * The typed images, with the image on stdin as a `data:` URL. Throws `usage` if stdin is empty, too large, or
  * not a PNG, JPEG or WebP image.
  */
-export async function withStdinImage(images: Images, context: Context): Promise<Images> {
+export async function withStdinImage(
+  images: Images,
+  { onNote }: { onNote: ((text: string) => void) | undefined },
+  context: Context,
+): Promise<Images> {
   const [field] = stdinFieldsOf(images);
   if (field === undefined) return images;
   const bytes = await readStdin("the image", context, maxMegabytes);
   if (bytes.length === 0) throw usage("The image on stdin is empty.");
-  const [image = ""] = await readImages([bytes], { onNote: context.output.note });
+  const [image = ""] = await readImages([bytes], { onNote });
   return { ...images, [field]: images[field]?.map((each) => (each === stdinWord ? image : each)) };
 }

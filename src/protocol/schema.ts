@@ -111,12 +111,12 @@ export function normalizeGeneration(generation: WireGeneration, baseUrl: string)
 /** The `error` of a cancelled generation. */
 export const cancelledError = "cancelled";
 
-/**
- * Whether an `error` is that of a cancelled generation, also as "cancelled at <engine>", where the engine's
- * own status said so first.
- */
+/** After it: the engine whose own status said so, with its reason; or the engine that could not be asked. */
+const cancelledErrors = /^cancelled( at \S+(: .*)?| while it waited for .*)?$/s;
+
+/** Whether an `error` is that of a cancelled generation, as `vidgen serve` writes it. A service may begin its own words about a failure so, too. */
 export function isCancelledError(error: string | null | undefined): boolean {
-  return typeof error === "string" && new RegExp(`^${cancelledError}\\b`).test(error);
+  return typeof error === "string" && cancelledErrors.test(error);
 }
 
 /**
@@ -171,9 +171,9 @@ export function failureReason(generation: object): string | undefined {
   );
   const texts = reasonFields.map((field) => {
     const reasons = [valuesByName.get(field)].flat().map(errorText);
-    return reasons.filter((reason) => reason !== undefined).join("; ");
+    return errorText(reasons.filter((reason) => reason !== undefined).join("; "));
   });
-  return texts.find((text) => text !== "");
+  return texts.find((text) => text !== undefined);
 }
 
 function resolveUrl(url: WireGeneration["video_url"], base: string): WireGeneration["video_url"] {

@@ -42,6 +42,16 @@ test("a workflow that only saves a WebM has made a video, and the format of the 
   expect(saved()).toEqual(new Uint8Array(webm));
 });
 
+test.each(["--max-credits", "--max-cost"])(
+  "%s says that a server of one's own charges nothing to count",
+  async (flag) => {
+    const { generate, fake } = await createScene();
+    const { code, stderr } = await generate(flag, "5");
+    expect([code, fake.runs]).toEqual([7, []]);
+    expect(stderr).toContain("A server of your own charges nothing that vidgen could count: leave the limit out.");
+  },
+);
+
 test("what the flags ask for is in the graph, an image under its name there", async () => {
   const graph = {
     ...withImage,

@@ -3,7 +3,7 @@ import { readStartReply } from "../../src/client/http/salvage.ts";
 import { splitVideoData } from "../../src/protocol/data-url.ts";
 import { isSameId } from "../../src/protocol/id.ts";
 import { isRecord, parseJson } from "../../src/protocol/json.ts";
-import { errorText, failureReason, readGeneration, saysNo } from "../../src/protocol/schema.ts";
+import { errorText, failureReason, isCancelledError, readGeneration, saysNo } from "../../src/protocol/schema.ts";
 
 // Written by hand from the interface, so that a slip in the schema that both sides share cannot hide.
 const startReply = `{
@@ -269,4 +269,26 @@ test.each([
   const split = splitVideoData({ id: "a", status: "completed", video_url });
   expect([split.generation.video_url?.startsWith(shown), split.videoData]).toEqual([true, video_url]);
   expect(splitVideoData(split.generation)).toEqual({ generation: split.generation });
+});
+
+test.each([
+  ["cancelled", true],
+  ["cancelled at http://gpu-1:8091", true],
+  ["cancelled at @ai-sdk/fal: the owner did it", true],
+  ["cancelled while it waited for http://gpu-1:8091, which may have generated this video", true],
+  ["cancelled by our safety filter", false],
+  ["cancelled: the quota of this model is used up", false],
+  ["cancelled at the request of the moderator", false],
+  ["cancelled-by-timeout", false],
+  ["Cancelled", false],
+  ["not cancelled", false],
+  ["", false],
+  [null, false],
+])("%j is the error of a cancelled generation: %s", (error, isCancelled) => {
+  expect(isCancelledError(error)).toBe(isCancelled);
+});
+
+test("many reasons of a failure are cut together, as one is", () => {
+  const reasons = Array.from({ length: 100 }, (_, index) => `${index} `.repeat(500));
+  expect(failureReason({ reasons })?.length).toBe(2_001);
 });

@@ -17,6 +17,7 @@ import { asVidgenError, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { isUuid } from "../../protocol/id.ts";
 import { models } from "../../protocol/models.ts";
+import { errorText } from "../../protocol/schema.ts";
 import { countCredits, formatNumber, formatUsd, trimInvisible } from "../../protocol/text.ts";
 import { videoFileName } from "../../video/naming.ts";
 import { localOption, withDetails, withSuggestions } from "../command.ts";
@@ -477,7 +478,7 @@ async function formatEntries(
   { width, ellipsis, date, show, unfollowed }: ListLayout,
 ): Promise<string[]> {
   const cells = entries.map((entry) => {
-    const { attempt, id = `(${shortenId(attempt)})`, base_url, request, file, reason = "" } = entry;
+    const { attempt, id = `(${shortenId(attempt)})`, base_url, request, file, reason } = entry;
     const status = isNotSubmitted(entry) ? "not submitted" : statusText(entry, unfollowed);
     const service = isLocal(entry) ? "local" : new URL(base_url).host;
     const age = formatAge(entry, { date });
@@ -487,7 +488,7 @@ async function formatEntries(
       request.model,
       age,
       formatPrice(findListedPrice(entry), width === undefined ? String : formatNumber),
-      file ?? reason,
+      file ?? errorText(reason) ?? "",
       service,
       request.prompt,
     ].map(show);
@@ -497,9 +498,9 @@ async function formatEntries(
   const { cut, formatTable, longCellWidth } = await import("../terminal/table.ts");
   const column = (index: number) => cells.map((row) => row[index] ?? "");
   // A path is cut at its beginning, because its end says more.
-  const results = entries.map(({ file, reason = "" }) =>
+  const results = entries.map(({ file }, row) =>
     file === undefined
-      ? cut(show(reason), longCellWidth(width), { ellipsis })
+      ? cut(column(5)[row] ?? "", longCellWidth(width), { ellipsis })
       : cut(show(displayPath(file)), longCellWidth(width), { position: "start", ellipsis }),
   );
   const isOneService = new Set(entries.map(({ base_url }) => base_url)).size < 2;
@@ -533,7 +534,7 @@ function entryDocument(entry: Entry, unfollowed: ReadonlySet<string>): object {
     size: content?.size,
     model: request.model,
     prompt: request.prompt,
-    error: reason,
+    error: errorText(reason),
   };
 }
 

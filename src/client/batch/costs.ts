@@ -365,7 +365,7 @@ function checkCost(request: StartRequest, maxCost: number, costs: Costs): Vidgen
     return new VidgenError(
       "credits",
       "The service did not state what a video cost in USD. --max-cost cannot be kept: nothing more is started.",
-      { hint: "Run the command without --max-cost, or with --max-credits instead." },
+      { hint: "Run the command without --max-cost, or with --max-credits where the service counts credits." },
     );
   const { amount: next, source } = costs.estimate(request).usd ?? { amount: 0 };
   if (usd < maxCost && roundUsd(usd + next) <= maxCost) return undefined;

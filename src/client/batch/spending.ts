@@ -158,7 +158,7 @@ function findUnpriced(
     return unpricedError(
       "credits",
       `--max-credits ${maxCredits}`,
-      "Engines charge US dollars, or nothing. Use --max-cost.",
+      `An engine counts no credits. ${ownServerHint} For a provider, use --max-cost, in US dollars.`,
     );
   const { credits, usd } = costs.estimate(request);
   if (maxCredits !== undefined && credits === undefined)
@@ -172,9 +172,11 @@ function findUnpriced(
   return unpricedError(
     "US dollars",
     `--max-cost ${maxCost}`,
-    `${isBySecond ? "The provider's list has prices by second: add --duration. " : ""}The price becomes known when a video of the same model, length, resolution and sound has ended, if its provider states the cost. ${learnHint}`,
+    `${countsCredits(service, model) ? "" : `${ownServerHint} `}${isBySecond ? "The provider's list has prices by second: add --duration. " : ""}The price becomes known when a video of the same model, length, resolution and sound has ended, if its provider states the cost. ${learnHint}`,
   );
 }
+
+const ownServerHint = "A server of your own charges nothing that vidgen could count: leave the limit out.";
 
 function isRunning({ id, state }: Entry): boolean {
   return id !== undefined && (state === "running" || state === "unknown" || state === "lost");

@@ -307,7 +307,7 @@ export function videoBody(generation: StoredGeneration, progress: Progress | und
     model,
     prompt,
     seconds: String(duration),
-    size: describeSize(request),
+    size: describeSize(generation),
     created_at: unixSeconds(created_at),
     completed_at: completed_at === null ? null : unixSeconds(completed_at),
     expires_at: null,
@@ -317,8 +317,9 @@ export function videoBody(generation: StoredGeneration, progress: Progress | und
   };
 }
 
-/** Real models round sizes to their own steps. */
-function describeSize(request: StoredGeneration["request"]): string | null {
+/** Real models round sizes to their own steps, so the size of a video is that of its file. */
+function describeSize({ request, media }: StoredGeneration): string | null {
+  if (media?.width !== undefined && media.height !== undefined) return `${media.width}x${media.height}`;
   if (!request.isReal) return sizeText(roundedSize(request, 2));
   return findShapeFault(request) ? null : sizeOf(request);
 }

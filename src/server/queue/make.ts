@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { rm, stat } from "node:fs/promises";
+import { open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { systemCode, VidgenError } from "../../errors.ts";
 import { holdsHash } from "../../protocol/secrets.ts";
+import { readVideoFacts } from "../../video/mp4.ts";
 import {
   type Engine,
   type FailureFacts,
@@ -233,11 +234,17 @@ function pathsOf(id: string, { scratch }: MediaStore) {
 }
 
 /** Returns `undefined` if the file does not exist. */
-async function describeVideo(file: string): Promise<Pick<Media, "size" | "etag"> | undefined> {
+async function describeVideo(path: string): Promise<Omit<Media, "file" | "thumbnail"> | undefined> {
   try {
     const hash = createHash("sha256");
-    await pipeline(createReadStream(file), hash);
-    return { size: (await stat(file)).size, etag: `"${hash.digest("hex")}"` };
+    await pipeline(createReadStream(path), hash);
+    const file = await open(path);
+    try {
+      const { seconds: _, ...frame } = await readVideoFacts(file);
+      return { size: (await file.stat()).size, etag: `"${hash.digest("hex")}"`, ...frame };
+    } finally {
+      await file.close();
+    }
   } catch (error) {
     if (systemCode(error) === "ENOENT") return undefined;
     throw error;

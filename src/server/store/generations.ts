@@ -161,7 +161,16 @@ export type StoredResult = Pick<
  * A stored video. `file` and `thumbnail`, a PNG of the middle frame or `null`, are names in the media store. `etag` is strong: a hash of the bytes.
  * No reply contains the URL of an unlisted video.
  */
-export type Media = { file: string; size: number; etag: string; thumbnail: string | null; isUnlisted?: boolean };
+export type Media = {
+  file: string;
+  size: number;
+  etag: string;
+  thumbnail: string | null;
+  isUnlisted?: boolean;
+  /** Of its frames, in pixels, if its headers state that. */
+  width?: number;
+  height?: number;
+};
 
 /** The status of a generation, which is queued until an engine begins it. */
 export type GenerationState = "queued" | "running" | "completed" | "failed";

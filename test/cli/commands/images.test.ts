@@ -184,6 +184,16 @@ test.each([
   expect(starts(world)).toHaveLength(3);
 });
 
+test.each([
+  [[], true],
+  [["--local"], false],
+])("an image on stdin with %j: that not every service takes data: URLs is said: %s", async (flags, isSaid) => {
+  const { world } = await createStudio();
+  world.stdin = Buffer.from(png);
+  const { code, stderr } = await world.vidgen("generate", "a fox", "-i", "-", "--no-wait", ...flags);
+  expect([code, stderr.includes("not every service")]).toEqual([0, isSaid]);
+});
+
 test.each<[string[], string | Buffer, RegExp]>([
   [["generate", "-", "-i", "-"], "a fox", /The image "-" is read from stdin, so the prompt cannot be/],
   [["generate", "-i", "-"], Buffer.from(png), /The image "-" is read from stdin, so the prompt cannot be/],

@@ -221,6 +221,12 @@ test("--open guesses last, says why there is no video, and opens a film, which i
   expect(await open(film)).toMatchObject({ code: 0, stdout: `${film}\n` });
 });
 
+test("a long reason, as of an engine that repeats its whole request, is cut", async () => {
+  const world = await withJournal({ lines: [{ kind: "accepted" }, { kind: "failed", reason: "no ".repeat(70_000) }] });
+  for (const flags of [[], ["--json"]])
+    expect((await world.vidgen("list", ...flags)).stdout.length).toBeLessThan(4_000);
+});
+
 test("at a terminal a file below the current folder is shown from there, and a script gets the whole path", async () => {
   const file = join(process.cwd(), "clips", "fox.mp4");
   const world = await withJournal({ lines: [{ kind: "accepted" }, { kind: "delivered", file }] });

@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { tinyMp4 } from "../../mp4.ts";
+import type { Engine } from "../../../src/server/engines/engine.ts";
+import { describedMp4, tinyMp4 } from "../../mp4.ts";
 import { aPng, squaresJpeg, squaresWebp } from "../queue/pictures.ts";
 import {
   apiKey,
@@ -296,6 +297,17 @@ test("a create request may be urlencoded, as from curl -d, and is charged once f
   expect(jobs[0]).toMatchObject({ prompt: "a fox & an owl: größer", seconds: "8" });
   expect(await service.store.images(jobs[0]?.id ?? "")).toEqual({ images: ["https://a.example/1.png"] });
   expect(await service.store.balance("local")).toBe(990);
+});
+
+test("the size of a completed video is that of its file, which a model may have rounded", async () => {
+  const render: Engine["render"] = async ({ file }) => {
+    writeFileSync(file, describedMp4(5, [1_280, 704]));
+    return { kind: "made", hasThumbnail: false };
+  };
+  const service = await createTestService({ engines: [fakeEngine({ isSimulation: false, render })] });
+  const { id, size } = await create(service, { size: "1280x720" });
+  await service.rest();
+  expect([size, (await show(service, id)).size]).toEqual(["1280x720", "1280x704"]);
 });
 
 describe("a form sends each line break as CR LF, which the prompt does not have", () => {

@@ -326,6 +326,30 @@ function findId(value: unknown, depth = 0): string | undefined {
     .find((id) => id !== undefined);
 }
 
+const pythonToken = /'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|\b(None|True|False)\b|,\s*(?=[)\]}])|[()]/gs;
+const pythonEscape = /\\(?:x([\da-f]{2})|u([\da-f]{4})|(.))/gs;
+const pythonValues: Readonly<Record<string, string>> = {
+  None: "null",
+  True: "true",
+  False: "false",
+  "(": "[",
+  ")": "]",
+};
+
+/** Returns a dict or a list of Python as JSON: LiteLLM and FastAPI put such a text into a message. */
+function fromPython(text: string): string {
+  const readEscape = (_: string, hex?: string, unicode?: string, one?: string) =>
+    one === undefined
+      ? String.fromCharCode(Number.parseInt(hex ?? unicode ?? "", 16))
+      : ({ n: "\n", t: "\t", r: "\r" }[one] ?? one);
+  return text.replace(pythonToken, (token, single?: string, double?: string) => {
+    const inside = single ?? double;
+    return inside === undefined
+      ? (pythonValues[token] ?? "")
+      : JSON.stringify(inside.replace(pythonEscape, readEscape));
+  });
+}
+
 const maxDepth = 8;
 /** A longer text is not read as JSON. */
 const maxJsonCharacters = 100_000;
@@ -337,7 +361,8 @@ const maxJsonCharacters = 100_000;
 function findMessage(error: unknown, depth = 0): string | undefined {
   if (depth > maxDepth) return undefined;
   if (typeof error === "string") {
-    const json = error.startsWith("{") && error.length <= maxJsonCharacters ? parseJson(error) : undefined;
+    const [value = ""] = /^[{[].*|(?<=^Error code: \d+ - )\{.*/s.exec(error.slice(0, maxJsonCharacters)) ?? [];
+    const json = parseJson(value) ?? parseJson(fromPython(value));
     return findMessage(json, depth + 1) ?? (clean(error) || undefined);
   }
   if (Array.isArray(error))

@@ -25,6 +25,37 @@ test.each<[string, unknown, string]>([
   ["a page", raw("<html><h1>502</h1></html>"), "Provider returned error"],
   ["an object", raw({ message: "as it is" }), "as it is"],
   ["nothing", raw(null), "Provider returned error"],
+  [
+    "Python's words, as LiteLLM 1.80.8 writes them",
+    {
+      error: {
+        message: "{'error': '/videos: Invalid model name passed in model=nope. Call `/v1/models`.'}",
+        code: "400",
+      },
+    },
+    "/videos: Invalid model name passed in model=nope. Call `/v1/models`.",
+  ],
+  [
+    "Python's quotes and constants",
+    { error: `{'code': None, 'message': "it can't, \\"never\\"", 'x': (1,)}` },
+    `it can't, "never"`,
+  ],
+  ["Python's escapes", { error: String.raw`{'detail': 'a \'fox\' \xe4\n\\ \u72d0'}` }, "a 'fox' ä \\ 狐"],
+  [
+    "a list of Pydantic's, as vLLM-Omni and FastAPI write it",
+    {
+      error: {
+        message: "[{'type': 'int_parsing', 'loc': ('body', 'fps'), 'msg': 'Input should be an integer', 'input': 'x'}]",
+      },
+    },
+    "fps: Input should be an integer",
+  ],
+  [
+    "openai's words before Python's",
+    { error: "Error code: 400 - {'error': {'message': 'no such size'}}" },
+    "no such size",
+  ],
+  ["what only begins as Python's", { error: "{'error': 'no" }, "{'error': 'no"],
   ["a message that is JSON", { error: { message: '{"error":{"message":"inner"}}' } }, "inner"],
 ])("the innermost words of an error are found: %s", (_, json, words) => {
   expect(describeReply({ status: 400, text: JSON.stringify(json), json })).toBe(`HTTP 400: ${words}`);
