@@ -333,14 +333,22 @@ export function createProvider(options: ProviderOptions) {
         const { signal, unsentSignal, beforeSend, method } = init;
         const kind = kindOf(method, address);
         let [isSent, isOver] = [false, false];
+        // A cancel sends many requests with one signal, which must not keep the listeners of those that are over.
+        const end = () => {
+          isOver = true;
+          signal?.removeEventListener("abort", onAbort);
+          unsentSignal?.removeEventListener("abort", onUnsentAbort);
+        };
         const fail = (cause: unknown) => {
           if (isOver) return;
-          isOver = true;
+          end();
           reject(new RequestError(cause, { sent: isSent }));
         };
+        const onAbort = () => fail(signal?.reason);
+        const onUnsentAbort = () => void (isSent || fail(unsentSignal?.reason));
         if (signal?.aborted) return fail(signal.reason);
-        signal?.addEventListener("abort", () => fail(signal.reason), { once: true });
-        unsentSignal?.addEventListener("abort", () => void (isSent || fail(unsentSignal.reason)), { once: true });
+        signal?.addEventListener("abort", onAbort, { once: true });
+        unsentSignal?.addEventListener("abort", onUnsentAbort, { once: true });
         process.strike(kind, false);
         process.after(3, () => {
           if (isOver) return;
@@ -378,7 +386,7 @@ export function createProvider(options: ProviderOptions) {
               if (create.reply === "a cut reply") reach("an answer is cut after the id");
               options.onAnswer(create);
             }
-            isOver = true;
+            end();
             resolve(responseOf(given, signal ?? undefined));
           }
         });

@@ -302,12 +302,16 @@ const fastApi = (loc: string[], msg: string, type: string) => json(422, { detail
 
 test.each([
   ["a list of FastAPI", fastApi(["body", "fps"], "at most 60", "less_than_equal"), "HTTP 422: fps: at most 60"],
-  ["vLLM-Omni's text", vllmRefusal, /^HTTP 400: .*'fps'.*unable to parse/],
+  [
+    "vLLM-Omni's text",
+    vllmRefusal,
+    "HTTP 400: fps: Input should be a valid integer, unable to parse string as an integer",
+  ],
 ])("a refused value is told with its field: %s", async (_name, refusal, words) => {
   const { make, posts } = await start({ kind: "vllm-omni", onCreate: () => refusal.clone() });
   const { outcome } = await make({ extras: { fps: 99 } });
   const [, told] = /refused the request: (.*)$/s.exec(outcome) ?? [];
-  expect([posts(), told]).toEqual([1, typeof words === "string" ? words : expect.stringMatching(words)]);
+  expect([posts(), told]).toEqual([1, words]);
 });
 
 /** Refusals, the fields that are left out for them, and whether it was sent twice. */
