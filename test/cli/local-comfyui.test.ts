@@ -213,7 +213,21 @@ describe("a job that ComfyUI shows as running", () => {
     const { generate, fake } = await createScene({ completeAfterMs: 60_000 });
     const { code, stderr } = await generate("--engine-timeout", "20s");
     expect([code, fake.runs]).toMatchObject([4, [{ isCancelled: true }]]);
-    expect(stderr).toContain("made no progress with this video for 0.3 min (in_progress)");
+    expect(stderr).toContain("made no progress with this video for 20 s (in_progress)");
+  });
+
+  test("has a time limit below a minute that a moving queue extends", async () => {
+    let at = () => 0;
+    const count = () => Math.max(0, 8 - Math.floor(at() / 5_000));
+    const others = () => {
+      const names = Array.from({ length: count() }, (_, index) => `other-${8 - count() + index}`);
+      return { running: names.slice(0, 1), waiting: names.slice(1) };
+    };
+    const { world, generate, saved } = await createScene({ completeAfterMs: 5_000, others });
+    const from = world.io.now();
+    at = () => world.io.now() - from;
+    expect(await generate("--engine-timeout", "12s")).toMatchObject({ code: 0 });
+    expect(saved()).toEqual(video);
   });
 
   test.each([

@@ -28,6 +28,10 @@ const hints: Readonly<Record<FailureKind, string>> & Partial<Record<FailureCode,
   not_fetched: `${notThePrompt} check the file at the engine.`,
 };
 
+/** What to do about an unclear start at an engine that has no account. */
+const ownUnclear =
+  "Look into the engine's log, or its GET /v1/videos. vidgen does not send it again by itself; --again starts another one.";
+
 /** What a program learns from the code alone, in words. */
 const codeHints: Partial<Record<FailureCode, string>> = {
   credits: "Its engine's account has no credits there. Add some, then start another take.",
@@ -61,6 +65,7 @@ export function adviseOn(generation: Failed): string {
 
 /** Returns what to do about a failed generation; `undefined` if its error says that, or if nobody knows. */
 export function failureHint({ error_code, failure, checkpoint }: Failed): string | undefined {
+  if (error_code === "unclear" && checkpoint !== null && !isPaidFor(checkpoint)) return ownUnclear;
   const kind = error_code === "not_submitted" ? failure : (error_code ?? failure);
   const hint = kind && hints[kind];
   return hint !== undefined && isPaidFor(checkpoint) ? `${hint} Each attempt may be charged.` : hint;

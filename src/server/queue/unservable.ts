@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import type { Clock } from "../../io.ts";
 import { listNames } from "../engines/passed.ts";
-import { minutes } from "../engines/upstream/upstream.ts";
+import { timeText } from "../engines/upstream/upstream.ts";
 import type { ServiceParts } from "../service-parts.ts";
 import type { Needs, Waiting } from "../store/claims.ts";
 import type { Store } from "../store/store.ts";
@@ -85,7 +85,7 @@ export function createUnservableFinder({
     if (unusable) return unusable;
     if (!suitableSlots.every(({ engine, breaker }) => breaker.outageMs() >= engine.timeoutMs)) return undefined;
     const { name, timeoutMs } = first.engine;
-    const error = `${name} accepted no request for ${minutes(timeoutMs)}: ${first.breaker.outage()?.reason}; nothing was submitted`;
+    const error = `${name} accepted no request for ${timeText(timeoutMs)}: ${first.breaker.outage()?.reason}; nothing was submitted`;
     const failure = failureOf(suitableSlots);
     return { needs, startedBefore: dateBefore(timeoutMs), error, error_code: "not_submitted", failure };
   };

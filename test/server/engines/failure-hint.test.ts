@@ -86,7 +86,11 @@ test.each<[string, (clock: Clock) => Engine, string | undefined]>([
     "Check the address: if ComfyUI is behind a path, add it",
   ],
   ["a create that is refused by a filter", answering("create", 403, { error: moderation }), anotherPrompt],
-  ["a create that may have been taken", answering("create", 502, "<h1>Bad gateway</h1>"), undefined],
+  [
+    "a create that may have been taken",
+    answering("create", 502, "<h1>Bad gateway</h1>"),
+    "Look into the engine's log, or its GET /v1/videos",
+  ],
   ["a job that a filter has stopped", polled({ error: moderation }), anotherPrompt],
   ["a job whose filter quotes the prompt", polled({ error: { message: quoting } }), anotherPrompt],
   [
@@ -236,7 +240,7 @@ test.each<[Parameters<typeof adviseOn>[0] & { error: string | null }, string, Re
 test.each<["not_fetched" | "auth" | "unclear", RegExp]>([
   ["not_fetched", /^The prompt is not the cause: check the file at the engine\.$/],
   ["auth", /^none$/],
-  ["unclear", /^none$/],
+  ["unclear", /^Look into the engine's log/],
 ])("one with the code %s has its own, whatever has failed", (error_code, hint) => {
   expect(failureHint({ failure: "refused", error_code, checkpoint: own }) ?? "none").toMatch(hint);
 });

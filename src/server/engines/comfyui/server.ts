@@ -5,7 +5,13 @@ import { usage, VidgenError } from "../../../errors.ts";
 import type { ReadSocketOptions } from "../../../io.ts";
 import { type Traced, traceHeaders } from "../../observe/trace.ts";
 import type { ImageFile } from "../engine.ts";
-import { describeReply, refusesKey, type ServerReply, type UpstreamJob } from "../upstream/reply.ts";
+import {
+  describeKeyRefusal,
+  describeReply,
+  refusesKey,
+  type ServerReply,
+  type UpstreamJob,
+} from "../upstream/reply.ts";
 import { replyError, type SubmitSignals } from "../upstream/submit.ts";
 import {
   type ConnectionUse,
@@ -94,7 +100,7 @@ export function createComfyUi(options: ComfyUiOptions, io: ServerIo): ComfyUi {
     async findVersion(signal) {
       const reply = await read(await get(`${url}/system_stats`, signal));
       const version = statsSchema.safeParse(reply.json).data?.system.comfyui_version;
-      if (refusesKey(reply)) throw new VidgenError("auth", `refuses the key (HTTP ${reply.status})`);
+      if (refusesKey(reply)) throw new VidgenError("auth", describeKeyRefusal(reply, { hasKey: key !== undefined }));
       if (version === undefined) throw replyError(reply, `does not respond like ComfyUI (${describeReply(reply)})`);
       // Versions with this endpoint also keep the job id that the client chooses, which vidgen needs after an unclear submit.
       const job = await read(await get(jobPath(unknownJobId), signal));

@@ -2,7 +2,7 @@ import type { Upstream } from "../upstream/upstream.ts";
 import type { WorkflowResult } from "./job.ts";
 import type { ComfyUi, JobQueue } from "./server.ts";
 
-/** For how long a reply about the queue is used. It contains the graphs of all jobs. */
+/** For how long at most a reply about the queue is used. It contains the graphs of all jobs. */
 const maxCacheMs = 20_000;
 
 /** The queue of a server, for all jobs of this process that wait there. */
@@ -15,12 +15,14 @@ export type QueueCache = {
   expire(): void;
 };
 
-export function createQueueCache({ io, findQueue }: ComfyUi): QueueCache {
+export function createQueueCache({ io, findQueue, patienceMs }: ComfyUi): QueueCache {
+  // Within a short time limit, the queue is read often enough to see that it moves.
+  const cacheMs = Math.min(maxCacheMs, patienceMs / 3);
   let last: { at: number; queue: Promise<JobQueue> } | undefined;
   return {
     jobs: new Set(),
     read(signal, since) {
-      if (last && last.at >= since && io.now() - last.at < maxCacheMs) return last.queue;
+      if (last && last.at >= since && io.now() - last.at < cacheMs) return last.queue;
       const request = { at: io.now(), queue: findQueue(signal, { keepsConnection: true }) };
       last = request;
       // The signal is that of one job, and the others still need the queue.

@@ -10,9 +10,9 @@ import {
   type ConnectionUse,
   describe,
   describeSilence,
-  minutes,
   type PollFailure,
   statusOfError,
+  timeText,
   type Upstream,
 } from "./upstream.ts";
 
@@ -86,7 +86,7 @@ export async function follow(
         await stop(id, upstream, { cancel, signal });
         if (polled.fault !== undefined)
           throw failed(new Error(`${name}: ${polled.fault} (${polled.reason})`), { failure: "lost" });
-        const what = describeSilence(polled.replied, `for ${minutes(limitMs)}`);
+        const what = describeSilence(polled.replied, `for ${timeText(limitMs)}`);
         const error = `${name}, which was generating this video, ${what}: ${polled.reason}`;
         throw failed(new Error(error), { failure: "silent" });
       }
@@ -116,7 +116,7 @@ export async function follow(
     if (percent !== undefined) progress(percent);
     if (isGivenUp) {
       await stop(id, upstream, { cancel, signal });
-      const error = `${name} made no progress with this video for ${minutes(limitMs)} (${clean(status)})`;
+      const error = `${name} made no progress with this video for ${timeText(limitMs)} (${clean(status)})`;
       throw failed(new Error(error), { failure: "silent" });
     }
     await io.sleep(quietMs > quietJobMs ? quietPollMs : pollMs, signal);

@@ -38,6 +38,8 @@ export type ServerReply = {
   json: unknown;
   /** How long the server asks to wait, in milliseconds. */
   retryAfterMs?: number | undefined;
+  /** Whether it asks for a name and a password (Basic), as a proxy does. */
+  asksForBasic?: boolean;
 };
 
 const maxReplyBytes = 1_000_000;
@@ -80,7 +82,9 @@ export async function readReply(
     .replace(/^\uFEFF/, "");
   // A shorter text is not a real key, and may be part of ordinary words.
   const text = secret === undefined || secret.length < 8 ? whole : whole.replaceAll(secret, "[key]");
-  return { status, text, json: parseReplyJson(text), ...(waitMs !== undefined && { retryAfterMs: waitMs }) };
+  const asksForBasic = /^basic\b/i.test(headers.get("WWW-Authenticate") ?? "");
+  const optional = { ...(waitMs !== undefined && { retryAfterMs: waitMs }), ...(asksForBasic && { asksForBasic }) };
+  return { status, text, json: parseReplyJson(text), ...optional };
 }
 
 /** A value that does not match the schema counts as missing. */
@@ -233,6 +237,14 @@ function textsIn(value: unknown, depth = 0): string[] {
 /** Whether a reply refuses the key. A proxy may answer 403 by itself even if the key is right; its page is not JSON. */
 export function refusesKey({ status, json }: ServerReply): boolean {
   return status === 401 || (status === 403 && json !== undefined) || (status === 400 && hasNoDatabase(json));
+}
+
+/** Says that a server does not accept the key, or wants one. */
+export function describeKeyRefusal({ status, asksForBasic }: ServerReply, { hasKey }: { hasKey: boolean }): string {
+  const basic =
+    "asks for a name and a password (Basic), which vidgen does not send: a Bearer key is needed, or a proxy without Basic";
+  if (asksForBasic) return `${basic} (HTTP ${status})`;
+  return `${hasKey ? "refuses the key" : "asks for a key"} (HTTP ${status})`;
 }
 
 /** LiteLLM looks up an unknown key in its database; without one, it reports only that the database is missing. */

@@ -12,7 +12,7 @@ import { inStatus, isCompleted, missingWaitMs, pollJob, pollOnce } from "./follo
 import { minuteMs } from "./patience.ts";
 import { clean, describeReply, findAddressIn, type ServerReply, type UpstreamJob } from "./reply.ts";
 import { peek } from "./reply-video.ts";
-import { describe, minutes, type Upstream } from "./upstream.ts";
+import { describe, timeText, type Upstream } from "./upstream.ts";
 
 const maxBytes = 2_000_000_000;
 /** A download fails when a part of this size takes longer than `slowMs`. */
@@ -136,7 +136,7 @@ function findRemoval(
   if (failure.isEmpty && goneReason !== undefined) return { explanation: goneReason, isSure: false };
   const ageMs = completedAt === undefined ? 0 : now - completedAt * 1_000;
   return ageMs > maxLagMs
-    ? { explanation: `it was completed ${minutes(ageMs)} ago, and is no longer there`, isSure: false }
+    ? { explanation: `it was completed ${timeText(ageMs)} ago, and is no longer there`, isSure: false }
     : undefined;
 }
 

@@ -16,7 +16,7 @@ import {
   refusesKey,
   type ServerReply,
 } from "./reply.ts";
-import { backOffMs, createAbsence, describe, minutes, type Upstream } from "./upstream.ts";
+import { backOffMs, createAbsence, describe, timeText, type Upstream } from "./upstream.ts";
 
 /** The result of a create: a job's id, or the address of a finished video, or the path of its file on this machine. */
 export type Submitted = { job: string } | { videoUrl: string } | { savedFile: string };
@@ -143,7 +143,7 @@ async function sendWithGrace<Result>(
   { signal, confirm }: Pick<SubmitOptions, "signal" | "confirm">,
 ): Promise<Result> {
   const [graceEnd, replied] = [new AbortController(), new AbortController()];
-  const tooLong = new Error(`no response within ${minutes(timeoutMs)}`);
+  const tooLong = new Error(`no response within ${timeText(timeoutMs)}`);
   const limit = createReplyLimit(timeoutMs, graceEnd.signal, tooLong, io);
   const onStop = () =>
     void sleepSeen(graceMs, replied.signal, io).then(

@@ -191,6 +191,6 @@ export function backOffMs(failures: number, retryAfterMs = 0): number {
 }
 
 /** Formats a time limit for messages. */
-export function minutes(ms: number): string {
-  return `${Math.round(ms / 6_000) / 10} min`;
+export function timeText(ms: number): string {
+  return ms < 60_000 ? `${Math.round(ms / 1_000)} s` : `${Math.round(ms / 6_000) / 10} min`;
 }

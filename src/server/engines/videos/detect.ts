@@ -1,6 +1,6 @@
 import { VidgenError } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
-import { readReply, refusesKey, type ServerReply } from "../upstream/reply.ts";
+import { describeKeyRefusal, readReply, refusesKey, type ServerReply } from "../upstream/reply.ts";
 import { replyError } from "../upstream/submit.ts";
 import { type Kind, kinds } from "./kinds.ts";
 
@@ -39,8 +39,8 @@ export async function detectKind(
 }
 
 function throwIfRefused(reply: ServerReply, { Authorization }: Readonly<Record<string, string>>): void {
-  const what = Authorization === undefined ? "asks for a key" : "refuses the key";
-  if (refusesKey(reply)) throw new VidgenError("auth", `${what} (HTTP ${reply.status})`);
+  if (refusesKey(reply))
+    throw new VidgenError("auth", describeKeyRefusal(reply, { hasKey: Authorization !== undefined }));
 }
 
 /** Checks the key of a server whose kind is detected without it. Rejects with `auth` when the key is wrong. */

@@ -638,9 +638,20 @@ test("a key is sent if it is set; without a key, a proxy's refusal is reported",
     "made",
   ]);
   const other = await start({ key: "canary-key" });
-  const refused = { code: "auth", message: "refuses the key (HTTP 401)" };
+  const refused = { code: "auth", message: "asks for a key (HTTP 401)" };
   await expect(other.engine.check(new AbortController().signal)).rejects.toMatchObject(refused);
-  expect((await other.make()).outcome).toBe("not submitted: refuses the key (HTTP 401)");
+  expect((await other.make()).outcome).toBe("not submitted: asks for a key (HTTP 401)");
+  const wrong = await start({ key: "canary-key", engineKey: "another-key" });
+  expect((await wrong.make()).outcome).toBe("not submitted: refuses the key (HTTP 401)");
+  const basic = () =>
+    new Response("<h1>401 Authorization Required</h1>", {
+      status: 401,
+      headers: { "www-authenticate": 'Basic realm="ComfyUI"' },
+    });
+  const proxied = await start({ fault: basic });
+  await expect(proxied.engine.check(new AbortController().signal)).rejects.toThrow(
+    "asks for a name and a password (Basic), which vidgen does not send: a Bearer key is needed, or a proxy without Basic (HTTP 401)",
+  );
 });
 
 describe("a check", () => {
