@@ -40,15 +40,9 @@ function elsewhereError(entry: Entry): VidgenError {
   const { id, attempt, at, base_url: baseUrl, state } = entry;
   if (state === "lost") return lostError(entry);
   if (id === undefined || state === "unknown" || state === "sending") return unclearError(entry);
-  return new VidgenError(
-    "usage",
-    `The same command has started generation ${id} at ${at.slice(0, 16)}Z at ${baseUrl}, which may be the same service, and its video was not delivered yet. Nothing was sent now.`,
-    {
-      id,
-      attempt,
-      hint: `\`vidgen wait ${id} --base-url ${baseUrl}\` takes that video. --again starts a new generation here, and is charged.`,
-    },
-  );
+  const message = `The same command has started generation ${id} at ${at.slice(0, 16)}Z at ${baseUrl}, which may be the same service, and its video was not delivered yet. Nothing was sent now.`;
+  const hint = `\`vidgen wait ${id} --base-url ${baseUrl}\` takes that video. --again starts a new generation here, and is charged.`;
+  return new VidgenError("usage", message, { id, attempt, hint });
 }
 
 function removedError({ id }: Entry): VidgenError {
@@ -81,11 +75,7 @@ function workedOnError(entry: Entry, worker: string): VidgenError {
 function unclearError({ attempt, at, id, reason = "" }: Entry): VidgenError {
   const named = id === undefined ? "" : ` It is generation ${id}. ${reason}`;
   const message = `The same request was sent at ${at.slice(0, 16)}Z and got no usable response: it may have been charged (attempt ${attempt}).${named} Nothing was sent now.`;
-  return new VidgenError("unknown", message, {
-    attempt,
-    id,
-    hint: unclearHint(attempt, id),
-  });
+  return new VidgenError("unknown", message, { attempt, id, hint: unclearHint(attempt, id) });
 }
 
 function unclearHint(attempt: string, id: string | undefined): string {
