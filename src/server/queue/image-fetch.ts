@@ -19,7 +19,7 @@ import { checkImage, imageName, maxBytes } from "./images.ts";
 /** The maximum for all fetched images of a generation. */
 const maxTotalBytes = 100_000_000;
 /** For how long the images of a generation are asked for, from the first try. */
-const patienceMs = 5 * 60_000;
+export const patienceMs = 5 * 60_000;
 const firstRetryMs = 5_000;
 const maxRetryMs = 60_000;
 /** The maximum number of hosts whose last failure is remembered. */

@@ -304,7 +304,7 @@ async function fetchImages(state: QueueState): Promise<void> {
   const engines = state.allSlots.map(({ engine }) => engine);
   for (;;) {
     const accounts = [...state.jobs.values()].flatMap(({ kind, account }) => (kind === "fetch" ? [account] : []));
-    const wanted = nextToFetch(engines, { accounts, at: state.options.clock.date().toISOString() });
+    const wanted = nextToFetch(engines, { accounts, date: state.options.clock.date() });
     const [claimed] = wanted ? await claim(state, wanted, { limit: 1 }) : [];
     if (!claimed) return;
     begin(state, claimed, { kind: "fetch" });

@@ -1,4 +1,5 @@
 import type { Capabilities, NamedNeeds, SlotLimit, WantedNew } from "../store/claims.ts";
+import { patienceMs } from "./image-fetch.ts";
 
 // Decides which generation is made next, by which engine, and for which account. All functions are pure.
 
@@ -72,12 +73,12 @@ export function nextToMake<Engine extends EngineState>(group: readonly Engine[])
 }
 
 /**
- * Returns the generation whose images are fetched next, at the time `at` (ISO 8601); `undefined` if enough are fetched. `accounts` are those of the
- * fetches that run.
+ * Returns the generation whose images are fetched next, at the time `date`; `undefined` if enough are fetched. `accounts` are those of the fetches
+ * that run.
  */
 export function nextToFetch(
   engines: readonly Capabilities[],
-  { accounts, at }: { accounts: readonly string[]; at: string },
+  { accounts, date }: { accounts: readonly string[]; date: Date },
 ): WantedNew | undefined {
   if (accounts.length >= maxFetches) return undefined;
   const countOf = (account: string) => accounts.filter((each) => each === account).length;
@@ -85,5 +86,6 @@ export function nextToFetch(
   const models = [...new Set(engines.flatMap((engine) => engine.models))];
   const maxImages = Math.max(0, ...engines.map((engine) => engine.maxImages));
   const isSimulation = engines.every((engine) => engine.isSimulation);
-  return { kind: "fetch", models, maxImages, isSimulation, at, exceptAccounts };
+  const times = { at: date.toISOString(), until: new Date(date.getTime() + patienceMs).toISOString() };
+  return { kind: "fetch", models, maxImages, isSimulation, times, exceptAccounts };
 }

@@ -126,14 +126,15 @@ test.each<[string, string[], string[] | undefined]>([
   ["not of an account that has two", ["a", "a", "b"], ["a", "a"]],
   ["none beyond four", ["1", "2", "3", "4"], undefined],
 ])("whose images are fetched next: %s", (_, accounts, exceptAccounts) => {
-  const at = "2026-01-01T00:00:00.000Z";
-  const wanted = nextToFetch([engine({ jobs: 4, creates: 0 })], { accounts, at });
-  expect(wanted).toEqual(exceptAccounts && { ...capabilities, kind: "fetch", at, exceptAccounts });
+  const date = new Date("2026-01-01T00:00:00.000Z");
+  const wanted = nextToFetch([engine({ jobs: 4, creates: 0 })], { accounts, date });
+  const times = { at: "2026-01-01T00:00:00.000Z", until: "2026-01-01T00:05:00.000Z" };
+  expect(wanted).toEqual(exceptAccounts && { ...capabilities, kind: "fetch", times, exceptAccounts });
 });
 
 test("images are fetched for all engines of a process, and for real models unless it has previews alone", () => {
   const preview = engine({ isSimulation: true, models: ["sora-2"], maxImages: 4 });
-  const next = { accounts: [], at: "" };
+  const next = { accounts: [], date: new Date(0) };
   expect(nextToFetch([engine(), preview], next)).toMatchObject({
     ...{ models: ["ray-3", "sora-2"], maxImages: 4, isSimulation: false },
   });

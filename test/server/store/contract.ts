@@ -1313,9 +1313,16 @@ export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<(
     await store.keepImageFetch(b2, failing);
     await store.release(b2);
     expect((await store.generation(b2))?.imageFetch).toEqual(failing);
-    const fetchAt = async (at: string) => idsOf(await store.claim({ ...toFetch, at }, { limit: 9, except: [] }));
+    const fetchAt = async (at: string) => {
+      const until = new Date(Date.parse(at) + 60_000).toISOString();
+      return idsOf(await store.claim({ ...toFetch, times: { at, until } }, { limit: 9, except: [] }));
+    };
     expect(await fetchAt("2026-01-01T00:00:04.999Z")).toEqual([]);
     expect(await fetchAt(failing.nextAt)).toEqual([b2]);
+    await store.release(b2);
+    // A process whose clock was ahead has planned the next try.
+    expect(await fetchAt("2025-12-31T23:59:06.000Z")).toEqual([]);
+    expect(await fetchAt("2025-12-31T23:59:04.000Z")).toEqual([b2]);
     expect(idsOf(await store.claim(wanted, { limit: 9, except: [a1, a2, b1] }))).toEqual([]);
     await store.keepImageFetch(b2, { files: [null, "images/2"] });
     expect((await store.fetchedImages()).sort()).toEqual(["images/1", "images/2"]);

@@ -91,7 +91,7 @@ export function createClaims(
   /** Claims the first candidates that are still free, because another process may have claimed, or even submitted, a candidate since it was read. */
   const takeFirst = (
     sql: Query,
-    { kind, slot, at }: WantedNew,
+    { kind, slot, times }: WantedNew,
     { numbers, limit }: { numbers: unknown[]; limit: number },
   ) =>
     sql(
@@ -100,7 +100,7 @@ export function createClaims(
            SELECT number AS taken_number, account AS taken_account
            FROM unnest($3::bigint[]) WITH ORDINALITY AS candidate (number, place)
            JOIN vidgen.generations USING (number)
-           WHERE is_fetched = $4 AND ${isQueued} AND ${isExpired} AND (image_fetch_at IS NULL OR $6::text IS NULL OR image_fetch_at <= $6)
+           WHERE is_fetched = $4 AND ${isQueued} AND ${isExpired} AND (image_fetch_at IS NULL OR $6::text IS NULL OR image_fetch_at <= $6 OR image_fetch_at > $7)
            ORDER BY place LIMIT ${limit} FOR UPDATE OF generations SKIP LOCKED
          ),
          turns AS (
@@ -113,7 +113,15 @@ export function createClaims(
          )
        UPDATE vidgen.generations SET slot = $5, holder = $2, held_until = ${heldUntil}
        FROM taken WHERE number = taken_number RETURNING ${claimColumns}`,
-      ...[canExpire(), process, numbers, kind === "fetch", slot?.engine ?? null, at ?? null],
+      ...[
+        canExpire(),
+        process,
+        numbers,
+        kind === "fetch",
+        slot?.engine ?? null,
+        times?.at ?? null,
+        times?.until ?? null,
+      ],
     );
   /** Processes claim slots of an engine one after the other, so that each counts the slots that the others have taken. */
   const takeSlots = (wanted: WantedNew, slot: SlotLimit, { numbers, limit }: { numbers: unknown[]; limit: number }) =>
@@ -257,7 +265,11 @@ function selectCandidates(wanted: WantedNew, filter: ClaimFilter, depth: number)
     ["images <= ?", wanted.maxImages],
     ["is_real <= ?", !wanted.isSimulation],
     ["account <> ALL(?)", wanted.exceptAccounts],
-    ["(image_fetch_at IS NULL OR image_fetch_at <= ?)", wanted.at],
+    [
+      "(image_fetch_at IS NULL OR image_fetch_at <= ? OR image_fetch_at > ?)",
+      wanted.times?.at,
+      wanted.times?.until ?? null,
+    ],
     ["(names IS NULL OR model || names = ANY(?))", toNamed(wanted.named)],
     ...filterConditions(filter),
   ];

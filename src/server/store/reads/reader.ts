@@ -23,8 +23,8 @@ export type QueryValue = string | number | null;
 /** PostgreSQL returns large numbers as texts, and JSON as values; SQLite returns 0 and 1 for false and true. */
 export type Row = Record<string, unknown>;
 
-/** A condition has one `?` for its value, or none. It is left out when its value is `undefined`. */
-export type Condition<Bound = QueryValue> = [sql: string, value: Bound | true | undefined];
+/** A condition has one `?` for each of its values, or none. It is left out when its first value is `undefined`. */
+export type Condition<Bound = QueryValue> = [sql: string, value: Bound | true | undefined, ...others: Bound[]];
 
 /** Joins conditions into a WHERE clause, which is empty without conditions. */
 export function where<Bound = QueryValue>(
@@ -32,5 +32,8 @@ export function where<Bound = QueryValue>(
 ): { condition: string; values: Bound[] } {
   const wanted = conditions.filter(([, value]) => value !== undefined);
   const condition = wanted.length === 0 ? "" : `WHERE ${wanted.map(([sql]) => sql).join(" AND ")}`;
-  return { condition, values: wanted.flatMap(([sql, value]) => (sql.includes("?") ? [value as Bound] : [])) };
+  return {
+    condition,
+    values: wanted.flatMap(([sql, value, ...others]) => (sql.includes("?") ? [value as Bound, ...others] : [])),
+  };
 }

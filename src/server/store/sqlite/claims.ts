@@ -84,7 +84,11 @@ function findNew(
     ["images <= ?", wanted.maxImages],
     ["is_real <= ?", Number(!wanted.isSimulation)],
     ["account NOT IN (SELECT value FROM json_each(?))", wanted.exceptAccounts && JSON.stringify(wanted.exceptAccounts)],
-    ["(image_fetch_at IS NULL OR image_fetch_at <= ?)", wanted.at],
+    [
+      "(image_fetch_at IS NULL OR image_fetch_at <= ? OR image_fetch_at > ?)",
+      wanted.times?.at,
+      wanted.times?.until ?? null,
+    ],
     [
       "(names IS NULL OR model || names IN (SELECT value FROM json_each(?)))",
       wanted.named && JSON.stringify(toNamed(wanted.named)),
