@@ -25,6 +25,8 @@ export type Create = {
   engine: number;
   at: number;
   reply: CreateReply | "accepted";
+  /** Without one, SGLang makes the same video for the same prompt each time. */
+  seed: number | undefined;
   /** Whether the provider makes the video, and charges for it. */
   isTaken: boolean;
   job: Job | undefined;
@@ -172,6 +174,7 @@ export function createProvider(options: ProviderOptions) {
       engine,
       at: schedule.now(),
       reply,
+      seed: seedIn(body),
       isTaken: false,
       job: undefined,
       paid: 0,
@@ -427,6 +430,11 @@ function promptIn(body: string): string {
   if (body.startsWith("{")) return body;
   const [, prompt = ""] = /name="prompt"\r\n\r\n(.*?)\r\n/.exec(body) ?? [];
   return JSON.stringify({ prompt });
+}
+
+function seedIn(body: string): number | undefined {
+  const [, digits] = /(?:"seed":|name="seed"\r\n\r\n)(\d+)/.exec(body) ?? [];
+  return digits === undefined ? undefined : Number(digits);
 }
 
 function systemError(code: string): Error {

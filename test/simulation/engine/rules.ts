@@ -29,7 +29,7 @@ type Tracked = {
 export type RulesOptions = {
   plan: Pick<
     EnginePlan,
-    "hasRefunds" | "store" | "diskTroubles" | "troubles" | "engines" | "used" | "isCommand" | "acts"
+    "kind" | "hasRefunds" | "store" | "diskTroubles" | "troubles" | "engines" | "used" | "isCommand" | "acts"
   >;
   images: Asked;
   now(): number;
@@ -67,6 +67,8 @@ export type EngineRules = ReturnType<typeof createEngineRules>;
  * 11. What may have been charged is not removed before somebody says that this is known. The times of a database that processes share are its own.
  * 12. A reload counts for every reply from then on.
  * 13. Credits are gone only where an engine may have accepted the generation, also with `--no-refunds`.
+ * 14. At a server that makes the same video without a seed, two generations have different seeds, and the creates of one have the same.
+ * 15. A cancel that its engine confirms is answered as done, whoever reads the end of the job first.
  */
 export function createEngineRules(options: RulesOptions) {
   const { plan, provider, isHolder, reach } = options;
@@ -110,6 +112,13 @@ export function createEngineRules(options: RulesOptions) {
     else if (isPassing && isSteady && options.now() - firstAt < patienceMs)
       fail(4, `${said}, and its image was asked for during ${(options.now() - firstAt) / 1_000} s alone`);
     reach(isPassing ? "an image is given up" : "an image is refused");
+  };
+
+  const checkSeed = ({ generation: { name }, seed }: Create) => {
+    if (seed === undefined) fail(14, `a create of ${name} has no seed`);
+    const other = provider().creates.find((each) => (each.seed === seed) !== (each.generation.name === name));
+    if (other)
+      fail(14, `a create of ${name} has the seed ${seed}, and one of ${other.generation.name} has ${other.seed}`);
   };
 
   /** Checks that an end is true, and returns whether what was paid is given back. */
@@ -251,6 +260,7 @@ export function createEngineRules(options: RulesOptions) {
       else if (tracked && !isHolder(create.process, tracked.id))
         fail(2, `a create of ${name} is sent by ${create.process.name}, from which another process has taken over`);
       checkPlaces(create, tracked);
+      if (plan.kind === "sglang") checkSeed(create);
       if (create.paid > 1) fail(1, `one create of ${name} is paid ${create.paid} times by what is behind the server`);
       if (before.length > 0) reach("a create is put off and sent again");
       if (create.isTaken && !madeReplies.includes(create.reply)) reach("an unclear create was taken");
@@ -313,6 +323,10 @@ export function createEngineRules(options: RulesOptions) {
           8,
           `the status of ${name} is ${JSON.stringify(told)}, and its end was ${JSON.stringify(tracked.ended.end)}`,
         );
+    },
+    onCancelAnswer(name: string, status: number, message: string): void {
+      if (status === 409 && message.includes("it has failed: cancelled"))
+        fail(15, `the cancel of ${name} is answered ${status}: ${message}`);
     },
     /** How a DELETE of a generation that has ended as unclear is answered. */
     onDeleted(name: string, status: number, { isAcknowledged }: { isAcknowledged: boolean }): void {

@@ -474,6 +474,7 @@ async function tellStory({ plan, tells, root, lives, probes, isBusy }: Telling):
     const answer = await ask(`/api/cancel?id=${id}`, generationOf(name).account, { method: "POST", waitMs: 100_000 });
     tell(() => `the cancel of ${name} is answered ${answer?.status} ${JSON.stringify(answer?.json)}`);
     if (answer?.status === 409) reach("a cancel comes too late");
+    if (answer) rules.onCancelAnswer(name, answer.status, JSON.stringify(answer.json));
     if (/has not confirmed it/.test(JSON.stringify(answer?.json)))
       reach("a job is told to stop, which is not confirmed");
   };
