@@ -294,7 +294,15 @@ test.each<[string, () => Response]>([
   ["another server's JSON", () => json(404, { detail: "Not Found" })],
   ["a gateway's JSON", () => json(404, { message: "no Route matched with those values" })],
 ])("a proxy's 404 is an outage, and not the server's word about a job: %s", async (_, answer) => {
-  const { make } = await start({ onPoll: (_call, count) => (count > 1 && count < 30 ? answer() : undefined) });
+  // Longer than the minute after which a job that its server does not know is lost.
+  let isOut = false;
+  const { make, at } = await start({ onPoll: () => (isOut ? answer() : undefined) });
+  at(2_000, () => {
+    isOut = true;
+  });
+  at(5 * minuteMs, () => {
+    isOut = false;
+  });
   expect((await make()).outcome).toBe("made");
 });
 
