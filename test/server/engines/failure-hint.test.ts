@@ -150,7 +150,7 @@ test.each<[string, (clock: Clock) => Engine, string | undefined]>([
   [
     "a picture of the workflow's author",
     refused("custom_validation_failed", "image - Invalid image file: example_of_author.png"),
-    `${notThePrompt} that file is at the workflow's author`,
+    `${notThePrompt} that file is on the machine of the workflow's author`,
   ],
   ["an input without a value", refused("required_input_missing", "seconds"), `${notThePrompt} open .*, set that input`],
   [
