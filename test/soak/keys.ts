@@ -54,7 +54,7 @@ export const keys: Goal = {
           if (texts.size > 1) faults.push(`key ${index} has ${texts.size} answers: ${[...texts].join(", ")}`);
         if (debits !== count) faults.push(`${debits} debits`);
         if (balance !== credits - cost * count) faults.push(`${balance} credits are left`);
-        if (other.status !== 409) faults.push(`a key with another body is answered with ${other.status}`);
+        if (other.status !== 422) faults.push(`a key with another body is answered with ${other.status}`);
         const figures = `${count} keys, each sent 4 times, ${before} answered before the crash: ${debits} debits`;
         return { figures, target: `${count} debits, and one reply for each key`, faults };
       } finally {

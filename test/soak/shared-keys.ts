@@ -26,7 +26,7 @@ export const sharedKeys: Goal = {
         clients.map((client) => client.start({ prompt: "another body", model: "veo-3.1" }, "key 0")),
       );
       for (const { status } of others)
-        if (status !== 409) faults.push(`a key with another body is answered with ${status}`);
+        if (status !== 422) faults.push(`a key with another body is answered with ${status}`);
       for (const client of clients) client.close();
       const { debits, balance, prompts, faults: wrong } = await books(cost);
       if (debits !== count) faults.push(`${debits} debits`);

@@ -105,7 +105,7 @@ async function fill(database: string, count: number): Promise<void> {
      UPDATE vidgen.accounts SET balance = 1000000;
      INSERT INTO vidgen.ledger (account, amount, reason, at, generation)
        SELECT 'local', -10, 'start', '2026-01-01T00:00:00.000Z', number FROM vidgen.generations;
-     INSERT INTO vidgen.idempotency_keys (account, key_hash, body_hash, generation, remaining_credits)
+     INSERT INTO vidgen.idempotency_keys (account, key_hash, request_hash, generation, remaining_credits)
        SELECT 'local', 'key ' || number, 'body', number, 0 FROM vidgen.generations WHERE number % 10 = 0;
      ALTER DATABASE ${name} SET statement_timeout = '1s'`,
   );
