@@ -133,6 +133,9 @@ test("several share one line", async () => {
   await clock.sleep(1_000);
   expect(lines).toContain("Generating a-id c-id, saving b-id  1 s");
   expect(lines.at(-1)).toBe("Generating c-id, saving b-id, 1 done  2 s");
+  three?.onState("queued");
+  await clock.sleep(1_000);
+  expect(lines.at(-1)).toMatch(/^waiting for the engine: c-id, saving b-id, 1 done/i);
   two?.stop();
   three?.stop();
   three?.stop();

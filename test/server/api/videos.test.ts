@@ -64,6 +64,10 @@ test("a job goes from queued through in_progress to completed, with the names an
     remixed_from_video_id: null,
     error: null,
   });
+  // No engine has said yet that it takes it.
+  const at = service.clock.date().toISOString();
+  await service.store.keepCheckpoint(job.id, { state: "submitting", engine: "http://gpu-1", at });
+  expect(await show(service, job.id)).toMatchObject({ status: "queued" });
   service.queue.onChange({ kind: "progress", id: job.id, percent: 41.7, account: "local" });
   expect(await show(service, job.id)).toMatchObject({ status: "in_progress", progress: 41 });
   const ofNode = { kind: "progress", id: job.id, percent: 80, node: "KSampler", account: "local" } as const;

@@ -197,11 +197,14 @@ function generationOf(index: number, { random, replies, faulty, kind }: Drawing)
     name: `g${index}`,
     account: has(0.7) ? "local" : "other",
     hasCallback: has(0.6),
-    replies: some(random, 2, () => ({
-      reply: random.pick(replies),
-      isTaken: has(0.5),
-      answersAfterMs: random.pick([10, 500, 5_000, 9_500, 30_000]),
-    })).filter(() => has(faulty)),
+    // At a wrong path, a proxy answers all of them.
+    replies: has(0.05)
+      ? Array(40).fill({ reply: "404 with HTML", isTaken: false, answersAfterMs: 10 })
+      : some(random, 2, () => ({
+          reply: random.pick(replies),
+          isTaken: has(0.5),
+          answersAfterMs: random.pick([10, 500, 5_000, 9_500, 30_000]),
+        })).filter(() => has(faulty)),
     waitsMs: has(0.3) ? random.between(0, 5 * minute) : 0,
     rendersMs: random.pick([100, 5_000, 30_000, 3 * minute]),
     end: bad && has(0.6) ? random.pick(ends) : "completes",

@@ -48,6 +48,7 @@ export const engineProbeNames = [
   "a cancel ends a job of an engine without its key",
   "a new engine takes work",
   "an engine has all its jobs",
+  "an engine is not at its address",
   "an image is refused",
   "an image is asked for again",
   "an image is given up",

@@ -144,7 +144,8 @@ export function createProvider(options: ProviderOptions) {
       case "200 with HTML":
         return html(200);
       case "503 with HTML":
-        return html(503);
+      case "404 with HTML":
+        return html(Number.parseInt(reply, 10));
       case "503 with JSON":
         return json(503, error("no room"));
       case "302":
@@ -231,7 +232,7 @@ export function createProvider(options: ProviderOptions) {
     if (kind === "reset") return { ms: 20, reset: true };
     if (kind === "silence") return "silence";
     if (kind === "HTML") return html(200);
-    if (kind === "403 with HTML") return html(403);
+    if (kind === "403 with HTML" || kind === "404 with HTML") return html(Number.parseInt(kind, 10));
     if (kind === "an error of the upstream") return upstreamError();
     if (kind !== "cut") return { ms: 20, status: Number(kind), body: { text: '{"error":{"message":"not now"}}' } };
     const answer = good();

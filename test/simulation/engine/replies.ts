@@ -15,6 +15,7 @@ export const createReplies = [
   "401",
   "402",
   "400",
+  "404 with HTML",
   "silence",
   "connection refused",
   "no connection",
@@ -31,6 +32,7 @@ export const notTakenReplies: readonly (CreateReply | "accepted")[] = [
   "401",
   "402",
   "400",
+  "404 with HTML",
 ];
 /** Those that have what was made. */
 export const madeReplies: readonly (CreateReply | "accepted")[] = [
@@ -50,6 +52,7 @@ export const readTroubles = [
   "silence",
   "HTML",
   "404",
+  "404 with HTML",
   "429",
   "403 with HTML",
   "cut",

@@ -59,7 +59,7 @@ export type EngineRules = ReturnType<typeof createEngineRules>;
  * 4. What the service says of the end is true.
  * 5. The callback comes after the end was stored, and says the same as the status.
  * 6. The credits add up.
- * 7. Every generation ends.
+ * 7. Every generation ends; that of a command whose engine is not at its address, within the minute.
  * 8. An end is final.
  * 9. A restored copy of the database is not served until its owner says that it is one; by rule 1, what it may have submitted since the copy is
  *    not submitted again then. What was started after the copy is gone.
@@ -263,6 +263,10 @@ export function createEngineRules(options: RulesOptions) {
       if (plan.kind === "sglang") checkSeed(create);
       if (create.paid > 1) fail(1, `one create of ${name} is paid ${create.paid} times by what is behind the server`);
       if (before.length > 0) reach("a create is put off and sent again");
+      const [first] = before.filter((each) => each.process === create.process);
+      const isLost = first !== undefined && before.every(({ reply }) => reply === "404 with HTML");
+      if (isLost && plan.isCommand && create.at - first.at > 60_000)
+        fail(7, `a create of ${name} is sent to a wrong address for ${(create.at - first.at) / 1_000} s`);
       if (create.isTaken && !madeReplies.includes(create.reply)) reach("an unclear create was taken");
     },
     onEnd(id: string, end: GenerationEnd, { process, isCancelled }: { process: Process; isCancelled: boolean }): void {
@@ -277,6 +281,8 @@ export function createEngineRules(options: RulesOptions) {
       tracked.ended = { at: options.now(), end, isCancelled, isRefunded };
       const apartMs = process.clock.date().getTime() - tracked.startedBy.clock.date().getTime();
       if (Math.abs(apartMs) >= 60_000) reach("processes whose clocks differ write of one generation");
+      if (end.error_code === "not_submitted" && createsOf(name).at(-1)?.reply === "404 with HTML")
+        reach("an engine is not at its address");
       if (end.error_code === "unclear") reach("a create is unclear");
       if (isCancelled) reach("a cancel stops a generation");
       if (isRefunded) reach("credits are given back");
