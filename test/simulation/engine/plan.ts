@@ -252,7 +252,7 @@ function mishapsOf({ random, killing, freezing, cutting }: Drawn): Mishap[] {
 
 function troubleOf(random: Random, { kinds, spanMs }: { kinds: ReadTrouble[]; spanMs: number }): Trouble {
   const kind = random.next() < 0.25 ? "nobody listens" : random.pick(kinds);
-  const share = kind === "an error of the upstream" ? 1 : random.pick([0.3, 0.7]);
+  const share = ["an error of the upstream", "404 with HTML"].includes(kind) ? 1 : random.pick([0.3, 0.7]);
   return { ...windowOf(random, spanMs), share, kind };
 }
 
