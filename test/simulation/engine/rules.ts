@@ -264,8 +264,9 @@ export function createEngineRules(options: RulesOptions) {
       if (create.paid > 1) fail(1, `one create of ${name} is paid ${create.paid} times by what is behind the server`);
       if (before.length > 0) reach("a create is put off and sent again");
       const [first] = before.filter((each) => each.process === create.process);
-      const isLost = first !== undefined && before.every(({ reply }) => reply === "404 with HTML");
-      if (isLost && plan.isCommand && create.at - first.at > 60_000)
+      const others = provider().creates.filter((each) => each !== create && first && each.at >= first.at);
+      const isElsewhere = others.every(({ reply }) => reply === "404 with HTML");
+      if (first && isElsewhere && plan.isCommand && create.at - first.at > 60_000)
         fail(7, `a create of ${name} is sent to a wrong address for ${(create.at - first.at) / 1_000} s`);
       if (create.isTaken && !madeReplies.includes(create.reply)) reach("an unclear create was taken");
     },
