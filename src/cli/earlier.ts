@@ -10,7 +10,7 @@ import { findByFile, isVideoFile, lastWord } from "./saved-file.ts";
 /** The video that `--from` names: a file, with its generation if known, or a generation. */
 export type NamedVideo = { file: string; id: string | undefined } | { id: string; entry: Entry | undefined };
 
-/** Stands for the last frame of a video in a request that is not sent yet. */
+/** A placeholder for the last frame of a video, in a request that is not sent yet. */
 export const frameToCome = "data:image/png,frame";
 
 /**

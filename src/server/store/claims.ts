@@ -41,11 +41,11 @@ export type Claim = Needs & {
 
 /**
  * Which generations a process claims, of those that no process has claimed. "begun": generations that were submitted to these engines, and those
- * whose submission is unclear. "fetch": generations whose images must be fetched, and may be fetched at the time `at`. That are those
- * planned for then or earlier, and for later than `until`, which a clock that was ahead has planned. "new":
- * generations that an engine can begin; with `named`, those without names and those with one of these lists. "same": generations with these needs
- * that were started before a time (ISO 8601). For "fetch" and for "new", accounts take turns, except `exceptAccounts`, each with its oldest
- * generation; the store keeps the last turn of each account, and separately its last turn at fetching images.
+ * whose submission is unclear. "fetch": generations whose images must be fetched, and whose next try is not planned, is due at the time `at`, or is
+ * planned for later than `until`: then the clock of the process that planned it was ahead. "new": generations that an engine can begin; with
+ * `named`, those without names and those with one of these lists. "same": generations with these needs that were started before a time (ISO 8601).
+ * For "fetch" and for "new", accounts take turns, except `exceptAccounts`, each with its oldest generation; the store keeps the last turn of each
+ * account, and separately its last turn at fetching images.
  */
 export type Wanted =
   | { kind: "begun"; engines: readonly string[] }
